@@ -1,0 +1,181 @@
+//! The command line: what was typed becomes a resolved request, and what came of it becomes words and an exit code.
+//!
+//! clap lives here and nowhere else, and so does every word that is printed.
+
+mod inspect;
+mod mount;
+mod recover;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::daemon::{self, mountpoint, registry};
+use crate::error::Error;
+use crate::operator::Store;
+
+/// What a command's end means, for scripts. A public contract: numbers never change their meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// It was done.
+    Ok = 0,
+    /// Nothing was found.
+    Nothing = 1,
+    /// It was typed wrongly.
+    Usage = 2,
+    /// The thing is not there.
+    Missing = 3,
+    /// Something is in the way; nothing was changed.
+    Conflict = 4,
+    /// Part of it was done.
+    Partly = 5,
+    /// It was refused before anything was done.
+    Refused = 6,
+    /// The system could not.
+    System = 7,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+#[derive(Parser, Debug)]
+#[command(name = "trumanfs", version, about, max_term_width = 100, after_help = AFTER)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER: &str = "\
+TARGET is a store, mounted or not, or a home.
+Exit codes: 0 ok, 1 nothing found, 2 usage, 3 not found, 4 conflict (nothing changed), 5 partly done,
+6 refused before anything was done, 7 the system could not.";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Mounts a store as a home
+    Mount(mount::MountArgs),
+    /// Unmounts a home, also one whose daemon has died
+    Umount(mount::UmountArgs),
+    /// Says what is mounted, and how it is going
+    Status(inspect::StatusArgs),
+    /// Prints what was changed, by whom, and when
+    Log(inspect::LogArgs),
+    /// Looks into the trash, and takes things out of it
+    #[command(subcommand)]
+    Trash(recover::TrashCommand),
+    #[command(name = daemon::BACKGROUND, hide = true)]
+    Background,
+}
+
+/// Runs the command that was typed.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Ok.into()
+            };
+        }
+    };
+    if !matches!(cli.command, Command::Background | Command::Mount(_)) {
+        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    }
+    let outcome = match cli.command {
+        Command::Mount(args) => mount::mount(args),
+        Command::Umount(args) => mount::umount(&args),
+        Command::Status(args) => inspect::status(&args),
+        Command::Log(args) => inspect::log(&args),
+        Command::Trash(command) => recover::trash(command),
+        Command::Background => {
+            daemon::run_in_background();
+            Ok(Exit::Ok)
+        }
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("trumanfs: {}", error.to_string().trim_end());
+            exit_of(&error).into()
+        }
+    }
+}
+
+fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::NotFound | Error::NotDirectory => Exit::Missing,
+        Error::Conflict { .. } | Error::Exists => Exit::Conflict,
+        Error::Refused { .. } => Exit::Refused,
+        _ => Exit::System,
+    }
+}
+
+/// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home.
+fn store_of(target: &Path) -> crate::error::Result<PathBuf> {
+    if let Some(mounted) = mountpoint::find(target) {
+        return of_device(target, &mounted.device);
+    }
+    let meta = std::fs::metadata(target).map_err(|error| Error::Refused {
+        what: format!("{}: {}", target.display(), plain(&error)),
+        remedy: "Give a store, or the home it is mounted at.".to_owned(),
+    })?;
+    use std::os::unix::fs::MetadataExt;
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let device = format!("{major}:{minor}");
+    if mountpoint::mounted()
+        .iter()
+        .any(|mounted| mounted.device == device)
+    {
+        return of_device(target, &device);
+    }
+    Ok(target.to_owned())
+}
+
+fn of_device(target: &Path, device: &str) -> crate::error::Result<PathBuf> {
+    registry::find(device)
+        .map(|entry| entry.store())
+        .ok_or_else(|| {
+            Error::refused(
+                format!(
+                    "{} is a home, but its store is known only to whoever mounted it",
+                    target.display()
+                ),
+                "Run this as that user or as root, or give the store instead of the home.",
+            )
+        })
+}
+
+fn open_store(target: &Path) -> crate::error::Result<(PathBuf, Store)> {
+    let path = store_of(target)?;
+    let store = Store::open(&path).map_err(|error| match error {
+        Error::NotFound | Error::NotDirectory => Error::refused(
+            format!("{}: no such directory", path.display()),
+            "Give a store or a home.",
+        ),
+        error => error,
+    })?;
+    Ok((path, store))
+}
+
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Prints a line; a reader that has gone (`| head`) ends the program quietly, as it does every Unix tool.
+fn say(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}

@@ -1,0 +1,234 @@
+//! `mount` and `umount`.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+
+use super::Exit;
+use crate::daemon::{self, MountFlagsWanted, Wanted, mountpoint, registry};
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SymlinksArg {
+    /// They do not exist and cannot be made
+    Hidden,
+    /// Those that cannot lead out of the store exist
+    Inside,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TrashArg {
+    /// `.trash` is reachable by name only
+    Unlisted,
+    /// `.trash` shows in listings
+    Listed,
+}
+
+/// What `trumanfs mount` takes.
+#[derive(Args, Debug)]
+pub(super) struct MountArgs {
+    /// The directory that backs the home
+    store: PathBuf,
+    /// The directory to mount it at
+    home: PathBuf,
+    /// Options as mount(8) passes them: any of the flags below with `_` for `-`, and ro, noexec, noatime
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Stay in the foreground, with messages on stderr
+    #[arg(long, short = 'f')]
+    foreground: bool,
+    /// Mount for one user: only they get in, and act with their own rights (root only)
+    #[arg(long, value_name = "USER", conflicts_with = "allow_other")]
+    owner: Option<String>,
+    /// Let every user in, as the permissions of each file say
+    #[arg(long)]
+    allow_other: bool,
+    /// Nothing can be changed; with a pattern (gitignore syntax), what it names cannot
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    read_only: Vec<String>,
+    /// What the pattern names does not exist (gitignore syntax, relative to the store)
+    #[arg(long, value_name = "PATTERN")]
+    hide: Vec<String>,
+    /// What becomes of symlinks
+    #[arg(long, value_enum, default_value = "hidden")]
+    symlinks: SymlinksArg,
+    /// Whether .trash shows in listings
+    #[arg(long, value_enum, default_value = "unlisted")]
+    trash: TrashArg,
+    /// How long, in seconds, the kernel may believe what it was told, instead of watching the store for changes
+    #[arg(long, value_name = "SECONDS")]
+    cache_ttl: Option<f64>,
+    /// Offer extended attributes (user.*)
+    #[arg(long)]
+    xattr: bool,
+    /// Sync each record before its act, against power cuts
+    #[arg(long)]
+    durable: bool,
+    /// Never poll for requests
+    #[arg(long)]
+    no_poll: bool,
+    /// Serve all data through the daemon, even where the kernel could go to the files by itself
+    #[arg(long)]
+    no_passthrough: bool,
+}
+
+/// What `trumanfs umount` takes.
+#[derive(Args, Debug)]
+pub(super) struct UmountArgs {
+    /// The home
+    home: PathBuf,
+    /// Take it out of sight at once, although it is in use
+    #[arg(long, short = 'l')]
+    lazy: bool,
+}
+
+/// Mounts.
+pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
+    let mut flags = MountFlagsWanted::default();
+    for option in std::mem::take(&mut args.options)
+        .iter()
+        .flat_map(|list| list.split(','))
+    {
+        apply(option, &mut args, &mut flags)?;
+    }
+    flags.allow_other = args.allow_other;
+    flags.read_only |= args.read_only.iter().any(String::is_empty);
+    args.read_only.retain(|pattern| !pattern.is_empty());
+    let cache_ttl = args.cache_ttl.map(seconds).transpose()?;
+    let wanted = Wanted {
+        store: absolute(&args.store),
+        home: absolute(&args.home),
+        mount: flags,
+        owner: args.owner,
+        hide: args.hide,
+        read_only: args.read_only,
+        symlinks_inside: args.symlinks == SymlinksArg::Inside,
+        list_trash: args.trash == TrashArg::Listed,
+        cache_ttl,
+        xattr: args.xattr,
+        durable: args.durable,
+        poll: !args.no_poll,
+        passthrough: !args.no_passthrough,
+    };
+    let report = |settled: &[String]| {
+        settled
+            .iter()
+            .for_each(|line| eprintln!("trumanfs: after a crash, {line}"))
+    };
+    if args.foreground {
+        // The log, which goes to stderr, says what was settled.
+        daemon::run_in_foreground(&wanted, |_| {})?;
+    } else {
+        report(&daemon::start(&wanted)?);
+    }
+    Ok(Exit::Ok)
+}
+
+/// The daemon's working directory is `/`, so paths are made absolute here; links are resolved there.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn seconds(seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Error::refused(
+            format!("--cache-ttl {seconds}: not a number of seconds"),
+            "Give 0 or more.",
+        )
+    })
+}
+
+/// Applies one option of a `-o` list.
+fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Result<()> {
+    let (key, value) = option
+        .split_once('=')
+        .map_or((option, None), |(key, value)| (key, Some(value)));
+    let need = || {
+        value.map(str::to_owned).ok_or_else(|| {
+            Error::refused(format!("-o {key}: needs a value"), "Write it as key=value.")
+        })
+    };
+    let bad = |what: &str| {
+        Error::refused(
+            format!("-o {option}: {what}"),
+            "`trumanfs mount --help` lists the options.",
+        )
+    };
+    match (key, value) {
+        ("ro" | "read_only", None) => flags.read_only = true,
+        ("noexec", None) => flags.no_exec = true,
+        ("noatime", None) => flags.no_atime = true,
+        ("allow_other", None) => args.allow_other = true,
+        ("xattr", None) => args.xattr = true,
+        ("durable", None) => args.durable = true,
+        ("no_poll", None) => args.no_poll = true,
+        ("no_passthrough", None) => args.no_passthrough = true,
+        ("read_only", Some(pattern)) => args.read_only.push(pattern.to_owned()),
+        ("hide", _) => args.hide.push(need()?),
+        ("owner", _) => args.owner = Some(need()?),
+        ("symlinks", _) => {
+            args.symlinks = SymlinksArg::from_str(&need()?, true).map_err(|e| bad(&e))?
+        }
+        ("trash", _) => args.trash = TrashArg::from_str(&need()?, true).map_err(|e| bad(&e))?,
+        ("cache_ttl", _) => {
+            args.cache_ttl = Some(
+                need()?
+                    .parse()
+                    .map_err(|_| bad("not a number of seconds"))?,
+            )
+        }
+        ("suid" | "dev", None) => return Err(bad("a home is always nosuid and nodev")),
+        // What mount(8) says of itself or is the default anyway.
+        (
+            "" | "rw" | "defaults" | "nosuid" | "nodev" | "exec" | "atime" | "relatime" | "async",
+            None,
+        )
+        | ("auto" | "noauto" | "user" | "users" | "nouser" | "nofail" | "_netdev", _) => {}
+        (key, _) if key.starts_with("x-") || key == "comment" => {}
+        _ => return Err(bad("unknown option")),
+    }
+    Ok(())
+}
+
+/// Unmounts, and waits until the daemon has ended.
+pub(super) fn umount(args: &UmountArgs) -> Result<Exit> {
+    let home = mountpoint::resolve_without_touching(&args.home);
+    let mounted = mountpoint::find(&args.home).ok_or_else(|| mountpoint::not_mounted(&home))?;
+    let daemon = registry::find(&mounted.device).map(|entry| entry.pid);
+    mountpoint::unmount(&mounted.path, args.lazy)?;
+    if let (Some(pid), false) = (daemon, args.lazy) {
+        wait_for_end(pid);
+    }
+    Ok(Exit::Ok)
+}
+
+/// The mount is gone; the daemon still writes the end of its journal. It need not be our child, so it is waited for by
+/// its pidfd.
+fn wait_for_end(pid: u32) {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        let mut waiting = [rustix::event::PollFd::new(
+            &fd,
+            rustix::event::PollFlags::IN,
+        )];
+        let second = rustix::time::Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        if rustix::event::poll(&mut waiting, Some(&second)).is_ok_and(|n| n > 0) {
+            return;
+        }
+    }
+    log::warn!(
+        "the daemon (process {}) has not ended yet",
+        pid.as_raw_nonzero()
+    );
+}

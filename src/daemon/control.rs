@@ -1,0 +1,267 @@
+//! The control socket: an operator's wishes while the store is mounted.
+//!
+//! One JSON line in, one out, on a socket in the store's state directory, where no occupant gets. Whoever connects must
+//! be root or the user who runs the daemon. What changes the store goes through `operator` on the live world, then the
+//! kernel is told.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::watch::Invalidate;
+use crate::error::{Error, Result};
+use crate::fuse::Shared;
+use crate::name::{Escaped, WorldPath};
+use crate::operator;
+use crate::world::state::SOCKET;
+use crate::world::{Caller, World};
+
+/// What can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "lowercase")]
+pub enum Request {
+    /// How it is going.
+    Status,
+    /// Put an entry of the trash back.
+    Restore {
+        /// The entry.
+        entry: Escaped,
+        /// Where to.
+        to: WorldPath,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// How it is going.
+    Status(Box<Status>),
+    /// It was done.
+    Done,
+    /// It was not done, and nothing was changed.
+    Failed {
+        /// Which kind of failure.
+        kind: Failure,
+        /// What is wrong.
+        what: String,
+        /// What can be done about it.
+        remedy: String,
+    },
+}
+
+/// Kinds of failure, as far as exit codes tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Failure {
+    /// The thing is not there.
+    Missing,
+    /// Something else is in the way.
+    Conflict,
+    /// Anything else.
+    Other,
+}
+
+/// How a mount is going.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// The home, escaped.
+    pub home: String,
+    /// The store, escaped.
+    pub store: String,
+    /// The daemon's process.
+    pub pid: u32,
+    /// The release.
+    pub version: String,
+    /// The session.
+    pub session: String,
+    /// Since when, RFC 3339.
+    pub since: String,
+    /// Which mechanisms are in force.
+    pub mechanisms: serde_json::Value,
+    /// How many requests of each kind there were.
+    pub counters: serde_json::Value,
+    /// How many files and directories the kernel knows.
+    pub known: usize,
+    /// How many files are open.
+    pub open: usize,
+    /// How many directories are watched for changes behind the mount.
+    pub watched: usize,
+    /// How many records the session has.
+    pub records: u64,
+    /// How much the trash takes on disk, in bytes.
+    pub trash_bytes: u64,
+}
+
+/// Listens on the socket of a store.
+///
+/// # Errors
+/// What making the socket says.
+pub fn listen(world: &World) -> Result<UnixListener> {
+    let path = socket_path(world.state().as_fd());
+    let _ = rustix::fs::unlinkat(world.state(), SOCKET, rustix::fs::AtFlags::empty());
+    UnixListener::bind(&path).map_err(|error| io("bind", &error))
+}
+
+/// By the descriptor, because a socket's path may have 108 bytes at most (unix(7)).
+fn socket_path(state: impl AsFd) -> String {
+    format!("/proc/self/fd/{}/{SOCKET}", state.as_fd().as_raw_fd())
+}
+
+/// Answers operators, one after the other, until the process ends.
+pub fn serve(
+    listener: &UnixListener,
+    shared: &Arc<Shared>,
+    kernel: &dyn Invalidate,
+    status: &dyn Fn() -> Status,
+) {
+    for connection in listener.incoming() {
+        let outcome = connection
+            .map_err(|error| io("accept", &error))
+            .and_then(|connection| {
+                let peer = rustix::net::sockopt::socket_peercred(&connection)
+                    .map_err(Error::os("getsockopt"))?;
+                if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+                    return Ok(());
+                }
+                let caller = Caller {
+                    pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
+                    uid: peer.uid.as_raw(),
+                    gid: peer.gid.as_raw(),
+                };
+                converse(&connection, |request| {
+                    answer(request, shared, kernel, status, caller)
+                })
+            });
+        if let Err(error) = outcome {
+            log::warn!("control socket: {error}");
+        }
+    }
+}
+
+fn converse(connection: &UnixStream, answer: impl FnOnce(Request) -> Answer) -> Result<()> {
+    // Somebody who connects and says nothing must not keep others waiting for ever.
+    let limit = Some(Duration::from_secs(10));
+    connection
+        .set_read_timeout(limit)
+        .map_err(|error| io("setsockopt", &error))?;
+    connection
+        .set_write_timeout(limit)
+        .map_err(|error| io("setsockopt", &error))?;
+    let mut line = String::new();
+    let mut reader = BufReader::new(std::io::Read::take(connection, 1 << 20));
+    reader
+        .read_line(&mut line)
+        .map_err(|error| io("read", &error))?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(request) => answer(request),
+        Err(error) => Answer::Failed {
+            kind: Failure::Other,
+            what: format!("the daemon does not understand: {error}"),
+            remedy: "Use the trumanfs of the same release as the daemon's.".to_owned(),
+        },
+    };
+    send(connection, &answer)
+}
+
+fn answer(
+    request: Request,
+    shared: &Shared,
+    kernel: &dyn Invalidate,
+    status: &dyn Fn() -> Status,
+    caller: Caller,
+) -> Answer {
+    match request {
+        Request::Status => Answer::Status(Box::new(status())),
+        Request::Restore { entry, to } => match restore(&entry, &to, shared, kernel, caller) {
+            Ok(()) => Answer::Done,
+            Err(Error::Conflict { what, remedy }) => Answer::Failed {
+                kind: Failure::Conflict,
+                what,
+                remedy,
+            },
+            Err(Error::NotFound) => Answer::Failed {
+                kind: Failure::Missing,
+                what: format!(
+                    "{}: no such entry in the trash",
+                    crate::name::escape(&entry.0)
+                ),
+                remedy: "`trumanfs trash list` names them.".to_owned(),
+            },
+            Err(error) => Answer::Failed {
+                kind: Failure::Other,
+                what: error.to_string(),
+                remedy: String::new(),
+            },
+        },
+    }
+}
+
+fn restore(
+    entry: &Escaped,
+    to: &WorldPath,
+    shared: &Shared,
+    kernel: &dyn Invalidate,
+    caller: Caller,
+) -> Result<()> {
+    shared.inodes.moving();
+    let restored = operator::trash::restore(&shared.world, &entry.0, to, caller);
+    let parent = to.parent().and_then(|path| shared.world.dir(&path).ok());
+    let number = parent
+        .as_ref()
+        .and_then(|dir| shared.inodes.number_of(dir.id()));
+    if let (Ok(id), Some(number), Some(name)) = (&restored, number, to.name()) {
+        shared.inodes.restored((number, name), *id);
+    }
+    shared.inodes.moving();
+    let id = restored?;
+    if let (Some(number), Some(name)) = (number, to.name()) {
+        kernel.entry(number, name.bytes());
+    }
+    if let Some(number) = shared.inodes.number_of(id) {
+        kernel.inode(number, false);
+    }
+    Ok(())
+}
+
+/// Asks the daemon that serves a store.
+///
+/// # Errors
+/// [`Error::Refused`] where none answers, with what to do about it; what the daemon says of the wish itself.
+pub fn ask(state: impl AsFd, request: &Request) -> Result<Answer> {
+    let unreachable = |error: Error| {
+        Error::refused(
+            format!("the daemon that serves this store does not answer: {error}"),
+            "Only root and whoever mounted the store may ask, and only on the machine that serves it.",
+        )
+    };
+    let connection = UnixStream::connect(socket_path(state))
+        .map_err(|error| unreachable(io("connect", &error)))?;
+    send(&connection, request).map_err(unreachable)?;
+    let mut line = String::new();
+    BufReader::new(&connection)
+        .read_line(&mut line)
+        .map_err(|error| unreachable(io("read", &error)))?;
+    serde_json::from_str(&line).map_err(|error| {
+        Error::refused(
+            format!("the daemon's answer cannot be understood: {error}"),
+            "Use the trumanfs of the same release as the daemon's.",
+        )
+    })
+}
+
+fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    connection
+        .write_all(&line)
+        .map_err(|error| io("write", &error))
+}
+
+fn io(call: &'static str, error: &std::io::Error) -> Error {
+    Error::os(call)(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}

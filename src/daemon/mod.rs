@@ -1,0 +1,158 @@
+//! The running process behind a home: mounting, requests, signals, the control socket, coherence.
+//!
+//! [`start`] is what `trumanfs mount` calls. In the background the daemon is this program started anew, with its
+//! choices sent over a pipe instead of as arguments: the process list is no place for the path of a store.
+
+pub mod control;
+pub mod mountpoint;
+pub mod poll;
+pub mod preflight;
+pub mod registry;
+mod session;
+pub mod watch;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+pub use mountpoint::MountFlagsWanted;
+
+/// The hidden sub-command that the background daemon is started with.
+pub const BACKGROUND: &str = "__daemon";
+
+/// Everything that was chosen for one mount.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The store.
+    pub store: PathBuf,
+    /// The home.
+    pub home: PathBuf,
+    /// How it is mounted.
+    pub mount: MountFlagsWanted,
+    /// The user the home is for; this process's own where absent.
+    pub owner: Option<String>,
+    /// Patterns of what does not exist.
+    pub hide: Vec<String>,
+    /// Patterns of what cannot be changed.
+    pub read_only: Vec<String>,
+    /// Whether symlinks that stay inside exist.
+    pub symlinks_inside: bool,
+    /// Whether `.trash` is listed.
+    pub list_trash: bool,
+    /// How long the kernel may believe what it was told.
+    pub cache_ttl: Option<Duration>,
+    /// Whether extended attributes are offered.
+    pub xattr: bool,
+    /// Whether each record is on the disk before its act.
+    pub durable: bool,
+    /// Whether the daemon may poll.
+    pub poll: bool,
+    /// Whether the kernel may go to the store's files by itself.
+    pub passthrough: bool,
+}
+
+/// What the background daemon says on its pipe once.
+#[derive(Debug, Serialize, Deserialize)]
+enum Report {
+    /// The home answers; what was found after a crash.
+    Ready(Vec<String>),
+    /// It could not be mounted.
+    Failed { what: String, remedy: String },
+}
+
+/// Mounts a home and returns once it answers, leaving a daemon in the background. Returns what was found after an
+/// earlier crash, in plain English.
+///
+/// # Errors
+/// [`Error::Refused`] with the remedy where it cannot be mounted.
+pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
+    let failed =
+        |what: String| Error::refused(format!("the daemon could not be started: {what}"), "");
+    let mut child = Command::new("/proc/self/exe")
+        .arg(BACKGROUND)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    let text = serde_json::to_string(wanted).map_err(|error| failed(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin
+            .write_all(text.as_bytes())
+            .map_err(|error| failed(error.to_string()))?;
+    }
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .map_err(|error| failed(error.to_string()))?;
+    }
+    match serde_json::from_str(&line) {
+        Ok(Report::Ready(settled)) => Ok(settled),
+        Ok(Report::Failed { what, remedy }) => {
+            let _ = child.wait();
+            Err(Error::Refused { what, remedy })
+        }
+        Err(_) => {
+            let status = child
+                .wait()
+                .map(|status| status.to_string())
+                .unwrap_or_default();
+            Err(failed(format!("it ended without a word ({status})")))
+        }
+    }
+}
+
+/// The background daemon itself: reads its choices from the standard input, and reports on the standard output.
+pub fn run_in_background() {
+    let _ = rustix::process::setsid();
+    let mut text = String::new();
+    let wanted = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text)
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_str::<Wanted>(&text).map_err(|error| error.to_string()));
+    let outcome = match wanted {
+        Ok(wanted) => session::run(&wanted, session::LogTo::Session, |settled| {
+            report(&Report::Ready(settled))
+        }),
+        Err(what) => Err(Error::refused(what, "")),
+    };
+    match outcome {
+        Ok(()) => {}
+        Err(Error::Refused { what, remedy } | Error::Conflict { what, remedy }) => {
+            report(&Report::Failed { what, remedy });
+        }
+        Err(error) => report(&Report::Failed {
+            what: error.to_string(),
+            remedy: String::new(),
+        }),
+    }
+}
+
+/// Says the one line that the parent waits for, then lets go of the terminal. Later reports go nowhere.
+fn report(report: &Report) {
+    let line = serde_json::to_string(report).unwrap_or_default();
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    if let Ok(null) = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+/// Mounts a home and serves it until it is unmounted. `ready` is called once the home answers.
+///
+/// # Errors
+/// As [`start`].
+pub fn run_in_foreground(wanted: &Wanted, ready: impl FnOnce(Vec<String>)) -> Result<()> {
+    session::run(wanted, session::LogTo::Stderr, ready)
+}

@@ -1,0 +1,148 @@
+//! Everything that is checked before a home is mounted, so that a refusal comes with its remedy and nothing has been
+//! touched.
+
+use std::path::{Path, PathBuf};
+
+use super::{Wanted, mountpoint};
+use crate::error::{Error, Result};
+use crate::sys::users::{self, User};
+
+/// What the checks have resolved.
+#[derive(Debug)]
+pub struct Checked {
+    /// The store, absolute.
+    pub store: PathBuf,
+    /// The home, absolute.
+    pub home: PathBuf,
+    /// The user the home is for, where it is not this process's own.
+    pub owner: Option<User>,
+}
+
+/// Checks a wish.
+///
+/// # Errors
+/// [`Error::Refused`] naming what is wrong and what to do about it.
+pub fn check(wanted: &Wanted) -> Result<Checked> {
+    if let Some(dead) = mountpoint::find(&wanted.home) {
+        return Err(match std::fs::metadata(&dead.path) {
+            Err(error)
+                if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NOTCONN) =>
+            {
+                Error::refused(
+                    format!(
+                        "{}: the daemon of an earlier mount has died",
+                        dead.path.display()
+                    ),
+                    "Clean it up with `trumanfs umount` on it; nothing is lost.",
+                )
+            }
+            _ => Error::refused(
+                format!("{}: a home is already mounted there", dead.path.display()),
+                "Unmount it with `trumanfs umount`, or use another directory.",
+            ),
+        });
+    }
+    let store = directory(&wanted.store, "the store")?;
+    let home = directory(&wanted.home, "the home")?;
+    if is_within(&home, &store)? {
+        return Err(Error::refused(
+            format!(
+                "the home {} lies in the store {}",
+                home.display(),
+                store.display()
+            ),
+            "Every look at the home would go through the home again. Use a directory elsewhere.",
+        ));
+    }
+    if is_within(&store, &home)? {
+        return Err(Error::refused(
+            format!(
+                "the store {} lies in the home {}",
+                store.display(),
+                home.display()
+            ),
+            "The mounted home would cover its own store. Use a directory elsewhere.",
+        ));
+    }
+    if let Err(error) = std::fs::metadata("/dev/fuse") {
+        return Err(mountpoint::no_device(&Error::os("stat")(
+            rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::NOENT),
+        )));
+    }
+    Ok(Checked {
+        owner: owner(wanted)?,
+        store,
+        home,
+    })
+}
+
+fn directory(path: &Path, what: &str) -> Result<PathBuf> {
+    let shown = path.display();
+    let absolute = std::fs::canonicalize(path).map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::NotFound => "Make the directory first.",
+            std::io::ErrorKind::PermissionDenied => "You may not look into a directory on the way.",
+            _ => "",
+        };
+        Error::refused(format!("{what} {shown}: {}", plain(&error)), remedy)
+    })?;
+    match std::fs::metadata(&absolute) {
+        Ok(meta) if meta.is_dir() => Ok(absolute),
+        Ok(_) => Err(Error::refused(
+            format!("{what} {shown} is not a directory"),
+            "Give a directory.",
+        )),
+        Err(error) => Err(Error::refused(
+            format!("{what} {shown}: {}", plain(&error)),
+            "",
+        )),
+    }
+}
+
+fn plain(error: &std::io::Error) -> String {
+    Error::os("")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+        .to_string()
+        .trim_start_matches(": ")
+        .to_owned()
+}
+
+/// Returns whether a directory is another one or lies below it. By device and inode, so that bind mounts do not hide it.
+fn is_within(inner: &Path, outer: &Path) -> Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| {
+        std::fs::metadata(path)
+            .map(|meta| (meta.dev(), meta.ino()))
+            .ok()
+    };
+    let outer = id(outer);
+    Ok(inner.ancestors().any(|dir| id(dir) == outer))
+}
+
+fn owner(wanted: &Wanted) -> Result<Option<User>> {
+    let Some(name) = &wanted.owner else {
+        return Ok(None);
+    };
+    if wanted.mount.allow_other {
+        return Err(Error::refused(
+            "--owner and --allow-other exclude each other",
+            "With --owner one user gets in and acts as themselves; with --allow-other everybody does.",
+        ));
+    }
+    let user = users::find(name).ok_or_else(|| {
+        Error::refused(
+            format!("--owner {name}: no such user"),
+            "Give a user's name or number.",
+        )
+    })?;
+    let me = rustix::process::geteuid();
+    if user.uid == me.as_raw() {
+        return Ok(None);
+    }
+    if !me.is_root() {
+        return Err(Error::refused(
+            "--owner: only root can mount a home for another user",
+            "Mount it as that user.",
+        ));
+    }
+    Ok(Some(user))
+}

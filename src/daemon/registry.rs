@@ -1,0 +1,114 @@
+//! Which store is behind a home: one small file for each mount of this machine, gone with it.
+//!
+//! A hint and no state: the home itself must not tell (an occupant could ask), and the store cannot be found from the
+//! mount table, which does not name it. A file that is left behind by a crash is recognised by its mount being gone.
+//! Readable by the operator only.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::name::{escape, unescape};
+
+/// What is known of one mount.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Entry {
+    /// Where the store is, escaped.
+    store: String,
+    /// Where the home is, escaped.
+    home: String,
+    /// The daemon.
+    pub pid: u32,
+}
+
+impl Entry {
+    /// Describes a mount of this process.
+    pub fn new(store: &Path, home: &Path) -> Entry {
+        use std::os::unix::ffi::OsStrExt;
+        Entry {
+            store: escape(store.as_os_str().as_bytes()),
+            home: escape(home.as_os_str().as_bytes()),
+            pid: std::process::id(),
+        }
+    }
+
+    /// Returns where the store is.
+    pub fn store(&self) -> PathBuf {
+        path(&self.store)
+    }
+
+    /// Returns where the home is.
+    pub fn home(&self) -> PathBuf {
+        path(&self.home)
+    }
+}
+
+fn path(text: &str) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    PathBuf::from(std::ffi::OsString::from_vec(
+        unescape(text).unwrap_or_default(),
+    ))
+}
+
+/// Where root's and where a user's entries are. The first is this process's own.
+fn places() -> Vec<PathBuf> {
+    let root = PathBuf::from("/run/trumanfs");
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return vec![root];
+    }
+    let own = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("trumanfs"),
+        _ => std::env::temp_dir().join(format!("trumanfs-{}", uid.as_raw())),
+    };
+    vec![own, root]
+}
+
+/// Writes the entry of a mount.
+///
+/// # Errors
+/// [`Error::Refused`] where the directory is not this user's alone; what writing says.
+pub fn write(device: &str, entry: &Entry) -> Result<PathBuf> {
+    let dir = places().into_iter().next().unwrap_or_default();
+    let refused = |what: String| {
+        Error::refused(
+            format!("{}: {what}", dir.display()),
+            "It must be a directory of yours alone.",
+        )
+    };
+    match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(refused(error.to_string())),
+    }
+    let meta = std::fs::symlink_metadata(&dir).map_err(|error| refused(error.to_string()))?;
+    if !meta.is_dir()
+        || meta.uid() != rustix::process::geteuid().as_raw()
+        || meta.mode() & 0o022 != 0
+    {
+        return Err(refused("is not safe to use".to_owned()));
+    }
+    let file = dir.join(device);
+    let _ = std::fs::remove_file(&file);
+    let text = serde_json::to_string(entry).unwrap_or_default();
+    let mut options = std::fs::OpenOptions::new();
+    let written = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&file)
+        .and_then(|mut file| {
+            use std::io::Write;
+            file.write_all(text.as_bytes())
+        });
+    written.map_err(|error| refused(error.to_string()))?;
+    Ok(file)
+}
+
+/// Finds the entry of a mount by its device number, `major:minor`.
+pub fn find(device: &str) -> Option<Entry> {
+    places().into_iter().find_map(|dir| {
+        let text = std::fs::read_to_string(dir.join(device)).ok()?;
+        serde_json::from_str(&text).ok()
+    })
+}

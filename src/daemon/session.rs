@@ -1,0 +1,334 @@
+//! One session: from a checked wish to a clean end.
+//!
+//! Threads: one for each core that answers requests (with the owner's rights), and one each for changes behind the mount,
+//! the control socket, signals, polling, and counting the trash. The main thread waits for the requests to end.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{INodeNo, Notifier, Session, SessionACL};
+
+use super::control::{self, Status};
+use super::mountpoint::{self, mount, unmount};
+use super::poll::{Poller, Still};
+use super::preflight::{self, Checked};
+use super::watch::{Invalidate, Watcher};
+use super::{Wanted, registry};
+use crate::error::{Error, Result};
+use crate::fuse::{
+    Activity, Counters, FileSystem, FuseOptions, Handles, Inodes, Mechanisms, Shared, Watch,
+};
+use crate::name::{WorldPath, escape};
+use crate::world::state::SESSIONS;
+use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
+
+/// Where the daemon's own messages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LogTo {
+    /// The standard error output.
+    Stderr,
+    /// A file in the session's directory.
+    Session,
+}
+
+/// Mounts and serves a home until it is unmounted.
+pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>)) -> Result<()> {
+    let checked = preflight::check(wanted)?;
+    harden();
+    let (world, settled) = World::open(&checked.store, world_options(wanted, &checked))?;
+    start_log(log_to, &world);
+    let settled: Vec<String> = settled
+        .iter()
+        .map(|s| format!("session {}: {}", s.session, s.what))
+        .collect();
+    settled.iter().for_each(|line| log::warn!("{line}"));
+
+    let (uid, gid) = match &checked.owner {
+        Some(owner) => (owner.uid, owner.gid),
+        None => (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        ),
+    };
+    let device = mount(&checked.home, &wanted.mount, uid, gid)?;
+    let mounted = Mounted {
+        home: checked.home.clone(),
+    };
+    serve(wanted, &checked, world, device, || ready(settled))?;
+    drop(mounted);
+    Ok(())
+}
+
+/// Unmounts when dropped, so that an error on the way leaves no dead mount behind.
+struct Mounted {
+    home: PathBuf,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if mountpoint::find(&self.home).is_some() {
+            let _ = unmount(&self.home, true);
+        }
+    }
+}
+
+/// Nobody may look into the daemon's memory, what it creates has the modes that were asked for, and it may open as many
+/// files as the system allows.
+fn harden() {
+    use rustix::process::{
+        DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit, umask,
+    };
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    umask(rustix::fs::Mode::empty());
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
+    WorldOptions {
+        view: ViewOptions {
+            hide: wanted.hide.clone(),
+            read_only: wanted.read_only.clone(),
+            all_read_only: wanted.mount.read_only,
+            symlinks: if wanted.symlinks_inside {
+                Symlinks::Inside
+            } else {
+                Symlinks::Hidden
+            },
+            list_trash: wanted.list_trash,
+        },
+        identity: if wanted.mount.allow_other {
+            Identity::Caller
+        } else {
+            Identity::Thread
+        },
+        durable: wanted.durable,
+        owner: checked.owner.as_ref().map(|owner| (owner.uid, owner.gid)),
+        session: new_session_id(),
+        home: Some(checked.home.as_os_str().as_bytes().to_vec()),
+    }
+}
+
+fn start_log(to: LogTo, world: &World) {
+    use rustix::fs::{Mode, OFlags};
+    let mut builder =
+        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
+    if to == LogTo::Session {
+        let path = format!("{SESSIONS}/{}/daemon.log", world.session());
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        if let Ok(file) = rustix::fs::openat(world.state(), path, flags, Mode::RUSR | Mode::WUSR) {
+            builder.target(env_logger::Target::Pipe(Box::new(std::fs::File::from(
+                file,
+            ))));
+        }
+    }
+    let _ = builder.try_init();
+}
+
+fn serve(
+    wanted: &Wanted,
+    checked: &Checked,
+    world: World,
+    device: OwnedFd,
+    ready: impl FnOnce(),
+) -> Result<()> {
+    let root = world.root().dir(&WorldPath::root())?;
+    let watcher = match wanted.cache_ttl {
+        Some(_) => None,
+        None => Watcher::open(&root).map(Arc::new),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let shared = Arc::new(Shared {
+        inodes: Inodes::new(root.id()),
+        handles: Handles::default(),
+        counters: Counters::default(),
+        mechanisms: parking_lot::Mutex::new(Mechanisms::default()),
+        watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
+        activity: activity(wanted, cores, &device)?,
+        options: FuseOptions {
+            ttl: wanted.cache_ttl,
+            xattr: wanted.xattr,
+            passthrough: wanted.passthrough && may_pass_through(),
+        },
+        world,
+    });
+    let listener = control::listen(&shared.world)?;
+
+    let mut config = fuser::Config::default();
+    config.acl = SessionACL::All; // The kernel keeps others out: `user_id=`, or not, as was asked for.
+    config.n_threads = Some(cores);
+    config.clone_fd = true;
+    let session = Session::from_fd(
+        FileSystem::new(shared.clone()),
+        device,
+        SessionACL::All,
+        config,
+    )
+    .map_err(|error| {
+        Error::refused(
+            format!("the kernel does not answer: {error}"),
+            "Look into the kernel's log.",
+        )
+    })?;
+    let kernel = session.notifier();
+
+    let owner = checked.owner.clone();
+    let requests = spawn("requests", move || -> Result<()> {
+        if let Some(owner) = owner {
+            crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups)
+                .map_err(Error::os("setfsuid"))?;
+        }
+        session
+            .run()
+            .map_err(|error| Error::refused(format!("requests ended: {error}"), ""))
+    })?;
+    if let Some(watcher) = watcher.clone() {
+        let (shared, kernel) = (shared.clone(), Kernel(kernel.clone()));
+        spawn("watch", move || watcher.run(&shared, &kernel))?;
+    }
+    let status = status_of(checked, &shared, watcher);
+    let (for_control, for_count) = (shared.clone(), shared.clone());
+    spawn("control", move || {
+        control::serve(&listener, &for_control, &Kernel(kernel), &status)
+    })?;
+    spawn("trash", move || {
+        for_count
+            .world
+            .count_trash()
+            .unwrap_or_else(|error| log::warn!("trash: {error}"))
+    })?;
+    let registered = register(checked);
+    let signals = end_on_signals(checked.home.clone())?;
+
+    ready();
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let outcome = requests
+        .join()
+        .unwrap_or_else(|_| Err(Error::refused("the requests' thread broke down", "")));
+    signals.close();
+    shared.world.close();
+    if let Some(file) = registered {
+        let _ = std::fs::remove_file(file);
+    }
+    outcome
+}
+
+fn activity(wanted: &Wanted, cores: usize, device: &OwnedFd) -> Result<Arc<dyn Activity>> {
+    if !wanted.poll || cores < 2 {
+        return Ok(Arc::new(Still));
+    }
+    let device = rustix::io::fcntl_dupfd_cloexec(device, 0).map_err(Error::os("fcntl"))?;
+    Ok(Poller::start(device)
+        .map_err(|error| Error::refused(format!("no thread for polling: {error}"), ""))?)
+}
+
+/// Registering a backing file takes CAP_SYS_ADMIN in the first user namespace (fuse/backing.c).
+fn may_pass_through() -> bool {
+    use rustix::thread::CapabilitySet;
+    let capable = rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+    let first = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let first: Vec<&str> = first.split_whitespace().collect();
+    capable && first == ["0", "0", "4294967295"]
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<std::thread::JoinHandle<T>> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    builder.spawn(run).map_err(|error| {
+        Error::refused(
+            format!("cannot start a thread: {error}"),
+            "Raise the limit of processes.",
+        )
+    })
+}
+
+fn register(checked: &Checked) -> Option<PathBuf> {
+    let mounted = mountpoint::find(&checked.home)?;
+    let entry = registry::Entry::new(&checked.store, &checked.home);
+    registry::write(&mounted.device, &entry)
+        .inspect_err(|error| log::warn!("the home can only be named by its store: {error}"))
+        .ok()
+}
+
+fn status_of(
+    checked: &Checked,
+    shared: &Arc<Shared>,
+    watcher: Option<Arc<Watcher>>,
+) -> impl Fn() -> Status + use<> {
+    let text = |path: &Path| escape(path.as_os_str().as_bytes());
+    let (home, store) = (text(&checked.home), text(&checked.store));
+    let since = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    let shared = shared.clone();
+    move || {
+        let mechanisms = *shared.mechanisms.lock();
+        Status {
+            home: home.clone(),
+            store: store.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session: shared.world.session().to_owned(),
+            since: since.clone(),
+            mechanisms: serde_json::to_value(mechanisms).unwrap_or_default(),
+            counters: serde_json::to_value(shared.counters.all()).unwrap_or_default(),
+            known: shared.inodes.len(),
+            open: shared.handles.len(),
+            watched: watcher.as_ref().map_or(0, |watcher| watcher.len()),
+            records: shared.world.records(),
+            trash_bytes: shared.world.trash().bytes(),
+        }
+    }
+}
+
+/// SIGTERM and SIGINT unmount. A home in use goes out of sight at once and ends with its last user, or soon after.
+fn end_on_signals(home: PathBuf) -> Result<signal_hook::iterator::Handle> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
+        .map_err(|error| Error::refused(format!("no signals: {error}"), ""))?;
+    let handle = signals.handle();
+    spawn("signals", move || {
+        for _ in signals.forever() {
+            if unmount(&home, false).is_ok() {
+                continue;
+            }
+            log::warn!(
+                "the home is in use; it is taken out of sight, and ends in ten seconds at the latest"
+            );
+            let _ = unmount(&home, true);
+            std::thread::sleep(Duration::from_secs(10));
+            // Whatever is still open answers ENOTCONN from now on. All that was written is in the store.
+            std::process::exit(0);
+        }
+    })?;
+    Ok(handle)
+}
+
+/// fuser's notifier, for the rooms that do not see fuser.
+struct Kernel(Notifier);
+
+impl Invalidate for Kernel {
+    fn entry(&self, dir: u64, name: &[u8]) {
+        let told = self.0.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
+        told.and_then(|()| self.0.inval_inode(INodeNo(dir), 0, 0))
+            .unwrap_or_else(|error| {
+                log::debug!("the kernel could not be told of an entry: {error}")
+            });
+    }
+
+    fn inode(&self, number: u64, content: bool) {
+        let from = if content { 0 } else { -1 };
+        self.0
+            .inval_inode(INodeNo(number), from, 0)
+            .unwrap_or_else(|error| {
+                log::debug!("the kernel could not be told of a change: {error}")
+            });
+    }
+}

@@ -1,0 +1,172 @@
+//! Coherence: what somebody changes in the store behind the mount shows in the home within a second, although the kernel
+//! believes what it was told for a day.
+//!
+//! Every directory that the kernel has been told of is marked in one fanotify group; what this very process does is
+//! recognised by its process id and skipped. Events are gathered for [`GATHER`], so that a storm costs few wake-ups.
+//!
+//! Locks: one mutex over the map of directories, never held over a system call that can block, and never while the
+//! kernel is notified: it may be waiting for a worker that waits for the lock.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::fuse::{ROOT, Shared, Watch};
+use crate::name::Name;
+use crate::sys::fanotify::{self, Event, Handle};
+use crate::world::Dir;
+
+/// How long events are gathered before they are acted upon.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// Tells the kernel that something it believes is no longer so. Made by `session.rs` over fuser's notifier.
+pub trait Invalidate: Send {
+    /// An entry of a directory changed; so did the directory.
+    fn entry(&self, dir: u64, name: &[u8]);
+    /// A thing's attributes changed, and its content where `content` says so.
+    fn inode(&self, number: u64, content: bool);
+}
+
+/// The watched directories.
+#[derive(Debug)]
+pub struct Watcher {
+    group: OwnedFd,
+    dirs: Mutex<Dirs>,
+}
+
+#[derive(Debug, Default)]
+struct Dirs {
+    by_handle: HashMap<Handle, u64>,
+    by_number: HashMap<u64, Handle>,
+}
+
+impl Watcher {
+    /// Opens the group, and tries it on the root of the store. `None` where the kernel or the store's file system
+    /// cannot do it; then the kernel's beliefs must be short-lived.
+    pub fn open(root: &Dir) -> Option<Watcher> {
+        let group = fanotify::init().ok()?;
+        let watcher = Watcher {
+            group,
+            dirs: Mutex::default(),
+        };
+        watcher.watch(ROOT, root).then_some(watcher)
+    }
+
+    /// Returns how many directories are watched.
+    pub fn len(&self) -> usize {
+        self.dirs.lock().by_number.len()
+    }
+
+    /// Waits for events and passes them on, until the mount ends with the process.
+    pub fn run(self: &Arc<Watcher>, shared: &Shared, kernel: &dyn Invalidate) {
+        let mut buffer = vec![0; 256 * 1024];
+        loop {
+            let mut waiting = [rustix::event::PollFd::new(
+                &self.group,
+                rustix::event::PollFlags::IN,
+            )];
+            if rustix::event::poll(&mut waiting, None).is_err() {
+                continue;
+            }
+            std::thread::sleep(GATHER);
+            let mut batch = HashSet::new();
+            loop {
+                match fanotify::read(&self.group, &mut buffer) {
+                    Ok(events) if events.is_empty() => break,
+                    Ok(events) => self.sort(events, &mut batch, shared, kernel),
+                    Err(errno) => {
+                        log::warn!("changes behind the mount cannot be read: {errno}");
+                        break;
+                    }
+                }
+            }
+            for (dir, name, is_name) in batch {
+                pass_on(shared, kernel, dir, &name, is_name);
+            }
+        }
+    }
+
+    fn sort(
+        &self,
+        events: Vec<Event>,
+        batch: &mut HashSet<(u64, Vec<u8>, bool)>,
+        shared: &Shared,
+        kernel: &dyn Invalidate,
+    ) {
+        let own = std::process::id().cast_signed();
+        let dirs = self.dirs.lock();
+        let mut lost = false;
+        for event in events {
+            if event.mask & fanotify::OVERFLOW != 0 {
+                lost = true;
+            } else if event.pid != own
+                && let Some(dir) = dirs.by_handle.get(&event.dir)
+            {
+                batch.insert((*dir, event.name, event.mask & fanotify::NAMES != 0));
+            }
+        }
+        drop(dirs);
+        if lost {
+            log::warn!(
+                "too many changes behind the mount at once; everything known is looked at anew"
+            );
+            for (dir, name, number) in shared.inodes.entries() {
+                kernel.entry(dir, &name);
+                kernel.inode(number, true);
+            }
+        }
+    }
+}
+
+fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_name: bool) {
+    if is_name {
+        kernel.entry(dir, name);
+        return;
+    }
+    let Ok(place) = shared.inodes.place(dir) else {
+        return;
+    };
+    let Ok(found) = shared.world.root().dir_expecting(&place.path, place.id) else {
+        return;
+    };
+    if name.is_empty() {
+        kernel.inode(dir, true);
+        return;
+    }
+    let Ok(meta) = Name::new(name).and_then(|name| found.stat(name)) else {
+        return;
+    };
+    if let Some(number) = shared.inodes.number_of(meta.id) {
+        // With passthrough an occupant's own writes arrive here like anybody's. The kernel knows of those; only the
+        // attributes are asked for again, and the pages stay.
+        let (_, written) = shared.handles.is_open(number);
+        kernel.inode(number, !written);
+    }
+}
+
+impl Watch for Watcher {
+    fn watch(&self, number: u64, dir: &Dir) -> bool {
+        let Ok(handle) = fanotify::watch(self.group.as_fd(), dir.as_fd()) else {
+            return false;
+        };
+        let mut dirs = self.dirs.lock();
+        dirs.by_handle.insert(handle.clone(), number);
+        dirs.by_number.insert(number, handle);
+        true
+    }
+
+    fn forget(&self, number: u64, dir: Option<&Dir>) {
+        let mut dirs = self.dirs.lock();
+        if let Some(handle) = dirs.by_number.remove(&number) {
+            dirs.by_handle.remove(&handle);
+        }
+        drop(dirs);
+        // Where the directory cannot be found any more, its mark goes with it.
+        if let Some(dir) = dir {
+            let _ = fanotify::unwatch(self.group.as_fd(), dir.as_fd());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What can go wrong, and the only table of errnos.
+//!
+//! Owns the mapping from an outcome to what the kernel hears. The view of the world has no word for "denied": hidden,
+//! outside and absent are the same [`Error::NotFound`], so that no caller can tell them apart.
+
+use std::fmt;
+
+use rustix::io::Errno;
+
+/// The result of every fallible call in the crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Says what happened, in the words of the world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The name does not exist for the occupant: absent, hidden, or outside (the 404 principle).
+    NotFound,
+    /// The name is taken by something the occupant can see.
+    Exists,
+    /// A directory stands where something else was expected.
+    IsDirectory,
+    /// Something else stands where a directory was expected.
+    NotDirectory,
+    /// The directory has entries the occupant can see.
+    NotEmpty,
+    /// The trash, a read-only path, or a read-only home.
+    ReadOnly,
+    /// Not offered by this file system at all: device nodes, symlinks while they are hidden.
+    NotOffered,
+    /// A flag or argument that has no meaning here. Unknown flags are refused, never ignored.
+    Invalid,
+    /// A name of more than 255 bytes.
+    NameTooLong,
+    /// The operation is not supported by this file system or the store's.
+    Unsupported,
+    /// The store cannot do it across this boundary (another file system, a mount point).
+    CrossDevice,
+    /// What the operating system said of a call on the store.
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// Its errno.
+        errno: Errno,
+    },
+    /// A command or a mount was refused before anything was done.
+    Refused {
+        /// What is wrong, naming the thing.
+        what: String,
+        /// What the reader can do about it.
+        remedy: String,
+    },
+    /// Something else stands in the way of an operator's wish; nothing was changed.
+    Conflict {
+        /// What stands in the way.
+        what: String,
+        /// What the reader can do about it.
+        remedy: String,
+    },
+    /// The state on disk is not what this release can read.
+    Damaged(String),
+}
+
+impl Error {
+    /// Returns a function for `map_err` that keeps the name of the system call.
+    pub fn os(call: &'static str) -> impl Fn(Errno) -> Error {
+        move |errno| match errno {
+            Errno::NOENT => Error::NotFound,
+            // openat2 answers these for a path that leaves the root (EXDEV), meets a symlink (ELOOP), or for a mount
+            // inside the store (EXDEV): all of them are absent for the occupant.
+            Errno::LOOP | Errno::XDEV if call == "openat2" => Error::NotFound,
+            Errno::EXIST => Error::Exists,
+            Errno::ISDIR => Error::IsDirectory,
+            Errno::NOTDIR => Error::NotDirectory,
+            Errno::NOTEMPTY => Error::NotEmpty,
+            Errno::NAMETOOLONG => Error::NameTooLong,
+            Errno::ROFS => Error::ReadOnly,
+            Errno::XDEV => Error::CrossDevice,
+            errno => Error::Os { call, errno },
+        }
+    }
+
+    /// Returns a refusal with its remedy.
+    pub fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Error {
+        Error::Refused {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// Returns what a system call inside the home answers.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Error::NotFound => Errno::NOENT,
+            Error::Exists => Errno::EXIST,
+            Error::IsDirectory => Errno::ISDIR,
+            Error::NotDirectory => Errno::NOTDIR,
+            Error::NotEmpty => Errno::NOTEMPTY,
+            Error::ReadOnly => Errno::ROFS,
+            // symlink(2) and mknod(2) document EPERM for a file system without symlinks or special files.
+            Error::NotOffered => Errno::PERM,
+            Error::Invalid => Errno::INVAL,
+            Error::NameTooLong => Errno::NAMETOOLONG,
+            Error::Unsupported => Errno::OPNOTSUPP,
+            Error::CrossDevice => Errno::XDEV,
+            Error::Os { errno, .. } => *errno,
+            // These are for operators; should one reach a system call, the occupant learns nothing from it.
+            Error::Refused { .. } | Error::Conflict { .. } | Error::Damaged(_) => Errno::IO,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Os { call, errno } => {
+                let text = std::io::Error::from(*errno).to_string();
+                // std appends "(os error N)", which says nothing to a reader.
+                let text = text.split(" (os error").next().unwrap_or_default();
+                write!(f, "{call}: {text}")
+            }
+            Error::Refused { what, remedy } | Error::Conflict { what, remedy } => {
+                write!(f, "{what}\n  {remedy}")
+            }
+            Error::Damaged(what) => write!(f, "{what}"),
+            other => {
+                let text = std::io::Error::from(other.errno()).to_string();
+                f.write_str(text.split(" (os error").next().unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_outside_is_absent() {
+        for errno in [Errno::NOENT, Errno::LOOP, Errno::XDEV] {
+            assert_eq!(Error::os("openat2")(errno), Error::NotFound);
+        }
+        assert_eq!(Error::os("renameat2")(Errno::XDEV), Error::CrossDevice);
+    }
+
+    #[test]
+    fn messages_have_no_error_numbers() {
+        let error = Error::os("renameat2")(Errno::NOSPC);
+        assert_eq!(error.to_string(), "renameat2: No space left on device");
+    }
+}

@@ -1,0 +1,133 @@
+//! Translations between the kernel's words and the world's.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{FileAttr, INodeNo, TimeOrNow};
+use rustix::fs::FileType;
+
+use crate::error::Error;
+use crate::world::{Meta, SetTime, Time};
+
+/// Translates attributes, under the number and link count the occupant is shown.
+pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(number),
+        size: meta.size,
+        blocks: meta.blocks,
+        atime: system_time(meta.atime),
+        mtime: system_time(meta.mtime),
+        ctime: system_time(meta.ctime),
+        crtime: UNIX_EPOCH,
+        kind: kind(meta.kind),
+        perm: (meta.mode & 0o7777) as u16,
+        nlink,
+        uid: meta.uid,
+        gid: meta.gid,
+        rdev: 0,
+        blksize: meta.blksize,
+        flags: 0,
+    }
+}
+
+/// Returns attributes that stand for "there is nothing here", which the kernel may remember: an entry with number 0.
+pub(super) fn nothing() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: fuser::FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}
+
+/// Translates a kind. Device nodes never get here: they do not exist.
+pub(super) fn kind(kind: FileType) -> fuser::FileType {
+    match kind {
+        FileType::Directory => fuser::FileType::Directory,
+        FileType::Symlink => fuser::FileType::Symlink,
+        FileType::Fifo => fuser::FileType::NamedPipe,
+        FileType::Socket => fuser::FileType::Socket,
+        FileType::CharacterDevice => fuser::FileType::CharDevice,
+        FileType::BlockDevice => fuser::FileType::BlockDevice,
+        FileType::RegularFile | FileType::Unknown => fuser::FileType::RegularFile,
+    }
+}
+
+fn system_time(time: Time) -> SystemTime {
+    let nanos = Duration::from_nanos(u64::from(time.nsec));
+    let seconds = Duration::from_secs(time.sec.unsigned_abs());
+    let whole = if time.sec < 0 {
+        UNIX_EPOCH - seconds
+    } else {
+        UNIX_EPOCH + seconds
+    };
+    whole + nanos
+}
+
+/// Translates a time to be set.
+pub(super) fn set_time(time: Option<TimeOrNow>) -> SetTime {
+    match time {
+        None => SetTime::Keep,
+        Some(TimeOrNow::Now) => SetTime::Now,
+        Some(TimeOrNow::SpecificTime(time)) => SetTime::To(from_system_time(time)),
+    }
+}
+
+fn from_system_time(time: SystemTime) -> Time {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => Time {
+            sec: after.as_secs().cast_signed(),
+            nsec: after.subsec_nanos(),
+        },
+        Err(before) => {
+            let before = before.duration();
+            let (sec, nsec) = (before.as_secs().cast_signed(), before.subsec_nanos());
+            if nsec == 0 {
+                Time { sec: -sec, nsec: 0 }
+            } else {
+                Time {
+                    sec: -sec - 1,
+                    nsec: 1_000_000_000 - nsec,
+                }
+            }
+        }
+    }
+}
+
+/// Translates an error.
+pub(super) fn errno(error: &Error) -> fuser::Errno {
+    fuser::Errno::from_i32(error.errno().raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_survive() {
+        for time in [
+            Time { sec: -1, nsec: 0 },
+            Time {
+                sec: -1,
+                nsec: 999_999_999,
+            },
+            Time { sec: 0, nsec: 1 },
+            Time {
+                sec: -2_000_000_000,
+                nsec: 5,
+            },
+        ] {
+            assert_eq!(from_system_time(system_time(time)), time);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! How many requests of each kind the kernel has sent: what a benchmark is explained by.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($name:ident)*) => {
+        /// One counter for each kind of request.
+        #[derive(Debug, Default)]
+        pub struct Counters { $(#[doc = stringify!($name)] pub $name: AtomicU64,)* }
+
+        impl Counters {
+            /// Returns the counts that are not zero, by name.
+            pub fn all(&self) -> BTreeMap<&'static str, u64> {
+                let all = [$((stringify!($name), self.$name.load(Ordering::Relaxed)),)*];
+                all.into_iter().filter(|(_, count)| *count > 0).collect()
+            }
+        }
+    };
+}
+
+counters! {
+    lookup forget getattr setattr readlink mknod mkdir unlink rmdir symlink rename link open read write release fsync
+    readdir readdirplus fsyncdir statfs setxattr getxattr listxattr removexattr access create fallocate lseek
+    copy_file_range other
+}
+
+/// Counts one.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,547 @@
+//! The inode table: number ↔ (device, inode) ↔ (parent, name), and lookup counts.
+//!
+//! A known file costs no descriptor: it is the place where it was last seen, and whoever uses the place verifies what is
+//! there by device and inode. Paths are computed from the chain of parents, never stored, so a renamed directory needs
+//! no care. A node leaves when the kernel has forgotten it *and* no other node's place goes through it.
+//!
+//! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used when a directory moves;
+//! [`Inodes::moves`] tells whether one did, and the user tries again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::world::view::TRASH;
+use crate::world::{Id, trash::Removal};
+
+/// The number of the root (FUSE_ROOT_ID).
+pub const ROOT: u64 = 1;
+
+/// Stands for `.trash` as a parent, whether or not the kernel knows `.trash` itself.
+const IN_TRASH: u64 = 0;
+
+/// Numbers from here on are given out; those below are the store's own inode numbers.
+const GIVEN: u64 = 1 << 63;
+
+/// Where a node is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The path from the root of the store.
+    pub path: WorldPath,
+    /// Which inode must be there.
+    pub id: Id,
+    /// Whether it was removed while the kernel still knew it.
+    pub removed: bool,
+    /// Whether changes made to it behind the mount are noticed (directories).
+    pub watched: bool,
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Inodes {
+    table: Mutex<Table>,
+    moves: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Table {
+    root: Id,
+    nodes: HashMap<u64, Box<Inode>>,
+    /// Numbers of what lies on another device than the root, or whose inode number is taken.
+    given: HashMap<Id, u64>,
+    next: u64,
+    /// Nodes that were removed while known, by their entry in the trash.
+    removed: HashMap<Box<[u8]>, u64>,
+}
+
+#[derive(Debug)]
+struct Inode {
+    id: Id,
+    spot: Spot,
+    /// Further places of a file with several hard links.
+    others: Vec<Spot>,
+    lookups: u64,
+    /// How many places of other nodes go through this one.
+    children: u32,
+    removed: bool,
+    watched: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spot {
+    parent: u64,
+    name: Box<[u8]>,
+}
+
+impl Inodes {
+    /// Makes a table that knows only the root.
+    pub fn new(root: Id) -> Inodes {
+        let inode = Inode {
+            id: root,
+            spot: Spot {
+                parent: ROOT,
+                name: Box::default(),
+            },
+            others: Vec::new(),
+            lookups: 1,
+            children: 0,
+            removed: false,
+            watched: false,
+        };
+        Inodes {
+            table: Mutex::new(Table {
+                root,
+                nodes: HashMap::from([(ROOT, Box::new(inode))]),
+                given: HashMap::new(),
+                next: GIVEN,
+                removed: HashMap::new(),
+            }),
+            moves: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes that the kernel has been told of a thing at a place, and returns the thing's number.
+    pub fn found(&self, parent: u64, name: Name<'_>, id: Id) -> u64 {
+        let mut table = self.table.lock();
+        let spot = Spot {
+            parent,
+            name: name.bytes().into(),
+        };
+        let number = table.number(id);
+        match table.nodes.get_mut(&number) {
+            Some(inode) => {
+                inode.lookups += 1;
+                if inode.spot != spot {
+                    table.seen_at(number, spot);
+                }
+            }
+            None => {
+                let inode = Inode {
+                    id,
+                    spot,
+                    others: Vec::new(),
+                    lookups: 1,
+                    children: 0,
+                    removed: false,
+                    watched: false,
+                };
+                table.nodes.insert(number, Box::new(inode));
+                table.hold(parent);
+            }
+        }
+        number
+    }
+
+    /// Takes back lookups that the kernel has forgotten. Returns where a watched directory is that the kernel knows no
+    /// longer.
+    pub fn forget(&self, number: u64, lookups: u64) -> Option<Place> {
+        let mut table = self.table.lock();
+        let inode = table.nodes.get_mut(&number).filter(|_| number != ROOT)?;
+        inode.lookups = inode.lookups.saturating_sub(lookups);
+        let unwatched = inode.watched && inode.lookups == 0;
+        inode.watched &= !unwatched;
+        let (id, removed) = (inode.id, inode.removed);
+        let path = if unwatched {
+            table.path(number).ok()
+        } else {
+            None
+        };
+        table.drop_if_unused(number);
+        path.map(|path| Place {
+            path,
+            id,
+            removed,
+            watched: false,
+        })
+    }
+
+    /// Returns the places of all nodes as the kernel knows them: the number of the directory, the name, the number.
+    pub fn entries(&self) -> Vec<(u64, Box<[u8]>, u64)> {
+        let table = self.table.lock();
+        let nodes = table.nodes.iter().filter(|(number, _)| **number != ROOT);
+        nodes
+            .map(|(number, inode)| (inode.spot.parent, inode.spot.name.clone(), *number))
+            .collect()
+    }
+
+    /// Returns where a node is.
+    ///
+    /// # Errors
+    /// `ENOENT` for a number that is not known.
+    pub fn place(&self, number: u64) -> Result<Place> {
+        let table = self.table.lock();
+        let inode = table.nodes.get(&number).ok_or(Error::NotFound)?;
+        Ok(Place {
+            path: table.path(number)?,
+            id: inode.id,
+            removed: inode.removed,
+            watched: inode.watched,
+        })
+    }
+
+    /// Forgets the place a file was last seen at, for another one that is known of it.
+    ///
+    /// Returns whether there is another.
+    pub fn next_place(&self, number: u64) -> bool {
+        let mut table = self.table.lock();
+        let Some(inode) = table.nodes.get_mut(&number) else {
+            return false;
+        };
+        let Some(spot) = inode.others.pop() else {
+            return false;
+        };
+        let old = std::mem::replace(&mut inode.spot, spot);
+        table.release(old.parent);
+        true
+    }
+
+    /// Returns the number of a thing, if the kernel knows it.
+    pub fn number_of(&self, id: Id) -> Option<u64> {
+        let table = self.table.lock();
+        let number = if id == table.root {
+            ROOT
+        } else {
+            table.given.get(&id).copied().unwrap_or(id.1)
+        };
+        table
+            .nodes
+            .get(&number)
+            .filter(|inode| inode.id == id)
+            .map(|_| number)
+    }
+
+    /// Returns the number that a thing has or would have; what `d_ino` says.
+    pub fn number_for_listing(&self, id: Id) -> u64 {
+        let table = self.table.lock();
+        match table.given.get(&id) {
+            Some(number) => *number,
+            None if id == table.root => ROOT,
+            None => id.1,
+        }
+    }
+
+    /// Notes that a thing moved.
+    pub fn moved(&self, from: (u64, Name<'_>), to: (u64, Name<'_>), id: Id) {
+        let mut table = self.table.lock();
+        let Some(number) = table.known(id) else {
+            return;
+        };
+        table.replace_spot(number, &spot(from), spot(to));
+        if let Some(inode) = table.nodes.get_mut(&number) {
+            inode.removed = false;
+        }
+    }
+
+    /// Notes that something has come back from the trash to a place.
+    pub fn restored(&self, to: (u64, Name<'_>), id: Id) {
+        let mut table = self.table.lock();
+        if let Some(number) = table.known(id) {
+            table.seen_at(number, spot(to));
+        }
+    }
+
+    /// Notes that a thing was removed and lies in the trash.
+    pub fn removed(&self, from: (u64, Name<'_>), id: Id, entry: &[u8]) {
+        let mut table = self.table.lock();
+        let Some(number) = table.known(id) else {
+            return;
+        };
+        let from = spot(from);
+        let Some(inode) = table.nodes.get_mut(&number) else {
+            return;
+        };
+        if let Some(at) = inode.others.iter().position(|other| *other == from) {
+            inode.others.swap_remove(at);
+            table.release(from.parent);
+        } else if let Some(other) = inode.others.pop() {
+            let old = std::mem::replace(&mut inode.spot, other);
+            table.release(old.parent);
+        } else {
+            inode.removed = true;
+            table.replace_spot(
+                number,
+                &from,
+                Spot {
+                    parent: IN_TRASH,
+                    name: entry.into(),
+                },
+            );
+            table.removed.insert(entry.into(), number);
+        }
+    }
+
+    /// Notes that entries of the trash were gathered under a removed directory.
+    pub fn gathered(&self, dir: Id, removals: &[Removal]) {
+        let mut table = self.table.lock();
+        let Some(parent) = table.known(dir) else {
+            return;
+        };
+        for removal in removals {
+            if table.removed.is_empty() {
+                return;
+            }
+            if let Some(number) = table.removed.remove(removal.entry.bytes()) {
+                let old = Spot {
+                    parent: IN_TRASH,
+                    name: removal.entry.bytes().into(),
+                };
+                table.replace_spot(
+                    number,
+                    &old,
+                    Spot {
+                        parent,
+                        name: removal.name.as_slice().into(),
+                    },
+                );
+            }
+        }
+    }
+
+    /// Notes that changes to a directory behind the mount are noticed from now on.
+    pub fn set_watched(&self, number: u64, watched: bool) {
+        if let Some(inode) = self.table.lock().nodes.get_mut(&number) {
+            inode.watched = watched;
+        }
+    }
+
+    /// Announces that a directory is about to move, or has moved. Odd while one is moving.
+    pub fn moving(&self) {
+        self.moves.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns a number that is different once a directory has moved.
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many nodes are known.
+    pub fn len(&self) -> usize {
+        self.table.lock().nodes.len()
+    }
+
+    /// Returns whether only the root is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() <= 1
+    }
+}
+
+fn spot((parent, name): (u64, Name<'_>)) -> Spot {
+    Spot {
+        parent,
+        name: name.bytes().into(),
+    }
+}
+
+impl Table {
+    /// Returns the number of a thing, giving it one where its own inode number will not do.
+    fn number(&mut self, id: Id) -> u64 {
+        if id == self.root {
+            return ROOT;
+        }
+        if let Some(number) = self.given.get(&id) {
+            return *number;
+        }
+        let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < GIVEN;
+        if own {
+            return id.1;
+        }
+        self.next += 1;
+        self.given.insert(id, self.next);
+        self.next
+    }
+
+    fn known(&self, id: Id) -> Option<u64> {
+        let number = if id == self.root {
+            ROOT
+        } else {
+            self.given.get(&id).copied().unwrap_or(id.1)
+        };
+        self.nodes.contains_key(&number).then_some(number)
+    }
+
+    fn path(&self, number: u64) -> Result<WorldPath> {
+        let mut names = Vec::new();
+        let mut at = number;
+        while at != ROOT {
+            if at == IN_TRASH {
+                names.push(TRASH);
+                break;
+            }
+            let inode = self.nodes.get(&at).ok_or(Error::NotFound)?;
+            names.push(&inode.spot.name);
+            at = inode.spot.parent;
+        }
+        let mut path = WorldPath::root();
+        for name in names.iter().rev() {
+            path.push(Name::new(name)?);
+        }
+        Ok(path)
+    }
+
+    /// A known thing was seen at another place than before: by another hard link, or because it moved behind the mount.
+    fn seen_at(&mut self, number: u64, spot: Spot) {
+        /// More places of one file are not kept; the latest are as good as any.
+        const KEPT: usize = 8;
+        self.hold(spot.parent);
+        let Some(inode) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        let mut dropped = Vec::new();
+        if let Some(at) = inode.others.iter().position(|other| *other == spot) {
+            inode.others.swap_remove(at);
+            dropped.push(spot.parent);
+        }
+        let old = std::mem::replace(&mut inode.spot, spot);
+        if inode.removed {
+            inode.removed = false;
+            self.removed.remove(&old.name);
+            dropped.push(old.parent);
+        } else {
+            inode.others.push(old);
+            if inode.others.len() > KEPT {
+                dropped.push(inode.others.remove(0).parent);
+            }
+        }
+        for parent in dropped {
+            self.release(parent);
+        }
+    }
+
+    fn replace_spot(&mut self, number: u64, old: &Spot, new: Spot) {
+        self.hold(new.parent);
+        let Some(inode) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        let was = match inode.others.iter_mut().find(|other| *other == old) {
+            Some(other) => std::mem::replace(other, new),
+            None => std::mem::replace(&mut inode.spot, new),
+        };
+        if was.parent == IN_TRASH {
+            self.removed.remove(&was.name);
+        }
+        self.release(was.parent);
+    }
+
+    fn hold(&mut self, parent: u64) {
+        if let Some(inode) = self.nodes.get_mut(&parent) {
+            inode.children += 1;
+        }
+    }
+
+    fn release(&mut self, parent: u64) {
+        if let Some(inode) = self.nodes.get_mut(&parent) {
+            inode.children = inode.children.saturating_sub(1);
+            self.drop_if_unused(parent);
+        }
+    }
+
+    /// Drops a node that nobody needs, and those above it that it alone had kept. A loop, not a recursion: trees may be
+    /// deeper than the stack.
+    fn drop_if_unused(&mut self, number: u64) {
+        let mut pending = vec![number];
+        while let Some(number) = pending.pop() {
+            let unused = |inode: &Inode| inode.lookups == 0 && inode.children == 0;
+            if number == ROOT || !self.nodes.get(&number).is_some_and(|inode| unused(inode)) {
+                continue;
+            }
+            let Some(inode) = self.nodes.remove(&number) else {
+                continue;
+            };
+            self.given.remove(&inode.id);
+            if inode.spot.parent == IN_TRASH {
+                self.removed.remove(&inode.spot.name);
+            }
+            for spot in std::iter::once(&inode.spot).chain(&inode.others) {
+                if let Some(parent) = self.nodes.get_mut(&spot.parent) {
+                    parent.children = parent.children.saturating_sub(1);
+                    pending.push(spot.parent);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name<'_> {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    fn path_of(inodes: &Inodes, number: u64) -> String {
+        inodes
+            .place(number)
+            .map_or("?".into(), |place| place.path.to_string())
+    }
+
+    fn entry(text: &str, id: Id) -> Removal {
+        let trash = crate::world::trash::Trash::default();
+        Removal {
+            entry: trash.reserve(name(text)),
+            name: text.into(),
+            id,
+        }
+    }
+
+    /// sandboxfs #98: a cached path died with the directory's renaming.
+    #[test]
+    fn a_renamed_directory_takes_its_entries_along() {
+        let inodes = Inodes::new(Id(1, 2));
+        let dir = inodes.found(ROOT, name("a"), Id(1, 10));
+        let file = inodes.found(dir, name("f"), Id(1, 11));
+        inodes.moved((ROOT, name("a")), (ROOT, name("b")), Id(1, 10));
+        assert_eq!(path_of(&inodes, file), "/b/f");
+    }
+
+    #[test]
+    fn a_node_lives_until_the_kernel_and_its_children_let_go() {
+        let inodes = Inodes::new(Id(1, 2));
+        let dir = inodes.found(ROOT, name("a"), Id(1, 10));
+        let file = inodes.found(dir, name("f"), Id(1, 11));
+        inodes.found(ROOT, name("a"), Id(1, 10));
+        inodes.forget(dir, 2);
+        assert_eq!(path_of(&inodes, file), "/a/f");
+        inodes.forget(file, 1);
+        assert!(inodes.is_empty());
+    }
+
+    #[test]
+    fn a_removed_file_is_found_in_the_trash_and_under_its_directory() {
+        let inodes = Inodes::new(Id(1, 2));
+        let dir = inodes.found(ROOT, name("d"), Id(1, 10));
+        let file = inodes.found(dir, name("f"), Id(1, 11));
+        let removal = entry("f", Id(1, 11));
+        inodes.removed((dir, name("f")), Id(1, 11), removal.entry.bytes());
+        assert!(path_of(&inodes, file).starts_with("/.trash/2"));
+        assert!(inodes.place(file).unwrap().removed);
+        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.gathered(Id(1, 10), &[removal]);
+        assert_eq!(path_of(&inodes, file), "/.trash/T_d/f");
+    }
+
+    #[test]
+    fn a_removed_name_of_several_leaves_the_others() {
+        let inodes = Inodes::new(Id(1, 2));
+        let number = inodes.found(ROOT, name("a"), Id(1, 11));
+        assert_eq!(inodes.found(ROOT, name("b"), Id(1, 11)), number);
+        inodes.removed((ROOT, name("b")), Id(1, 11), b"T_b");
+        assert_eq!(path_of(&inodes, number), "/a");
+        assert!(!inodes.place(number).unwrap().removed);
+    }
+
+    #[test]
+    fn other_devices_and_taken_numbers_get_numbers_of_their_own() {
+        let inodes = Inodes::new(Id(1, 2));
+        let own = inodes.found(ROOT, name("a"), Id(1, 11));
+        let other = inodes.found(ROOT, name("b"), Id(9, 11));
+        let first = inodes.found(ROOT, name("c"), Id(1, 1));
+        assert_eq!(own, 11);
+        assert!(other >= GIVEN && first >= GIVEN && other != first);
+        assert_eq!(inodes.number_of(Id(9, 11)), Some(other));
+    }
+}

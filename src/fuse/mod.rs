@@ -1,0 +1,242 @@
+//! The protocol layer: decodes requests, asks the world, replies. No rule lives here.
+//!
+//! With `daemon/session.rs` the only place that sees `fuser`. Locks: those of the inode table and of the open files,
+//! neither held over a system call that can block, and never one inside the other. Code here runs on FUSE worker threads
+//! and must never touch the mountpoint, nor send the kernel a notification: both wait for this very thread.
+
+mod attr;
+mod counters;
+mod handles;
+mod inodes;
+mod requests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+use crate::error::{Error, Result};
+use crate::name::Name;
+use crate::world::view::in_trash;
+use crate::world::{Caller, Dir, Held, Meta, World};
+pub use counters::Counters;
+pub use handles::Handles;
+pub use inodes::{Inodes, ROOT};
+
+/// How long the kernel may believe what it was told, where changes behind the mount are noticed.
+const A_DAY: Duration = Duration::from_secs(86400);
+
+/// Notices changes that are made to the store behind the mount.
+pub trait Watch: Send + Sync + std::fmt::Debug {
+    /// Asks to notice changes to a directory's entries. Returns whether they will be.
+    fn watch(&self, number: u64, dir: &Dir) -> bool;
+    /// Asks no more. The directory itself is not given where it cannot be found any more.
+    fn forget(&self, number: u64, dir: Option<&Dir>);
+}
+
+/// Is told that a request has come.
+pub trait Activity: Send + Sync + std::fmt::Debug {
+    /// A request has come.
+    fn request(&self);
+}
+
+/// The choices of one mount that concern the protocol.
+#[derive(Debug, Clone)]
+pub struct FuseOptions {
+    /// How long the kernel may believe what it was told; by default a day where changes are noticed, a second elsewhere.
+    pub ttl: Option<Duration>,
+    /// Whether extended attributes are offered; if not, the kernel stops asking.
+    pub xattr: bool,
+    /// Whether the kernel may go to the store's files by itself (needs CAP_SYS_ADMIN).
+    pub passthrough: bool,
+}
+
+/// The mechanisms that the kernel has agreed to.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct Mechanisms {
+    /// Data goes to the store's files without the daemon.
+    pub passthrough: bool,
+    /// Written data is gathered in the page cache (where passthrough is not possible).
+    pub writeback: bool,
+    /// Directory listings bring attributes along.
+    pub readdirplus: bool,
+    /// Set-user-id bits are cleared without a request before each write.
+    pub killpriv_v2: bool,
+    /// Emptying a file comes with its opening.
+    pub atomic_o_trunc: bool,
+}
+
+/// What the requests of one mount share with the rest of the daemon.
+#[derive(Debug)]
+pub struct Shared {
+    /// The rules.
+    pub world: World,
+    /// What the kernel knows.
+    pub inodes: Inodes,
+    /// What is open.
+    pub handles: Handles,
+    /// How many requests there were.
+    pub counters: Counters,
+    /// What the kernel has agreed to.
+    pub mechanisms: parking_lot::Mutex<Mechanisms>,
+    /// Notices changes made behind the mount.
+    pub watch: Option<Arc<dyn Watch>>,
+    /// Told of each request; lets the daemon poll while requests come closely.
+    pub activity: Arc<dyn Activity>,
+    /// The choices.
+    pub options: FuseOptions,
+}
+
+impl std::fmt::Debug for FileSystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileSystem").finish_non_exhaustive()
+    }
+}
+
+/// Answers the kernel's requests.
+#[derive(Clone)]
+pub struct FileSystem {
+    shared: Arc<Shared>,
+}
+
+impl FileSystem {
+    /// Makes the file system.
+    pub fn new(shared: Arc<Shared>) -> FileSystem {
+        FileSystem { shared }
+    }
+
+    fn world(&self) -> &World {
+        &self.shared.world
+    }
+
+    fn inodes(&self) -> &Inodes {
+        &self.shared.inodes
+    }
+
+    /// Resolves a directory by its number. Tries again where a directory was moving meanwhile.
+    fn dir(&self, number: u64) -> Result<Dir> {
+        self.settled(|| {
+            let place = self.inodes().place(number)?;
+            self.world().root().dir_expecting(&place.path, place.id)
+        })
+    }
+
+    /// As [`FileSystem::dir`], for a directory whose entries the kernel is about to be told of: from now on changes to
+    /// them are noticed. Also returns how long the kernel may believe it.
+    fn listed_dir(&self, number: u64) -> Result<(Dir, Duration)> {
+        let (dir, watched) = self.settled(|| {
+            let place = self.inodes().place(number)?;
+            Ok((
+                self.world().root().dir_expecting(&place.path, place.id)?,
+                place.watched,
+            ))
+        })?;
+        // What lies in the trash changes with every removal elsewhere, unknown to the kernel.
+        if in_trash(dir.path()) {
+            return Ok((dir, Duration::ZERO));
+        }
+        if let Some(ttl) = self.shared.options.ttl {
+            return Ok((dir, ttl));
+        }
+        let watched = watched
+            || self.shared.watch.as_ref().is_some_and(|watch| {
+                let watched = watch.watch(number, &dir);
+                self.inodes().set_watched(number, watched);
+                watched
+            });
+        Ok((
+            dir,
+            if watched {
+                A_DAY
+            } else {
+                Duration::from_secs(1)
+            },
+        ))
+    }
+
+    /// Resolves anything by its number.
+    fn held(&self, number: u64) -> Result<Held> {
+        loop {
+            let held = self.settled(|| {
+                let place = self.inodes().place(number)?;
+                let node = self.world().root().node_expecting(&place.path, place.id)?;
+                Ok(Held {
+                    node,
+                    path: place.path,
+                    removed: place.removed,
+                })
+            });
+            match held {
+                // A file with several hard links may still be found by another of them.
+                Err(Error::NotFound) if self.inodes().next_place(number) => {}
+                held => return held,
+            }
+        }
+    }
+
+    /// A path is computed, then used; a directory that moves in between makes it wrong. Then it is computed again.
+    fn settled<T>(&self, resolve: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            let before = self.inodes().moves();
+            match resolve() {
+                Err(Error::NotFound | Error::NotDirectory)
+                    if before % 2 == 1 || self.inodes().moves() != before =>
+                {
+                    std::thread::yield_now();
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// How long the kernel may believe the attributes of a thing at this place.
+    fn ttl_of(&self, held: &Held) -> Duration {
+        if in_trash(&held.path) && !held.removed {
+            Duration::ZERO
+        } else {
+            self.default_ttl()
+        }
+    }
+
+    fn default_ttl(&self) -> Duration {
+        let life = if self.shared.watch.is_some() {
+            A_DAY
+        } else {
+            Duration::from_secs(1)
+        };
+        self.shared.options.ttl.unwrap_or(life)
+    }
+
+    /// Notes that the kernel is told of an entry.
+    fn entry(&self, parent: u64, name: Name<'_>, meta: &Meta) -> fuser::FileAttr {
+        let number = self.inodes().found(parent, name, meta.id);
+        attr::attributes(number, self.world().links_shown(meta, false), meta)
+    }
+
+    fn link_count(&self, held: &Held, meta: &Meta) -> u32 {
+        self.world().links_shown(meta, held.removed)
+    }
+}
+
+fn caller(req: &fuser::Request) -> Caller {
+    Caller {
+        pid: req.pid(),
+        uid: req.uid(),
+        gid: req.gid(),
+    }
+}
+
+/// The flags with which the daemon opens a file for a handle.
+///
+/// Gone are those that the kernel has dealt with (creation, following), and `O_APPEND` where the daemon itself writes:
+/// the kernel says the offset. With the writeback cache the kernel also reads where it was asked only to write.
+fn handle_flags(flags: i32, mechanisms: Mechanisms) -> OFlags {
+    let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+    let mut kept = asked & (OFlags::RWMODE | OFlags::TRUNC | OFlags::NOATIME);
+    if mechanisms.passthrough {
+        kept |= asked & (OFlags::APPEND | OFlags::DIRECT);
+    } else if mechanisms.writeback && kept & OFlags::RWMODE == OFlags::WRONLY {
+        kept = (kept - OFlags::RWMODE) | OFlags::RDWR;
+    }
+    kept
+}

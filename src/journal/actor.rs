@@ -1,0 +1,133 @@
+//! Who asked: from the thread id that the kernel gives with a request to the process behind it.
+//!
+//! Owns a small cache, because reading `/proc` costs as much as a request. An entry is believed for [`FRESH`] only: a
+//! process may `exec` another program, and numbers come round again. The lock is never held over a system call.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::record::Actor;
+use crate::name::escape;
+
+/// How long a cached answer is believed.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// How many answers are kept before the stale ones are dropped.
+const KEPT: usize = 1024;
+
+/// Who sends a request, as the kernel says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// The thread's id in the daemon's PID namespace; 0 where it has none there.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+impl Caller {
+    /// Returns this process itself, for work on a store that is not mounted.
+    pub fn myself() -> Caller {
+        Caller {
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+}
+
+/// The processes lately seen.
+#[derive(Debug, Default)]
+pub struct Actors {
+    seen: Mutex<HashMap<u32, (Instant, Arc<Actor>)>>,
+}
+
+impl Actors {
+    /// Returns the process behind a request.
+    pub fn of(&self, caller: Caller) -> Arc<Actor> {
+        let now = Instant::now();
+        if let Some((since, actor)) = self.seen.lock().get(&caller.pid)
+            && now.duration_since(*since) < FRESH
+            && (actor.uid, actor.gid) == (caller.uid, caller.gid)
+        {
+            return actor.clone();
+        }
+        let actor = Arc::new(read(caller));
+        let mut seen = self.seen.lock();
+        if seen.len() >= KEPT {
+            seen.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
+        }
+        seen.insert(caller.pid, (now, actor.clone()));
+        actor
+    }
+}
+
+fn read(caller: Caller) -> Actor {
+    let mut actor = Actor {
+        pid: caller.pid,
+        uid: caller.uid,
+        gid: caller.gid,
+        comm: String::new(),
+        exe: String::new(),
+    };
+    let proc = format!("/proc/{}", caller.pid);
+    let Ok(status) = std::fs::read(format!("{proc}/status")) else {
+        return actor;
+    };
+    for line in status.split(|b| *b == b'\n').take(8) {
+        if let Some(pid) = line.strip_prefix(b"Tgid:") {
+            let pid = std::str::from_utf8(pid)
+                .ok()
+                .and_then(|t| t.trim().parse().ok());
+            actor.pid = pid.unwrap_or(caller.pid);
+        }
+    }
+    // The name of the process, not of the thread that happened to ask.
+    let proc = format!("/proc/{}", actor.pid);
+    if let Ok(comm) = std::fs::read(format!("{proc}/comm")) {
+        actor.comm = escape(comm.strip_suffix(b"\n").unwrap_or(&comm));
+    }
+    if let Ok(exe) = std::fs::read_link(format!("{proc}/exe")) {
+        actor.exe = escape(exe.as_os_str().as_bytes());
+    }
+    actor
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_its_process() {
+        let tid = rustix::thread::gettid()
+            .as_raw_nonzero()
+            .get()
+            .unsigned_abs();
+        let actor = Actors::default().of(Caller {
+            pid: tid,
+            ..Caller::myself()
+        });
+        assert_eq!(actor.pid, std::process::id());
+        assert!(!actor.exe.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_has_ended_keeps_its_number() {
+        let gone = Caller {
+            pid: u32::MAX,
+            uid: 7,
+            gid: 8,
+        };
+        let actor = Actors::default().of(gone);
+        assert_eq!(
+            (actor.pid, actor.uid, actor.comm.as_str()),
+            (u32::MAX, 7, "")
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The journal: what happened, in order, in lines that nobody can change unnoticed.
+//!
+//! Owns the format on disk (JSON lines, each with the hash of the line before) and the rule that a record is written,
+//! with one `write(2)`, *before* its act. Only an act that failed adds a line ([`Op::Abort`]). Knows paths, ids and time,
+//! not the world: what a last record without a known outcome means is for `world/settle.rs` to find out.
+//!
+//! Lock: one mutex over hash chain and file, held over the one `write(2)`, since the order of lines is the order of
+//! hashes. Nothing else is called under it.
+
+mod actor;
+mod read;
+mod record;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+pub use actor::{Actors, Caller};
+pub use read::{Reader, Tail, tail};
+pub use record::{Actor, Ids, Op, Record, Replaced, SCHEMA, Was};
+
+use crate::error::{Error, Result};
+
+/// The file name of a journal in its session's directory.
+pub const FILE: &str = "journal.jsonl";
+
+/// What `prev` says in the first record.
+const START: [u8; 64] = [b'0'; 64];
+
+/// The journal of one session, open for appending. The store's lock sees to it that there is one writer.
+#[derive(Debug)]
+pub struct Journal {
+    state: Mutex<State>,
+    durable: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    file: OwnedFd,
+    seq: u64,
+    prev: [u8; 64],
+    length: u64,
+    /// Up to where disk space has been reserved, so that a removal can still be recorded when the disk is full.
+    reserved: u64,
+    line: Vec<u8>,
+}
+
+/// How much space is reserved ahead of the journal's end.
+const RESERVE: u64 = 128 * 1024;
+
+/// A record that has been written and whose act has not been reported yet.
+#[must_use = "say whether the act was done"]
+#[derive(Debug)]
+pub struct Pending<'a> {
+    journal: &'a Journal,
+    seq: u64,
+}
+
+impl Journal {
+    /// Takes a file that is open for appending, and goes on where `tail` says it ends.
+    pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool) -> Journal {
+        Journal {
+            state: Mutex::new(State {
+                file,
+                seq: tail.map_or(0, |t| t.record.seq),
+                prev: tail.map_or(START, |t| t.hash),
+                length: tail.map_or(0, |t| t.length),
+                reserved: 0,
+                line: Vec::with_capacity(1024),
+            }),
+            durable,
+        }
+    }
+
+    /// Writes what is about to be done.
+    ///
+    /// # Errors
+    /// What `write(2)` says, `ENOSPC` above all; then nothing was recorded and nothing may be done.
+    pub fn begin(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<Pending<'_>> {
+        let seq = self.append(op, actor)?;
+        Ok(Pending { journal: self, seq })
+    }
+
+    /// Writes a record that has no act of its own.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn note(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<()> {
+        self.append(op, actor).map(|_| ())
+    }
+
+    /// Returns the number of the last record.
+    pub fn last(&self) -> u64 {
+        self.state.lock().seq
+    }
+
+    /// Gives back the space that was reserved ahead; for the end of a session.
+    pub fn trim(&self) {
+        let state = self.state.lock();
+        // Setting the size it has frees what lies beyond (ftruncate(2)); if it fails, only space is lost.
+        let _ = rustix::fs::ftruncate(&state.file, state.length);
+    }
+
+    fn append(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<u64> {
+        let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let record = Record {
+            v: SCHEMA,
+            seq: state.seq + 1,
+            time,
+            op,
+            actor: actor.map(|a| Actor::clone(a)),
+            prev: String::from_utf8_lossy(&state.prev).into_owned(),
+        };
+        state.line.clear();
+        serde_json::to_writer(&mut state.line, &record).map_err(|_| Error::Os {
+            call: "write",
+            errno: rustix::io::Errno::IO,
+        })?;
+        let hash = hex(&Sha256::digest(&state.line));
+        state.line.push(b'\n');
+        state.write(self.durable)?;
+        state.seq += 1;
+        state.prev = hash;
+        Ok(state.seq)
+    }
+}
+
+impl State {
+    fn write(&mut self, durable: bool) -> Result<()> {
+        use rustix::fs::FallocateFlags;
+        let end = self.length + self.line.len() as u64;
+        if end > self.reserved {
+            // Not every file system can (NFS); then a full disk refuses changes, which loses nothing either.
+            let _ = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, RESERVE);
+            self.reserved = end + RESERVE / 2;
+        }
+        let mut rest = self.line.as_slice();
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => {
+                    // A part of the line may have been written: cut it off, the act will not happen.
+                    let _ = rustix::fs::ftruncate(&self.file, self.length);
+                    return Err(Error::os("write")(errno));
+                }
+            }
+        }
+        if durable {
+            rustix::fs::fdatasync(self.file.as_fd()).map_err(Error::os("fdatasync"))?;
+        }
+        self.length = end;
+        Ok(())
+    }
+}
+
+impl Pending<'_> {
+    /// Returns the number of the record.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Says that the act was done.
+    pub fn done(self) {}
+
+    /// Says that the act was not done.
+    pub fn abort(self, error: &Error) {
+        let op = Op::Abort {
+            of: self.seq,
+            error: error.to_string(),
+        };
+        // If even this cannot be written, the next mount finds out by looking at the disk.
+        if let Err(error) = self.journal.note(op, None) {
+            log::warn!(
+                "journal: record {} was not done, and that could not be noted: {error}",
+                self.seq
+            );
+        }
+    }
+
+    /// Reports the outcome of the act, and hands it on.
+    ///
+    /// # Errors
+    /// The act's own.
+    pub fn settle<T>(self, outcome: Result<T>) -> Result<T> {
+        match &outcome {
+            Ok(_) => self.done(),
+            Err(error) => self.abort(error),
+        }
+        outcome
+    }
+}
+
+fn hex(digest: &[u8]) -> [u8; 64] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |d: u8| DIGITS.get(usize::from(d & 15)).copied().unwrap_or(b'0');
+    let mut text = START;
+    for (pair, byte) in text.chunks_exact_mut(2).zip(digest) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(*byte)]);
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;

@@ -1,0 +1,28 @@
+//! trumanfs: a home directory that an AI agent cannot hurt.
+//!
+//! The rooms, and who may use whom (kept true by `tests/architecture.rs`):
+//!
+//! ```text
+//! main → cli ─┬─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
+//!             └─► operator ──► world, journal   (while mounted: through daemon/control, which calls operator)
+//! leaves anyone may use: error, name
+//! ```
+//!
+//! - [`world`]: every rule, no FUSE. Start at [`world::World`].
+//! - [`journal`]: what happened, hash-chained.
+//! - [`fuse`]: decodes requests, asks the world, replies.
+//! - [`daemon`]: mounting, signals, the control socket, changes made behind the mount.
+//! - [`operator`]: what an operator reads and does; prints nothing.
+//! - [`cli`]: what was typed, and every word printed.
+//! - [`sys`]: the only room with `unsafe`.
+#![warn(missing_docs)]
+
+pub mod cli;
+pub mod daemon;
+pub mod error;
+pub mod fuse;
+pub mod journal;
+pub mod name;
+pub mod operator;
+pub mod sys;
+pub mod world;

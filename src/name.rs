@@ -1,0 +1,274 @@
+//! Names: one component ([`Name`]), a whole path inside the store ([`WorldPath`]), and how both are written down.
+//!
+//! Bytes, not `str`: any legal Unix name works. Parsed once at the edge; a `Name` or `WorldPath` is never re-checked.
+//! Nothing here touches a file system.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::error::{Error, Result};
+
+/// The longest name a directory entry can have, in bytes (`NAME_MAX`, limits.h).
+pub const NAME_MAX: usize = 255;
+
+/// One valid component of a path: not empty, no `/`, no NUL, neither `.` nor `..`, at most [`NAME_MAX`] bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Name<'a>(&'a [u8]);
+
+impl<'a> Name<'a> {
+    /// Returns the name, if it can be one.
+    ///
+    /// # Errors
+    /// `ENOENT` for an empty name, `EINVAL` for one with `/` or NUL, or `.` and `..`; `ENAMETOOLONG` past 255 bytes.
+    pub fn new(bytes: &'a [u8]) -> Result<Name<'a>> {
+        match bytes {
+            b"" => Err(Error::NotFound),
+            b"." | b".." => Err(Error::Invalid),
+            _ if bytes.len() > NAME_MAX => Err(Error::NameTooLong),
+            _ if bytes.iter().any(|b| matches!(b, b'/' | 0)) => Err(Error::Invalid),
+            _ => Ok(Name(bytes)),
+        }
+    }
+
+    /// Returns the bytes of the name.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Returns the name as the standard library wants it.
+    pub fn as_os(self) -> &'a OsStr {
+        OsStr::from_bytes(self.0)
+    }
+}
+
+impl fmt::Debug for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", escape(self.0))
+    }
+}
+
+/// A path inside the store: absolute from the store's root, normalised, and unable to climb out.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct WorldPath(Vec<u8>);
+
+impl WorldPath {
+    /// Returns the root of the store.
+    pub fn root() -> WorldPath {
+        WorldPath::default()
+    }
+
+    /// Parses a path as a person types it: a leading `/` is the home, `.` and empty components vanish.
+    ///
+    /// # Errors
+    /// `ENOENT` where `..` would climb out; what [`Name::new`] says of a component.
+    pub fn parse(path: &[u8]) -> Result<WorldPath> {
+        let mut parsed = WorldPath::root();
+        for part in path.split(|b| *b == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => parsed = parsed.parent().ok_or(Error::NotFound)?,
+                part => parsed.push(Name::new(part)?),
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// Appends one component.
+    pub fn push(&mut self, name: Name<'_>) {
+        if !self.0.is_empty() {
+            self.0.push(b'/');
+        }
+        self.0.extend_from_slice(name.bytes());
+    }
+
+    /// Returns the path of an entry of this directory.
+    pub fn join(&self, name: Name<'_>) -> WorldPath {
+        let mut bytes = Vec::with_capacity(self.0.len() + 1 + name.bytes().len());
+        bytes.extend_from_slice(&self.0);
+        let mut path = WorldPath(bytes);
+        path.push(name);
+        path
+    }
+
+    /// Returns whether this is the root of the store.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the path without a leading slash; empty for the root.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the directory that holds this path; `None` for the root.
+    pub fn parent(&self) -> Option<WorldPath> {
+        if self.is_root() {
+            return None;
+        }
+        let cut = self.0.iter().rposition(|b| *b == b'/').unwrap_or(0);
+        Some(WorldPath(self.0.get(..cut).unwrap_or_default().to_vec()))
+    }
+
+    /// Returns the last component; `None` for the root.
+    pub fn name(&self) -> Option<Name<'_>> {
+        self.components().last()
+    }
+
+    /// Returns the components in order.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = Name<'_>> {
+        self.0
+            .split(|b| *b == b'/')
+            .filter(|part| !part.is_empty())
+            .map(Name)
+    }
+
+    /// Returns whether `other` is this path or lies below it.
+    pub fn contains(&self, other: &WorldPath) -> bool {
+        self.is_root()
+            || other
+                .0
+                .strip_prefix(self.0.as_slice())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+}
+
+impl fmt::Display for WorldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", escape(&self.0))
+    }
+}
+
+impl fmt::Debug for WorldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl serde::Serialize for WorldPath {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for WorldPath {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> std::result::Result<WorldPath, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        unescape(&text)
+            .and_then(|bytes| WorldPath::parse(&bytes).ok())
+            .ok_or_else(|| serde::de::Error::custom(format!("not a path: {text}")))
+    }
+}
+
+/// Bytes that are written into JSON by [`escape`]: a name, the target of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Escaped(pub Vec<u8>);
+
+impl serde::Serialize for Escaped {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.serialize_str(&escape(&self.0))
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Escaped {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Escaped, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        unescape(&text)
+            .map(Escaped)
+            .ok_or_else(|| serde::de::Error::custom(format!("not an escaped name: {text}")))
+    }
+}
+
+/// Writes bytes as text that [`unescape`] turns back: valid UTF-8 stays as it is, a backslash is doubled, control
+/// characters and bytes that are not UTF-8 become `\xNN`.
+pub fn escape(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_ascii_control() => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "\\x{:02x}", u32::from(c));
+                }
+                c => text.push(c),
+            }
+        }
+        for b in chunk.invalid() {
+            let _ = write!(text, "\\x{b:02x}");
+        }
+    }
+    text
+}
+
+/// Turns the text of [`escape`] back into bytes; `None` where it is not such a text.
+pub fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        if *first != b'\\' {
+            bytes.push(*first);
+            rest = tail;
+            continue;
+        }
+        match tail {
+            [b'\\', tail @ ..] => {
+                bytes.push(b'\\');
+                rest = tail;
+            }
+            [b'x', hi, lo, tail @ ..] => {
+                let digits = [*hi, *lo];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                rest = tail;
+            }
+            _ => return None,
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_that_cannot_be() {
+        assert_eq!(Name::new(b""), Err(Error::NotFound));
+        for bad in [&b"."[..], b"..", b"a/b", b"a\0b"] {
+            assert_eq!(Name::new(bad), Err(Error::Invalid));
+        }
+        assert_eq!(Name::new(&[b'x'; 256]), Err(Error::NameTooLong));
+        assert!(Name::new(&[0xff; 255]).is_ok());
+    }
+
+    #[test]
+    fn paths_cannot_climb_out() {
+        assert_eq!(WorldPath::parse(b"/a/../../etc"), Err(Error::NotFound));
+        let path = WorldPath::parse(b"//a/./b/../c/").unwrap();
+        assert_eq!(path.to_string(), "/a/c");
+        assert_eq!(path.parent().unwrap().to_string(), "/a");
+        assert_eq!(path.name().unwrap().bytes(), b"c");
+        assert!(WorldPath::root().parent().is_none());
+    }
+
+    #[test]
+    fn a_sibling_with_the_same_beginning_is_not_below() {
+        let a = WorldPath::parse(b"a").unwrap();
+        assert!(a.contains(&WorldPath::parse(b"a/b").unwrap()));
+        assert!(a.contains(&a));
+        assert!(!a.contains(&WorldPath::parse(b"ab").unwrap()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_survives_the_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(unescape(&escape(&bytes)), Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What an operator reads and does. A library: it prints nothing, and works on a store whether or not it is mounted.
+//!
+//! Reading needs no lock: journals only grow, and entries of the trash are whole. Writing goes through a [`World`]: the
+//! daemon's own while the store is mounted (by way of its control socket), else one opened for the purpose.
+//!
+//! [`World`]: crate::world::World
+
+pub mod log;
+pub mod trash;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::world::Root;
+use crate::world::state::{self, Holder};
+
+/// A store, open for reading.
+#[derive(Debug)]
+pub struct Store {
+    root: Root,
+    state: OwnedFd,
+}
+
+impl Store {
+    /// Opens a store for reading.
+    ///
+    /// # Errors
+    /// `ENOENT`; [`Error::Refused`] where the directory has never been a store.
+    pub fn open(path: &Path) -> Result<Store> {
+        let root = Root::open(path)?;
+        let state = state::open_unlocked(&root)?.ok_or_else(|| {
+            Error::refused(
+                format!("{} is not a store: nobody has ever mounted it", path.display()),
+                "Give the directory that `trumanfs mount STORE HOME` was given, or the home itself.",
+            )
+        })?;
+        Ok(Store { root, state })
+    }
+
+    /// Returns who serves, or last served, the store.
+    ///
+    /// # Errors
+    /// What reading the lock says.
+    pub fn holder(&self) -> Result<Option<Holder>> {
+        state::holder(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
+    /// Returns whether the store is being served at this moment.
+    ///
+    /// # Errors
+    /// What `flock(2)` says.
+    pub fn is_served(&self) -> Result<bool> {
+        state::is_held(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
+    /// Returns the state directory's descriptor.
+    pub fn state(&self) -> &OwnedFd {
+        &self.state
+    }
+}

@@ -1,0 +1,197 @@
+//! The trash as an operator sees it: what lies there, where it was, who removed it; and putting it back.
+
+use std::collections::HashMap;
+
+use super::Store;
+use super::log::Log;
+use crate::error::{Error, Result};
+use crate::journal::{Actor, Op};
+use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::world::trash::parse_entry;
+use crate::world::view::TRASH;
+use crate::world::{Caller, Dir, Id, Meta, Renaming, World};
+
+/// One entry of the trash.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Listed {
+    /// Its name in the trash.
+    pub entry: Escaped,
+    /// Where it was; absent where no journal knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<WorldPath>,
+    /// When it was removed, RFC 3339.
+    pub time: String,
+    /// Who removed it; absent where no journal knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
+    /// Whether it is a directory.
+    pub directory: bool,
+    /// Bytes in it, of all its files.
+    pub size: u64,
+}
+
+/// What the journals know of an entry.
+#[derive(Debug, Clone)]
+struct Origin {
+    path: WorldPath,
+    actor: Option<Actor>,
+    time: String,
+}
+
+/// Lists the trash, oldest first.
+///
+/// # Errors
+/// What reading the trash says. A damaged journal is no error here: its entries are listed without their origin.
+pub fn list(store: &Store) -> Result<Vec<Listed>> {
+    let origins = origins(store)?;
+    let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
+        Err(Error::NotFound) => return Ok(Vec::new()),
+        trash => trash?,
+    };
+    let mut listed = Vec::new();
+    for (name, meta) in entries(store, &trash)? {
+        let origin = origins.get(&name);
+        let time = match (origin, parse_entry(&name)) {
+            (Some(origin), _) => origin.time.clone(),
+            (None, Some((time, _))) => time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
+            (None, None) => String::new(),
+        };
+        let path = WorldPath::parse(TRASH)?.join(Name::new(&name)?);
+        listed.push(Listed {
+            path: origin.map(|origin| origin.path.clone()),
+            time,
+            actor: origin.and_then(|origin| origin.actor.clone()),
+            directory: meta.is_dir(),
+            size: size_of(store, path, &meta)?,
+            entry: Escaped(name),
+        });
+    }
+    listed.sort_by(|a, b| a.entry.0.cmp(&b.entry.0));
+    Ok(listed)
+}
+
+/// Returns the path that an entry of the trash had.
+///
+/// # Errors
+/// [`Error::Conflict`] asking for the place where no journal knows it.
+pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
+    let path = WorldPath::parse(entry)?;
+    let mut parts = path.components();
+    let first = parts.next().ok_or(Error::NotFound)?;
+    let origins = origins(store)?;
+    let Some(origin) = origins.get(first.bytes()) else {
+        return Err(Error::Conflict {
+            what: format!("no journal knows where {} was", escape(entry)),
+            remedy: "Say where it shall go with --to PATH.".to_owned(),
+        });
+    };
+    // What lies inside of an entry was below the entry's place.
+    let mut path = origin.path.clone();
+    parts.for_each(|part| path.push(part));
+    Ok(path)
+}
+
+/// Puts an entry of the trash (or something below one) back to a path where nothing is.
+///
+/// # Errors
+/// `ENOENT` for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is gone.
+pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
+    let mut path = WorldPath::parse(TRASH)?;
+    WorldPath::parse(entry)?
+        .components()
+        .for_each(|part| path.push(part));
+    let (dir, name) = world.parent(&path)?;
+    let conflict = |what: String| Error::Conflict {
+        what,
+        remedy: "Nothing was changed. Say where it shall go with --to PATH.".to_owned(),
+    };
+    let (new_dir, new_name) = world.parent(to).map_err(|error| match error {
+        Error::NotFound | Error::NotDirectory => {
+            conflict(format!("the directory of {to} is not there any more"))
+        }
+        error => error,
+    })?;
+    let moved = world.rename(&dir, name, &new_dir, new_name, Renaming::NoReplace, caller);
+    moved.map(|moved| moved.id).map_err(|error| match error {
+        Error::Exists => conflict(format!("something else is at {to} now")),
+        error => error,
+    })
+}
+
+/// Goes through all journals for what became an entry of the trash.
+fn origins(store: &Store) -> Result<HashMap<Vec<u8>, Origin>> {
+    let mut origins = HashMap::new();
+    let mut log = Log::open(store)?;
+    loop {
+        match log.next_record() {
+            Ok(Some((_, record))) => {
+                let known = match record.op {
+                    Op::Unlink { path, trash, .. } | Op::Rmdir { path, trash, .. } => {
+                        Some((path, trash))
+                    }
+                    Op::Rename {
+                        to,
+                        replaced: Some(replaced),
+                        ..
+                    }
+                    | Op::Restore {
+                        to,
+                        replaced: Some(replaced),
+                        ..
+                    } => Some((to, replaced.trash)),
+                    _ => None,
+                };
+                if let Some((path, trash)) = known {
+                    origins.insert(
+                        trash.0,
+                        Origin {
+                            path,
+                            actor: record.actor,
+                            time: record.time,
+                        },
+                    );
+                }
+            }
+            Ok(None) => return Ok(origins),
+            Err(error) => log::warn!("{error}"),
+        }
+    }
+}
+
+fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> {
+    let fd = store.root.read_dir(dir)?;
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        let bytes = entry.file_name().to_bytes();
+        if let Ok(name) = Name::new(bytes)
+            && let Ok(meta) = dir.stat(name)
+        {
+            entries.push((bytes.to_vec(), meta));
+        }
+    }
+    Ok(entries)
+}
+
+fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<u64> {
+    if !meta.is_dir() {
+        return Ok(meta.size);
+    }
+    let mut total = 0;
+    let mut pending = vec![path];
+    while let Some(path) = pending.pop() {
+        let dir = match store.root.dir(&path) {
+            // Restored or purged meanwhile.
+            Err(Error::NotFound) => continue,
+            dir => dir?,
+        };
+        for (name, meta) in entries(store, &dir)? {
+            if meta.is_dir() {
+                pending.push(path.join(Name::new(&name)?));
+            } else {
+                total += meta.size;
+            }
+        }
+    }
+    Ok(total)
+}

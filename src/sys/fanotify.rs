@@ -1,0 +1,237 @@
+//! fanotify(7), as far as noticing changes behind a mount needs it: marks on single directories, events with the
+//! directory's handle, the entry's name, and the process that caused them.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::io::{Errno, Result};
+
+/// What identifies a directory in events: its file handle (name_to_handle_at(2)), opaque.
+pub type Handle = Box<[u8]>;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What happened, `FAN_*` bits.
+    pub mask: u64,
+    /// The process that did it; 0 where the kernel does not tell.
+    pub pid: i32,
+    /// The directory.
+    pub dir: Handle,
+    /// The entry; empty where the event is about the directory itself.
+    pub name: Vec<u8>,
+}
+
+/// An entry came, went or moved.
+pub const NAMES: u64 =
+    libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
+/// The content changed.
+pub const CONTENT: u64 = libc::FAN_MODIFY;
+/// The attributes changed.
+pub const ATTRIBUTES: u64 = libc::FAN_ATTRIB;
+/// The queue overflowed: events were lost.
+pub const OVERFLOW: u64 = libc::FAN_Q_OVERFLOW;
+
+const MASK: u64 = NAMES | CONTENT | ATTRIBUTES | libc::FAN_ONDIR | libc::FAN_EVENT_ON_CHILD;
+
+/// Opens a notification group. Its queue is unlimited where the process may have that.
+///
+/// # Errors
+/// `EINVAL` on kernels older than 5.13, `EMFILE` past the limit of groups, `EPERM`.
+pub fn init() -> Result<OwnedFd> {
+    let base =
+        libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_REPORT_DFID_NAME;
+    let privileged = base | libc::FAN_UNLIMITED_QUEUE | libc::FAN_UNLIMITED_MARKS;
+    for flags in [privileged, base] {
+        // SAFETY: takes two integers and touches no memory.
+        let fd = unsafe { libc::fanotify_init(flags, (libc::O_RDONLY | libc::O_LARGEFILE) as u32) };
+        if fd >= 0 {
+            // SAFETY: the call has just returned this descriptor, and nobody else owns it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+    Err(last_error())
+}
+
+/// Asks for events on a directory's entries, and returns the handle by which its events will name it.
+///
+/// # Errors
+/// `EOPNOTSUPP` and `ENODEV` where the file system has no handles, `ENOSPC` past the limit of marks, `EACCES` where the
+/// directory may not be read.
+pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<Handle> {
+    let handle = handle_of(dir)?;
+    mark(group, dir, libc::FAN_MARK_ADD)?;
+    Ok(handle)
+}
+
+/// Asks for no more events on a directory.
+///
+/// # Errors
+/// `ENOENT` where there was no mark.
+pub fn unwatch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<()> {
+    mark(group, dir, libc::FAN_MARK_REMOVE)
+}
+
+fn mark(group: BorrowedFd<'_>, dir: BorrowedFd<'_>, action: u32) -> Result<()> {
+    // SAFETY: both descriptors live through the call, and the path is a constant that ends with NUL.
+    let rc = unsafe {
+        libc::fanotify_mark(
+            group.as_raw_fd(),
+            action | libc::FAN_MARK_ONLYDIR,
+            MASK,
+            dir.as_raw_fd(),
+            c".".as_ptr(),
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// The most a file handle can take (`MAX_HANDLE_SZ`).
+const MAX_HANDLE: usize = 128;
+
+#[repr(C)]
+struct FileHandle {
+    bytes: u32,
+    kind: i32,
+    handle: [u8; MAX_HANDLE],
+}
+
+fn handle_of(dir: BorrowedFd<'_>) -> Result<Handle> {
+    let mut handle = FileHandle {
+        bytes: MAX_HANDLE as u32,
+        kind: 0,
+        handle: [0; MAX_HANDLE],
+    };
+    let mut mount = 0;
+    // SAFETY: FileHandle has the layout of struct file_handle with room for the most it can hold, and says so in
+    // `bytes`; the path is empty and ends with NUL.
+    let rc = unsafe {
+        libc::name_to_handle_at(
+            dir.as_raw_fd(),
+            c"".as_ptr(),
+            (&raw mut handle).cast(),
+            &raw mut mount,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    if rc != 0 {
+        return Err(last_error());
+    }
+    let length = usize::try_from(handle.bytes).unwrap_or(0).min(MAX_HANDLE);
+    let mut key = handle.kind.to_ne_bytes().to_vec();
+    key.extend_from_slice(handle.handle.get(..length).unwrap_or_default());
+    Ok(key.into())
+}
+
+/// Reads the events that are waiting, without waiting for more. `buffer` should hold 64 KiB.
+///
+/// # Errors
+/// What `read(2)` says; `EAGAIN` is no error but an empty answer.
+pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<Event>> {
+    let length = match rustix::io::read(group.as_fd(), &mut *buffer) {
+        Ok(n) => n,
+        Err(Errno::AGAIN | Errno::INTR) => 0,
+        Err(errno) => return Err(errno),
+    };
+    Ok(parse(buffer.get(..length).unwrap_or_default()))
+}
+
+/// Splits what the kernel wrote into events: each a `fanotify_event_metadata`, then information records, of which the one
+/// of type DFID_NAME holds fsid, file handle and name.
+fn parse(mut bytes: &[u8]) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(length) = u32_at(bytes, 0).and_then(|n| usize::try_from(n).ok()) {
+        let Some(event) = bytes.get(..length).filter(|_| length >= 24) else {
+            break;
+        };
+        bytes = bytes.get(length..).unwrap_or_default();
+        let header = event.get(6..8).map_or(24, |b| {
+            usize::from(u16::from_ne_bytes([at(b, 0), at(b, 1)]))
+        });
+        let mask = u64::from(u32_at(event, 8).unwrap_or(0))
+            | u64::from(u32_at(event, 12).unwrap_or(0)) << 32;
+        let pid = u32_at(event, 20).unwrap_or(0).cast_signed();
+        let mut parsed = Event {
+            mask,
+            pid,
+            dir: Box::default(),
+            name: Vec::new(),
+        };
+        let mut infos = event.get(header..).unwrap_or_default();
+        while let Some(size) = infos
+            .get(2..4)
+            .map(|b| usize::from(u16::from_ne_bytes([at(b, 0), at(b, 1)])))
+        {
+            let Some(info) = infos.get(..size).filter(|_| size >= 4) else {
+                break;
+            };
+            infos = infos.get(size..).unwrap_or_default();
+            if at(info, 0) == libc::FAN_EVENT_INFO_TYPE_DFID_NAME
+                || at(info, 0) == libc::FAN_EVENT_INFO_TYPE_DFID
+            {
+                read_info(info, &mut parsed);
+            }
+        }
+        events.push(parsed);
+    }
+    events
+}
+
+/// An information record: header (4), fsid (8), handle_bytes (4), handle_type (4), handle, name with NUL.
+fn read_info(info: &[u8], event: &mut Event) {
+    let length = u32_at(info, 12)
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(0);
+    let (Some(kind), Some(handle)) = (info.get(16..20), info.get(20..20 + length)) else {
+        return;
+    };
+    event.dir = [kind, handle].concat().into();
+    let name = info.get(20 + length..).unwrap_or_default();
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or_default();
+    if name != b"." {
+        event.name = name.to_vec();
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..at + 4)?;
+    Some(u32::from_ne_bytes(word.try_into().ok()?))
+}
+
+fn at(bytes: &[u8], index: usize) -> u8 {
+    bytes.get(index).copied().unwrap_or(0)
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_its_directory_entry_and_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let fd: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let group = init().unwrap();
+        let handle = match watch(group.as_fd(), fd.as_fd()) {
+            Ok(handle) => handle,
+            Err(errno) => {
+                println!(
+                    "SKIPPED: the temporary directory's file system has no fanotify marks ({errno})"
+                );
+                return;
+            }
+        };
+        std::fs::write(dir.path().join("new"), b"x").unwrap();
+        let events = read(&group, &mut vec![0; 65536]).unwrap();
+        let first = events.first().unwrap();
+        assert_eq!((&first.dir, first.name.as_slice()), (&handle, &b"new"[..]));
+        assert_eq!(first.pid, std::process::id().cast_signed());
+        unwatch(group.as_fd(), fd.as_fd()).unwrap();
+        std::fs::write(dir.path().join("other"), b"x").unwrap();
+        assert!(read(&group, &mut vec![0; 65536]).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! Users by name: what `--owner USER` means.
+
+use std::ffi::CString;
+
+/// A user, as the machine's user database has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The user's number.
+    pub uid: u32,
+    /// The user's own group.
+    pub gid: u32,
+    /// All groups of the user, the own one included.
+    pub groups: Vec<u32>,
+}
+
+/// Finds a user by name or number; `None` where there is no such user. A number needs no entry in the database.
+pub fn find(name: &str) -> Option<User> {
+    if let Ok(uid) = name.parse::<u32>() {
+        return Some(by_uid(uid).unwrap_or(User {
+            uid,
+            gid: uid,
+            groups: vec![uid],
+        }));
+    }
+    let name = CString::new(name).ok()?;
+    lookup(|pwd, buf, result| {
+        // SAFETY: all pointers are valid for the length given, and `name` ends with NUL.
+        unsafe { libc::getpwnam_r(name.as_ptr(), pwd, buf.as_mut_ptr(), buf.len(), result) }
+    })
+}
+
+fn by_uid(uid: u32) -> Option<User> {
+    lookup(|pwd, buf, result| {
+        // SAFETY: all pointers are valid for the length given.
+        unsafe { libc::getpwuid_r(uid, pwd, buf.as_mut_ptr(), buf.len(), result) }
+    })
+}
+
+type Query<'a> =
+    dyn FnMut(*mut libc::passwd, &mut [libc::c_char], *mut *mut libc::passwd) -> libc::c_int + 'a;
+
+fn lookup(
+    mut query: impl FnMut(*mut libc::passwd, &mut [libc::c_char], *mut *mut libc::passwd) -> libc::c_int,
+) -> Option<User> {
+    let query: &mut Query<'_> = &mut query;
+    let mut buf = vec![0; 16 * 1024];
+    // SAFETY: passwd is plain data of integers and pointers, for which zero is a valid value.
+    let mut pwd: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut result = std::ptr::null_mut();
+    let failed = query(&raw mut pwd, &mut buf, &raw mut result);
+    if failed != 0 || result.is_null() {
+        return None;
+    }
+    let mut groups = vec![0; 1024];
+    let mut count = 1024;
+    // SAFETY: pw_name points into `buf`, which lives; `groups` has room for `count` entries.
+    let found =
+        unsafe { libc::getgrouplist(pwd.pw_name, pwd.pw_gid, groups.as_mut_ptr(), &raw mut count) };
+    groups.truncate(usize::try_from(count.min(found.max(0))).unwrap_or(0));
+    Some(User {
+        uid: pwd.pw_uid,
+        gid: pwd.pw_gid,
+        groups,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_known_by_name_and_number() {
+        assert_eq!(find("root").map(|u| (u.uid, u.gid)), Some((0, 0)));
+        assert_eq!(find("0"), find("root"));
+        assert_eq!(find("nobody-of-this-name"), None);
+        assert_eq!(find("4000000").map(|u| u.uid), Some(4_000_000));
+    }
+}

@@ -1,0 +1,182 @@
+//! Making things: files, directories, FIFOs and sockets, symlinks, hard links.
+//!
+//! The kernel's own exclusive creation is what finds a name free (`O_EXCL`, mkdirat, …), never a check before. Where it
+//! is taken by something hidden, the answer is ENOENT and the hidden thing stays untouched.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use super::meta::Meta;
+use super::root::{Dir, open_beneath, stat_fd};
+use super::{Caller, Held, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::{Escaped, Name};
+
+/// A file that was made, or found there, and opened.
+#[derive(Debug)]
+pub struct Created {
+    /// The open file.
+    pub file: OwnedFd,
+    /// What it is.
+    pub meta: Meta,
+}
+
+impl World {
+    /// Makes a regular file and opens it. Without `O_EXCL`, one that is there already is opened.
+    ///
+    /// # Errors
+    /// `EEXIST` with `O_EXCL`; `ENOENT` at a hidden name; `EROFS`; what `open(2)` says.
+    pub fn create(
+        &self,
+        dir: &Dir,
+        name: Name<'_>,
+        flags: OFlags,
+        mode: u32,
+        caller: Caller,
+    ) -> Result<Created> {
+        let vacant = self.view.vacant(dir, name, false)?;
+        let op = Op::Create {
+            path: vacant.path(),
+            mode,
+        };
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let made = {
+            let _acting = self.act_as(caller);
+            let exclusive =
+                flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            open_beneath(
+                dir.as_fd(),
+                name.bytes(),
+                exclusive,
+                Mode::from_raw_mode(mode & 0o7777),
+            )
+        };
+        match pending.settle(made) {
+            Ok(file) => {
+                let meta = stat_fd(file.as_fd())?;
+                Ok(Created { file, meta })
+            }
+            Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
+                let held = self.hold(dir, name)?;
+                let file = self.open_file(&held, flags - OFlags::CREATE, caller)?;
+                Ok(Created {
+                    file,
+                    meta: held.node.stat()?,
+                })
+            }
+            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `EEXIST`; `ENOENT` at a hidden name; `EROFS`; what `mkdir(2)` says.
+    pub fn mkdir(&self, dir: &Dir, name: Name<'_>, mode: u32, caller: Caller) -> Result<Meta> {
+        let path = self.view.vacant(dir, name, true)?.path();
+        self.make(dir, name, Op::Mkdir { path, mode }, caller, |dir| {
+            rustix::fs::mkdirat(dir, name.bytes(), Mode::from_raw_mode(mode & 0o7777))
+                .map_err(Error::os("mkdirat"))
+        })
+    }
+
+    /// Makes a FIFO, a socket or a regular file.
+    ///
+    /// # Errors
+    /// `EPERM` for device nodes; else as [`World::mkdir`].
+    pub fn mknod(&self, dir: &Dir, name: Name<'_>, mode: u32, caller: Caller) -> Result<Meta> {
+        let kind = FileType::from_raw_mode(mode);
+        if !matches!(
+            kind,
+            FileType::Fifo | FileType::Socket | FileType::RegularFile
+        ) {
+            return Err(Error::NotOffered);
+        }
+        let path = self.view.vacant(dir, name, false)?.path();
+        self.make(dir, name, Op::Mknod { path, mode }, caller, |dir| {
+            rustix::fs::mknodat(
+                dir,
+                name.bytes(),
+                kind,
+                Mode::from_raw_mode(mode & 0o7777),
+                0,
+            )
+            .map_err(Error::os("mknodat"))
+        })
+    }
+
+    /// Makes a symlink.
+    ///
+    /// # Errors
+    /// `EPERM` while symlinks are hidden, and for a target that could lead out; else as [`World::mkdir`].
+    pub fn symlink(
+        &self,
+        dir: &Dir,
+        name: Name<'_>,
+        target: &[u8],
+        caller: Caller,
+    ) -> Result<Meta> {
+        let path = self.view.vacant(dir, name, false)?.path();
+        if !self.view.target_stays_inside(dir.path(), target) {
+            return Err(Error::NotOffered);
+        }
+        let op = Op::Symlink {
+            path,
+            target: Escaped(target.to_vec()),
+        };
+        self.make(dir, name, op, caller, |dir| {
+            rustix::fs::symlinkat(target, dir, name.bytes()).map_err(Error::os("symlinkat"))
+        })
+    }
+
+    /// Gives a file a further name.
+    ///
+    /// # Errors
+    /// `EPERM` for a directory; `EROFS` from or into the trash; else as [`World::mkdir`].
+    pub fn link(&self, file: &Held, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Meta> {
+        if file.node.meta().is_dir() {
+            return Err(Error::NotOffered);
+        }
+        // A name outside the trash for what lies in it would let the trash be changed.
+        self.changeable(file)?;
+        let path = self.view.vacant(dir, name, false)?.path();
+        let (from, ids) = (file.path.clone(), World::ids(file.node.meta().id));
+        let (proc, number) = self.root.by_proc(&file.node);
+        self.make(dir, name, Op::Link { path, from, ids }, caller, |dir| {
+            rustix::fs::linkat(
+                proc,
+                number.as_str(),
+                dir,
+                name.bytes(),
+                AtFlags::SYMLINK_FOLLOW,
+            )
+            .map_err(Error::os("linkat"))
+        })
+    }
+
+    /// Records, acts, and says what came to be.
+    fn make(
+        &self,
+        dir: &Dir,
+        name: Name<'_>,
+        op: Op,
+        caller: Caller,
+        act: impl FnOnce(&Dir) -> Result<()>,
+    ) -> Result<Meta> {
+        let is_link = matches!(op, Op::Link { .. });
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let outcome = {
+            // A link creates no inode: it belongs to whom it belonged.
+            let _acting = if is_link { None } else { self.act_as(caller) };
+            act(dir)
+        };
+        match pending.settle(outcome) {
+            Ok(()) => dir.stat(name),
+            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Working on one thing that is already known: opening, attributes, sizes, extended attributes.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
+
+use super::meta::{Meta, Time};
+use super::root::Dir;
+use super::{Caller, Held, Identity, World};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Was};
+use crate::name::Escaped;
+
+const S_ISUID: u32 = 0o4000;
+const S_ISGID: u32 = 0o2000;
+const S_IXGRP: u32 = 0o010;
+
+/// A time to be set (utimensat(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SetTime {
+    /// It stays (`UTIME_OMIT`).
+    #[default]
+    Keep,
+    /// The moment of the call (`UTIME_NOW`); needs only write permission.
+    Now,
+    /// This time.
+    To(Time),
+}
+
+/// Attributes to be set together, as setattr does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: SetTime,
+    /// Last change of content.
+    pub mtime: SetTime,
+}
+
+impl Change {
+    fn sets_times(&self) -> bool {
+        (self.atime, self.mtime) != (SetTime::Keep, SetTime::Keep)
+    }
+}
+
+impl World {
+    /// Says whether a held thing may be changed.
+    pub(super) fn changeable(&self, held: &Held) -> Result<()> {
+        if held.removed {
+            // Open files survive their removal, and stay as writable as they were.
+            return Ok(());
+        }
+        self.view.changeable(&held.path, held.node.meta().is_dir())
+    }
+
+    /// Opens a regular file. `O_TRUNC` empties it.
+    ///
+    /// # Errors
+    /// `EROFS`; `EINVAL` for what is no regular file; `EACCES`, `ETXTBSY` and the like as `open(2)` says.
+    pub fn open_file(&self, held: &Held, flags: OFlags, caller: Caller) -> Result<OwnedFd> {
+        if held.node.meta().is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        let access = flags & OFlags::RWMODE;
+        let truncates = flags.contains(OFlags::TRUNC);
+        if access == OFlags::RDONLY && !truncates {
+            return self.root.reopen(&held.node, flags);
+        }
+        self.changeable(held)?;
+        // Permission is found out by opening; only then is there something to record and, last, to empty.
+        let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
+        let size = held.node.meta().size;
+        let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+        let op = if truncates {
+            Op::Truncate {
+                path,
+                ids,
+                size,
+                to: 0,
+            }
+        } else {
+            Op::Write { path, ids, size }
+        };
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        if truncates {
+            pending.settle(rustix::fs::ftruncate(&file, 0).map_err(Error::os("ftruncate")))?;
+            self.drop_setid(held, caller)?;
+        } else {
+            pending.done();
+        }
+        Ok(file)
+    }
+
+    /// Sets attributes. `file` is the descriptor of an open file, where the caller has one: it may then be cut although
+    /// its permissions no longer allow opening it.
+    ///
+    /// # Errors
+    /// `EROFS`; what chmod(2), chown(2), truncate(2) and utimensat(2) say.
+    pub fn set_attr(
+        &self,
+        held: &Held,
+        change: Change,
+        file: Option<BorrowedFd<'_>>,
+        caller: Caller,
+    ) -> Result<Meta> {
+        self.changeable(held)?;
+        if let Some(size) = change.size {
+            self.truncate(held, size, file, caller)?;
+        }
+        if change.mode.is_some()
+            || change.uid.is_some()
+            || change.gid.is_some()
+            || change.sets_times()
+        {
+            let op = attr_op(held, &change);
+            let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+            pending.settle(self.apply(held, change))?;
+        }
+        held.node.stat()
+    }
+
+    fn truncate(
+        &self,
+        held: &Held,
+        size: u64,
+        file: Option<BorrowedFd<'_>>,
+        caller: Caller,
+    ) -> Result<()> {
+        let opened;
+        let file = match file {
+            Some(file) => file,
+            None => {
+                opened = self.root.reopen(&held.node, OFlags::WRONLY)?;
+                opened.as_fd()
+            }
+        };
+        let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+        let op = Op::Truncate {
+            path,
+            ids,
+            size: held.node.meta().size,
+            to: size,
+        };
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
+        self.drop_setid(held, caller)
+    }
+
+    fn apply(&self, held: &Held, change: Change) -> Result<()> {
+        let (proc, number) = self.root.by_proc(&held.node);
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            rustix::fs::chownat(&held.node, "", uid, gid, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("chownat"))?;
+        }
+        if let Some(mode) = change.mode {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
+                .map_err(Error::os("chmod"))?;
+        }
+        if change.sets_times() {
+            let times = Timestamps {
+                last_access: timespec(change.atime),
+                last_modification: timespec(change.mtime),
+            };
+            rustix::fs::utimensat(&held.node, c"", &times, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("utimensat"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
+    /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
+    pub fn drop_setid(&self, held: &Held, caller: Caller) -> Result<()> {
+        let mode = held.node.meta().mode;
+        let set = mode & S_ISUID != 0 || mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
+        if self.identity == Identity::Thread || caller.uid == 0 || !set {
+            return Ok(());
+        }
+        let (proc, number) = self.root.by_proc(&held.node);
+        let drop = if mode & S_IXGRP == 0 {
+            S_ISUID
+        } else {
+            S_ISUID | S_ISGID
+        };
+        let mode = Mode::from_raw_mode(mode & 0o7777 & !drop);
+        rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
+            .map_err(Error::os("chmod"))
+    }
+
+    /// Reserves or frees space in an open file.
+    ///
+    /// # Errors
+    /// `EROFS`; `EOPNOTSUPP` for a mode the store's file system does not know; what `fallocate(2)` says.
+    pub fn allocate(
+        &self,
+        held: &Held,
+        file: BorrowedFd<'_>,
+        mode: u32,
+        range: (u64, u64),
+        caller: Caller,
+    ) -> Result<()> {
+        let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
+        self.changeable(held)?;
+        let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+        let pending = self.journal.begin(
+            Op::Allocate {
+                path,
+                ids,
+                mode,
+                range,
+            },
+            Some(&self.actor(caller)),
+        )?;
+        pending.settle(
+            rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
+        )
+    }
+
+    /// Says where a symlink leads.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is no symlink; `ENOENT` where it could lead out from where it is now.
+    pub fn read_link(&self, held: &Held) -> Result<Vec<u8>> {
+        if held.node.meta().kind != FileType::Symlink {
+            return Err(Error::Invalid);
+        }
+        let target = rustix::fs::readlinkat(&held.node, c"", Vec::with_capacity(256))
+            .map_err(Error::os("readlinkat"))?;
+        let dir = held.path.parent().unwrap_or_default();
+        if self.view.target_stays_inside(&dir, target.as_bytes()) {
+            Ok(target.into_bytes())
+        } else {
+            Err(Error::NotFound)
+        }
+    }
+
+    /// Checks what the acting thread may do (access(2), with the effective ids).
+    ///
+    /// # Errors
+    /// `EACCES`; `EROFS` where writing is asked for and the thing is read-only.
+    pub fn access(&self, held: &Held, wanted: rustix::fs::Access) -> Result<()> {
+        if wanted.contains(rustix::fs::Access::WRITE_OK) && !held.node.meta().is_dir() {
+            self.changeable(held)?;
+        }
+        let (proc, number) = self.root.by_proc(&held.node);
+        if held.node.meta().kind == FileType::Symlink {
+            return Ok(());
+        }
+        rustix::fs::accessat(proc, number.as_str(), wanted, AtFlags::EACCESS)
+            .map_err(Error::os("faccessat2"))
+    }
+
+    /// Reads an extended attribute of the `user.` kind; the size alone where `buffer` is empty.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for other kinds; `ENODATA`; `ERANGE`.
+    pub fn get_xattr(&self, held: &Held, name: &[u8], buffer: &mut [u8]) -> Result<usize> {
+        check_xattr(name)?;
+        let path = self.proc_path(held);
+        rustix::fs::getxattr(path, name, buffer).map_err(Error::os("getxattr"))
+    }
+
+    /// Lists extended attributes of the `user.` kind, each name with its NUL.
+    ///
+    /// # Errors
+    /// What `listxattr(2)` says.
+    pub fn list_xattr(&self, held: &Held) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; 64 * 1024];
+        let path = self.proc_path(held);
+        let length = rustix::fs::listxattr(path, &mut buffer).map_err(Error::os("listxattr"))?;
+        let names = buffer.get(..length).unwrap_or_default();
+        let user = names
+            .split_inclusive(|b| *b == 0)
+            .filter(|name| name.starts_with(b"user."));
+        Ok(user.flatten().copied().collect())
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// `EROFS`; `EOPNOTSUPP` for other kinds than `user.`; `EEXIST` and `ENODATA` as the flags say.
+    pub fn set_xattr(
+        &self,
+        held: &Held,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        caller: Caller,
+    ) -> Result<()> {
+        let flags = XattrFlags::from_bits(flags).ok_or(Error::Invalid)?;
+        self.change_xattr(held, name, caller, |path| {
+            rustix::fs::setxattr(path, name, value, flags).map_err(Error::os("setxattr"))
+        })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// As [`World::set_xattr`].
+    pub fn remove_xattr(&self, held: &Held, name: &[u8], caller: Caller) -> Result<()> {
+        self.change_xattr(held, name, caller, |path| {
+            rustix::fs::removexattr(path, name).map_err(Error::os("removexattr"))
+        })
+    }
+
+    fn change_xattr(
+        &self,
+        held: &Held,
+        name: &[u8],
+        caller: Caller,
+        act: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<()> {
+        check_xattr(name)?;
+        self.changeable(held)?;
+        let path = self.proc_path(held);
+        let mut buffer = vec![0; 64 * 1024];
+        let was = rustix::fs::getxattr(path.as_str(), name, &mut buffer).ok();
+        let was = was
+            .and_then(|n| buffer.get(..n))
+            .map(|value| Escaped(value.to_vec()));
+        let ids = World::ids(held.node.meta().id);
+        let op = Op::Xattr {
+            path: held.path.clone(),
+            ids,
+            name: Escaped(name.to_vec()),
+            was,
+        };
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        pending.settle(act(&path))
+    }
+
+    /// The calls on extended attributes take no descriptor of the `O_PATH` kind, only a path.
+    fn proc_path(&self, held: &Held) -> String {
+        format!("/proc/self/fd/{}", self.root.by_proc(&held.node).1)
+    }
+
+    /// Waits until a directory's entries are on the disk.
+    ///
+    /// # Errors
+    /// What `fsync(2)` says.
+    pub fn sync_dir(&self, dir: &Dir) -> Result<()> {
+        super::sync_dir(&self.root, dir)
+    }
+}
+
+fn check_xattr(name: &[u8]) -> Result<()> {
+    if name.starts_with(b"user.") {
+        Ok(())
+    } else {
+        Err(Error::Unsupported)
+    }
+}
+
+fn timespec(time: SetTime) -> Timespec {
+    let special = |nsec: i64| Timespec {
+        tv_sec: 0,
+        tv_nsec: nsec,
+    };
+    match time {
+        SetTime::Keep => special(rustix::fs::UTIME_OMIT),
+        SetTime::Now => special(rustix::fs::UTIME_NOW),
+        SetTime::To(time) => Timespec {
+            tv_sec: time.sec,
+            tv_nsec: i64::from(time.nsec),
+        },
+    }
+}
+
+fn attr_op(held: &Held, change: &Change) -> Op {
+    let meta = held.node.meta();
+    Op::Attr {
+        path: held.path.clone(),
+        ids: World::ids(meta.id),
+        was: Was {
+            mode: meta.permissions(),
+            uid: meta.uid,
+            gid: meta.gid,
+            atime: (meta.atime.sec, meta.atime.nsec),
+            mtime: (meta.mtime.sec, meta.mtime.nsec),
+        },
+        mode: change.mode.map(|mode| mode & 0o7777),
+        uid: change.uid,
+        gid: change.gid,
+        times: change.sets_times(),
+    }
+}

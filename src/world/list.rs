@@ -1,0 +1,84 @@
+//! Listing a directory: the store's entries, without those that do not exist.
+//!
+//! A position is the store's own (`d_off`), so it stays valid over changes and over descriptors, as POSIX wants of
+//! telldir(3), for as many entries as the store's file system can hold.
+
+use std::mem::MaybeUninit;
+
+use rustix::fs::{FileType, RawDir, SeekFrom};
+
+use super::World;
+use super::root::Dir;
+use crate::error::{Error, Result};
+use crate::name::Name;
+
+/// One entry of a directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Its name; `.` and `..` are given too.
+    pub name: &'a [u8],
+    /// Its inode number.
+    pub ino: u64,
+    /// Its kind, where the file system tells; else `Unknown`.
+    pub kind: FileType,
+    /// The position after it.
+    pub next: u64,
+}
+
+impl World {
+    /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
+    ///
+    /// # Errors
+    /// `EACCES` where the directory may not be read; what `getdents64(2)` says.
+    pub fn list(
+        &self,
+        dir: &Dir,
+        from: u64,
+        mut visit: impl FnMut(Entry<'_>) -> bool,
+    ) -> Result<()> {
+        self.list_raw(dir, from, |entry| {
+            let exists = match Name::new(entry.name) {
+                Ok(name) => self.view.listed(dir, name, entry.kind, entry.ino),
+                Err(_) => true, // `.` and `..`
+            };
+            !exists || visit(entry)
+        })
+    }
+
+    /// Gives all entries of the store's directory, hidden ones too, without `.` and `..`.
+    pub(super) fn list_all(&self, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
+        self.list_raw(dir, 0, |entry| {
+            if !matches!(entry.name, b"." | b"..") {
+                visit(entry);
+            }
+            true
+        })
+    }
+
+    fn list_raw(
+        &self,
+        dir: &Dir,
+        from: u64,
+        mut visit: impl FnMut(Entry<'_>) -> bool,
+    ) -> Result<()> {
+        let fd = self.root.read_dir(dir)?;
+        if from != 0 {
+            rustix::fs::seek(&fd, SeekFrom::Start(from)).map_err(Error::os("lseek"))?;
+        }
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 32 * 1024];
+        let mut entries = RawDir::new(&fd, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let given = Entry {
+                name: entry.file_name().to_bytes(),
+                ino: entry.ino(),
+                kind: entry.file_type(),
+                next: entry.next_entry_cookie(),
+            };
+            if !visit(given) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,320 @@
+//! The world: every rule, no FUSE.
+//!
+//! [`World`] owns what exists for the occupant, what a removal means, and what is recorded. Its verbs take `(&Dir, Name)`
+//! or a [`Held`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
+//! unmounted store, opened in process, is the other.
+//!
+//! Locks, in this order and never nested: the view's pinned set, the trash's memory, the state's counts, the journal.
+//! None is held over a system call but the journal's own `write(2)`. What must not change between two calls is verified
+//! after the act by device and inode, and rolled back.
+
+mod create;
+mod file;
+mod list;
+pub mod meta;
+mod remove;
+mod rename;
+pub mod root;
+pub mod settle;
+pub mod state;
+pub mod trash;
+pub mod view;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+pub use create::Created;
+pub use file::{Change, SetTime};
+pub use list::Entry;
+pub use meta::{Id, Meta, Time};
+pub use remove::Removed;
+pub use rename::{Moved, Renaming};
+pub use root::{Dir, Node, Root};
+pub use view::{Symlinks, View, ViewOptions, Visible};
+
+use crate::error::{Error, Result};
+pub use crate::journal::Caller;
+use crate::journal::{Actor, Actors, Journal, Op};
+use crate::name::{Escaped, Name, WorldPath};
+use settle::Settled;
+use state::{Holder, State};
+use trash::Trash;
+
+/// To whom created things belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Identity {
+    /// To whoever the acting thread is: one owner.
+    #[default]
+    Thread,
+    /// To the caller of each request; the kernel has checked the caller's permissions.
+    Caller,
+}
+
+/// The choices a world is made from.
+#[derive(Debug, Clone, Default)]
+pub struct WorldOptions {
+    /// What exists.
+    pub view: ViewOptions,
+    /// To whom created things belong.
+    pub identity: Identity,
+    /// Whether each record is on the disk before its act (against power cuts).
+    pub durable: bool,
+    /// The user that acts on the store, where it is not this process's own: the trash must be theirs.
+    pub owner: Option<(u32, u32)>,
+    /// The id of the session; it names its directory.
+    pub session: String,
+    /// Where the home is, for the record; absent for work on an unmounted store.
+    pub home: Option<Vec<u8>>,
+}
+
+/// A store and its rules.
+#[derive(Debug)]
+pub struct World {
+    root: Root,
+    view: View,
+    trash: Trash,
+    state: State,
+    journal: Journal,
+    actors: Actors,
+    identity: Identity,
+    session: String,
+}
+
+/// A thing and where it is known to be, for operations that come without a name.
+#[derive(Debug)]
+pub struct Held {
+    /// The thing.
+    pub node: Node,
+    /// Where it is; in the trash once it was removed.
+    pub path: WorldPath,
+    /// Whether it was removed while open: then it is as writable as it was before, wherever it lies.
+    pub removed: bool,
+}
+
+/// Returns a fresh session id: sortable, and different for each start.
+pub fn new_session_id() -> String {
+    let mut salt = [0; 2];
+    let _ = rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty());
+    let now = chrono::Utc::now().format("%Y%m%dT%H%M%S%.6fZ");
+    format!("{now}-{:04x}", u16::from_ne_bytes(salt))
+}
+
+impl World {
+    /// Opens a store, locks it, settles what an earlier session left open, and begins a session.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the store is being served, or its trash or state is not what it should be;
+    /// [`Error::Damaged`] where the last journal cannot be read.
+    pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+        let root = Root::open(store)?;
+        let home = options.home.as_deref().map(crate::name::escape);
+        let state = State::open(&root, Holder::this_process(&options.session, home))?;
+        let trash_fd = trash::open(&root)?;
+        if let Some((uid, gid)) = options.owner {
+            let (uid, gid) = (
+                rustix::fs::Uid::from_raw(uid),
+                rustix::fs::Gid::from_raw(gid),
+            );
+            let flags = rustix::fs::AtFlags::EMPTY_PATH;
+            rustix::fs::chownat(&trash_fd, "", Some(uid), Some(gid), flags)
+                .map_err(Error::os("chownat"))?;
+        }
+        let settled = settle::last_session(&root, &state)?;
+        let view = View::new(options.view, state.id(), state.pinned()?)?;
+        let journal = Journal::new(state.new_session(&options.session)?, None, options.durable);
+        let holder = Holder::this_process(&options.session, None);
+        let begin = Op::Begin {
+            session: options.session.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: holder.host,
+            boot: holder.boot,
+            home: options.home.map(Escaped),
+        };
+        journal.note(begin, None)?;
+        let world = World {
+            root,
+            view,
+            trash: Trash::default(),
+            state,
+            journal,
+            actors: Actors::default(),
+            identity: options.identity,
+            session: options.session,
+        };
+        Ok((world, settled))
+    }
+
+    /// Ends the session and lets the store go.
+    pub fn close(&self) {
+        if let Err(error) = self.journal.note(Op::End, None) {
+            log::warn!("the end of the session could not be recorded: {error}");
+        }
+        self.journal.trim();
+        self.state.close();
+    }
+
+    /// Returns the resolver of paths.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Returns what exists.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Returns the id of the session.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Returns the state directory.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Returns how many records the session has.
+    pub fn records(&self) -> u64 {
+        self.journal.last()
+    }
+
+    /// Resolves a directory as the occupant sees it, each component admitted.
+    ///
+    /// # Errors
+    /// `ENOENT` where any component is absent or hidden; `ENOTDIR`.
+    pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
+        let mut dir = self.root.dir(&WorldPath::root())?;
+        for name in path.components() {
+            let found = self.view.admit(&dir, name)?;
+            if !found.meta.is_dir() {
+                return Err(Error::NotDirectory);
+            }
+            dir = dir.child(name)?;
+        }
+        Ok(dir)
+    }
+
+    /// Resolves the directory that holds a path, and the path's last name.
+    ///
+    /// # Errors
+    /// As [`World::dir`]; `EBUSY` for the root, which is an entry of nothing.
+    pub fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
+        let busy = Error::Os {
+            call: "resolve",
+            errno: rustix::io::Errno::BUSY,
+        };
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(busy);
+        };
+        Ok((self.dir(&parent)?, name))
+    }
+
+    /// Looks an entry up.
+    ///
+    /// # Errors
+    /// As [`View::admit`].
+    pub fn lookup<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+        self.view.admit(dir, name)
+    }
+
+    /// Looks an entry up and holds on to it.
+    ///
+    /// # Errors
+    /// As [`View::admit`].
+    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Held> {
+        let found = self.view.admit(dir, name)?;
+        let node = dir.node(name)?;
+        if node.meta().id != found.meta.id {
+            return Err(Error::NotFound);
+        }
+        Ok(Held {
+            node,
+            path: found.path(),
+            removed: false,
+        })
+    }
+
+    /// Returns the number of hard links that the occupant is shown: those in the trash do not count.
+    pub fn links_shown(&self, meta: &Meta, removed: bool) -> u32 {
+        if meta.is_dir() {
+            // A directory's count is two and its sub-directories; the root's has the two that are ours.
+            return if meta.id == self.root.id() {
+                meta.nlink.saturating_sub(2).max(2)
+            } else {
+                meta.nlink
+            };
+        }
+        let trashed = self.state.trashed_links(meta.id);
+        let shown = meta.nlink.saturating_sub(trashed);
+        match removed {
+            true if trashed == 0 => meta.nlink.saturating_sub(1),
+            true => shown,
+            false => shown.max(1),
+        }
+    }
+
+    /// Asks for the state of the store's file system. What lies in the trash does not count as used.
+    ///
+    /// # Errors
+    /// What `fstatvfs(3)` says.
+    pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
+        let mut fs = rustix::fs::fstatvfs(&self.root).map_err(Error::os("statfs"))?;
+        let used = fs.f_blocks.saturating_sub(fs.f_bfree);
+        let trash = self.trash.bytes() / fs.f_frsize.max(1);
+        fs.f_blocks -= trash.min(used);
+        Ok(fs)
+    }
+
+    /// Counts what already lies in the trash, so that `df` does not. May take long; meant for a thread of its own.
+    ///
+    /// # Errors
+    /// What reading the trash says.
+    pub fn count_trash(&self) -> Result<()> {
+        let path = WorldPath::parse(view::TRASH)?;
+        let mut pending = vec![path];
+        while let Some(path) = pending.pop() {
+            let Ok(dir) = self.root.dir(&path) else {
+                continue;
+            };
+            let _ = self.list_all(&dir, |entry| {
+                let Ok(name) = Name::new(entry.name) else {
+                    return;
+                };
+                if let Ok(meta) = dir.stat(name) {
+                    self.trash.came(&meta);
+                    if meta.is_dir() {
+                        pending.push(path.join(name));
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the trash.
+    pub fn trash(&self) -> &Trash {
+        &self.trash
+    }
+
+    fn actor(&self, caller: Caller) -> Arc<Actor> {
+        self.actors.of(caller)
+    }
+
+    fn act_as(&self, caller: Caller) -> Option<crate::sys::creds::Acting> {
+        (self.identity == Identity::Caller)
+            .then(|| crate::sys::creds::create_as(caller.uid, caller.gid))
+    }
+
+    fn ids(id: Id) -> crate::journal::Ids {
+        [id.0, id.1]
+    }
+}
+
+/// Waits until a directory's entries are on the disk.
+///
+/// # Errors
+/// What `fsync(2)` says.
+pub fn sync_dir(root: &Root, dir: &Dir) -> Result<()> {
+    let fd = root.read_dir(dir)?;
+    rustix::fs::fsync(fd.as_fd()).map_err(Error::os("fsync"))
+}

@@ -1,0 +1,262 @@
+//! Removing: a move into the trash, never an unlink.
+//!
+//! `unlink` is one `renameat2(RENAME_NOREPLACE)`. `rmdir` likewise, for a directory in which the occupant sees nothing;
+//! afterwards what the same process had removed from it is gathered under the directory's entry, so that `rm -rf`
+//! leaves one entry that holds the tree as it was. Where any of this fails, the thing stays where it is.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::Mode;
+
+use super::meta::{Id, Meta};
+use super::root::Dir;
+use super::trash::{EntryName, Removal, move_to};
+use super::view::Visible;
+use super::{Caller, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::{Escaped, Name, WorldPath};
+
+/// What a removal did.
+#[derive(Debug, Clone)]
+pub struct Removed {
+    /// What was removed.
+    pub id: Id,
+    /// The entry of the trash that it became.
+    pub entry: EntryName,
+    /// What was gathered under it: former entries of the trash, and the names they have there now.
+    pub gathered: Vec<Removal>,
+}
+
+impl Removed {
+    /// Returns where it is now.
+    ///
+    /// # Errors
+    /// None for what was really removed.
+    pub fn path(&self) -> Result<WorldPath> {
+        Ok(WorldPath::parse(super::view::TRASH)?.join(self.entry.name()?))
+    }
+}
+
+impl World {
+    /// Removes anything but a directory.
+    ///
+    /// # Errors
+    /// `EISDIR`; `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
+    pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        let found = self.view.admit_change(dir, name)?;
+        if found.meta.is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        let actor = self.actor(caller);
+        let entry = self.retire(
+            &found,
+            |path, ids, trash| Op::Unlink { path, ids, trash },
+            caller,
+        )?;
+        let removal = Removal {
+            entry: entry.clone(),
+            name: name.bytes().to_vec(),
+            id: found.meta.id,
+        };
+        self.trash.remember(actor.pid, dir.id(), removal);
+        Ok(Removed {
+            id: found.meta.id,
+            entry,
+            gathered: Vec::new(),
+        })
+    }
+
+    /// Removes a directory in which the occupant sees nothing; what is hidden in it goes with it.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `ENOTEMPTY`; else as [`World::unlink`].
+    pub fn rmdir(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        let found = self.view.admit_change(dir, name)?;
+        if !found.meta.is_dir() {
+            return Err(Error::NotDirectory);
+        }
+        self.expect_empty(&found)?;
+        let actor = self.actor(caller);
+        let entry = self.retire(
+            &found,
+            |path, ids, trash| Op::Rmdir { path, ids, trash },
+            caller,
+        )?;
+        let gathered = self.gather(actor.pid, &found, &entry);
+        let removal = Removal {
+            entry: entry.clone(),
+            name: name.bytes().to_vec(),
+            id: found.meta.id,
+        };
+        self.trash.remember(actor.pid, dir.id(), removal);
+        Ok(Removed {
+            id: found.meta.id,
+            entry,
+            gathered,
+        })
+    }
+
+    /// Checks that the occupant sees nothing in a directory.
+    pub(super) fn expect_empty(&self, found: &Visible<'_>) -> Result<()> {
+        if self.view.depends_on_place() && self.holds_protected(&found.path())? {
+            return Err(Error::ReadOnly);
+        }
+        let child = found.dir.child(found.name)?;
+        if child.id() != found.meta.id {
+            return Err(Error::NotFound);
+        }
+        let mut empty = true;
+        let listed = self.list(&child, 0, |entry| {
+            empty = matches!(entry.name, b"." | b"..");
+            empty
+        });
+        match listed {
+            // A directory that may not be read: whether it is empty, only an rmdir could find out. Its link count says
+            // nothing about files, so it stays.
+            Err(Error::Os {
+                errno: rustix::io::Errno::ACCESS,
+                ..
+            }) => Err(Error::NotEmpty),
+            Err(error) => Err(error),
+            Ok(()) if empty => Ok(()),
+            Ok(()) => Err(Error::NotEmpty),
+        }
+    }
+
+    /// Moves something into the trash, recorded, and verifies what arrived.
+    fn retire(
+        &self,
+        found: &Visible<'_>,
+        op: impl Fn(WorldPath, crate::journal::Ids, Escaped) -> Op,
+        caller: Caller,
+    ) -> Result<EntryName> {
+        let actor = self.actor(caller);
+        let trash = self.trash.dir(&self.root)?;
+        loop {
+            let entry = self.trash.reserve(found.name);
+            let record = op(
+                found.path(),
+                World::ids(found.meta.id),
+                Escaped(entry.bytes().to_vec()),
+            );
+            let pending = self.journal.begin(record, Some(&actor))?;
+            match pending.settle(self.move_in(found, trash.as_fd(), &entry)) {
+                // Only a clock that was ahead can have taken the name; the next microsecond is tried.
+                Err(Error::Exists) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.arrived(&found.meta);
+                    return Ok(entry);
+                }
+            }
+        }
+    }
+
+    /// Counts something that has come into the trash.
+    pub(super) fn arrived(&self, meta: &Meta) {
+        if !meta.is_dir() && meta.nlink > 1 {
+            self.state.count_link(meta.id, true);
+        }
+        self.trash.came(meta);
+    }
+
+    /// The move itself. If what arrived is not what was meant, it goes back.
+    pub(super) fn move_in(
+        &self,
+        found: &Visible<'_>,
+        trash: BorrowedFd<'_>,
+        entry: &EntryName,
+    ) -> Result<()> {
+        let entry = entry.name()?;
+        match move_to(found.dir, found.name, trash, entry) {
+            // Moving a directory elsewhere changes its `..`, for which the kernel wants write permission on the
+            // directory itself; removing one does not. So it is given for the moment of the move.
+            Err(Error::Os {
+                errno: rustix::io::Errno::ACCESS,
+                ..
+            }) if found.meta.is_dir() => {
+                self.move_unwritable(found, trash, entry)?;
+            }
+            moved => moved?,
+        }
+        let arrived = super::root::open_beneath(
+            trash,
+            entry.bytes(),
+            rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .and_then(|fd| super::root::stat_fd(fd.as_fd()));
+        match arrived {
+            Ok(meta) if meta.id == found.meta.id => Ok(()),
+            _ => {
+                move_to(trash, entry, found.dir, found.name)?;
+                Err(Error::NotFound)
+            }
+        }
+    }
+
+    fn move_unwritable(
+        &self,
+        found: &Visible<'_>,
+        trash: BorrowedFd<'_>,
+        entry: Name<'_>,
+    ) -> Result<()> {
+        let node = found.dir.node(found.name)?;
+        if node.meta().id != found.meta.id {
+            return Err(Error::NotFound);
+        }
+        let (proc, number) = self.root.by_proc(&node);
+        let set = |mode: u32| {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmodat(proc, number.as_str(), mode, rustix::fs::AtFlags::empty())
+                .map_err(Error::os("chmod"))
+        };
+        set(found.meta.mode | 0o300)?;
+        let moved = move_to(found.dir, found.name, trash, entry);
+        set(found.meta.mode)?;
+        moved
+    }
+
+    /// Moves what a process had removed from a directory back under the directory's entry. Each is a safe place in
+    /// itself, so where one cannot be moved it stays as an entry of its own.
+    fn gather(&self, pid: u32, found: &Visible<'_>, entry: &EntryName) -> Vec<Removal> {
+        let mut removals = self.trash.recall(pid, found.meta.id);
+        if removals.is_empty() {
+            return removals;
+        }
+        let gathered = self.trash.dir(&self.root).and_then(|trash| {
+            let flags = rustix::fs::OFlags::PATH
+                | rustix::fs::OFlags::DIRECTORY
+                | rustix::fs::OFlags::CLOEXEC;
+            let into =
+                super::root::open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty())?;
+            let op = Op::Gather {
+                path: found.path(),
+                trash: Escaped(entry.bytes().to_vec()),
+                entries: removals
+                    .iter()
+                    .map(|r| Escaped(r.entry.bytes().to_vec()))
+                    .collect(),
+            };
+            self.journal.note(op, None)?;
+            removals.retain(|removal| {
+                let moved = removal.entry.name().and_then(|from| {
+                    let name = Name::new(&removal.name)?;
+                    move_to(&trash, from, &into, name)
+                });
+                moved
+                    .inspect_err(|error| log::debug!("not gathered: {error}"))
+                    .is_ok()
+            });
+            Ok(())
+        });
+        match gathered {
+            Ok(()) => removals,
+            Err(error) => {
+                log::debug!("not gathered: {error}");
+                Vec::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Renaming, exchanging, and moving out of the trash.
+//!
+//! Replacing is a removal: the two things change places in one step, then the replaced one moves from the old name into
+//! the trash. The new name is never vacant, and at every moment both things are somewhere.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, RenameFlags};
+
+use super::meta::Id;
+use super::remove::Removed;
+use super::root::Dir;
+use super::trash::move_to;
+use super::view::{TRASH, Visible, in_trash};
+use super::{Caller, World};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Replaced};
+use crate::name::{Escaped, Name, WorldPath};
+
+/// What may happen to something that stands at the new name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renaming {
+    /// It moves into the trash.
+    Replace,
+    /// It stays, and the rename fails (`RENAME_NOREPLACE`).
+    NoReplace,
+    /// It takes the old name (`RENAME_EXCHANGE`).
+    Exchange,
+}
+
+/// What a rename did.
+#[derive(Debug, Clone)]
+pub struct Moved {
+    /// What moved.
+    pub id: Id,
+    /// What stood at the new name: exchanged.
+    pub exchanged: Option<Id>,
+    /// What stood at the new name: now in the trash.
+    pub replaced: Option<Removed>,
+}
+
+impl World {
+    /// Moves an entry.
+    ///
+    /// # Errors
+    /// `ENOENT`; `EEXIST` with [`Renaming::NoReplace`]; `EISDIR`, `ENOTDIR`, `ENOTEMPTY` where the thing at the new name
+    /// cannot be replaced; `EROFS` into the trash; what `renameat2(2)` says. Whatever fails, both things are whole.
+    pub fn rename(
+        &self,
+        dir: &Dir,
+        name: Name<'_>,
+        new_dir: &Dir,
+        new_name: Name<'_>,
+        how: Renaming,
+        caller: Caller,
+    ) -> Result<Moved> {
+        let found = self.view.admit(dir, name)?;
+        let from_trash = in_trash(&found.path());
+        if from_trash {
+            // Moving out of the trash is how an occupant takes something back; the trash itself stays.
+            if found.path().bytes() == TRASH || how == Renaming::Exchange {
+                return Err(Error::ReadOnly);
+            }
+            self.view
+                .changeable(&new_dir.path().join(new_name), found.meta.is_dir())?;
+        } else {
+            self.view.changeable(&found.path(), found.meta.is_dir())?;
+        }
+        self.view.vacant(new_dir, new_name, found.meta.is_dir())?;
+        if found.meta.is_dir() && !from_trash {
+            self.before_moving(&found)?;
+        }
+        let target = match self.view.admit(new_dir, new_name) {
+            Ok(target) => Some(target),
+            Err(Error::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        let moved = match (target, how) {
+            (Some(_), Renaming::NoReplace) => Err(Error::Exists),
+            (None, Renaming::Exchange) => Err(Error::NotFound),
+            // Two names of one file: rename(2) does nothing and succeeds.
+            (Some(target), Renaming::Replace) if target.meta.id == found.meta.id => Ok(Moved {
+                id: found.meta.id,
+                exchanged: None,
+                replaced: None,
+            }),
+            (Some(target), Renaming::Exchange) => self.exchange(&found, &target, caller),
+            (Some(target), Renaming::Replace) => self.replace(&found, &target, caller),
+            (None, _) => self.move_plainly(&found, new_dir, new_name, caller),
+        }?;
+        if from_trash {
+            self.left_trash(&found);
+        }
+        Ok(moved)
+    }
+
+    fn move_plainly(
+        &self,
+        found: &Visible<'_>,
+        dir: &Dir,
+        name: Name<'_>,
+        caller: Caller,
+    ) -> Result<Moved> {
+        let op = move_op(found, dir.path().join(name), None);
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let act = move_to(found.dir, found.name, dir, name).and_then(|()| {
+            let arrived = dir.stat(name)?;
+            if arrived.id == found.meta.id {
+                return Ok(());
+            }
+            // Somebody outside put another thing there in this very moment.
+            move_to(dir, name, found.dir, found.name)?;
+            Err(Error::NotFound)
+        });
+        match pending.settle(act) {
+            Ok(()) => Ok(Moved {
+                id: found.meta.id,
+                exchanged: None,
+                replaced: None,
+            }),
+            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn exchange(&self, found: &Visible<'_>, target: &Visible<'_>, caller: Caller) -> Result<Moved> {
+        self.view.changeable(&target.path(), target.meta.is_dir())?;
+        if target.meta.is_dir() {
+            self.before_moving(target)?;
+        }
+        let op = Op::Exchange {
+            path: found.path(),
+            to: target.path(),
+            ids: World::ids(found.meta.id),
+            other: World::ids(target.meta.id),
+        };
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        pending.settle(swap(found, target))?;
+        Ok(Moved {
+            id: found.meta.id,
+            exchanged: Some(target.meta.id),
+            replaced: None,
+        })
+    }
+
+    fn replace(&self, found: &Visible<'_>, target: &Visible<'_>, caller: Caller) -> Result<Moved> {
+        match (found.meta.is_dir(), target.meta.is_dir()) {
+            (true, true) => self.expect_empty(target)?,
+            (true, false) => return Err(Error::NotDirectory),
+            (false, true) => return Err(Error::IsDirectory),
+            (false, false) => {}
+        }
+        let trash = self.trash.dir(&self.root)?;
+        let actor = self.actor(caller);
+        loop {
+            let entry = self.trash.reserve(target.name);
+            let replaced = Replaced {
+                ids: World::ids(target.meta.id),
+                trash: Escaped(entry.bytes().to_vec()),
+            };
+            let op = move_op(found, target.path(), Some(replaced));
+            let pending = self.journal.begin(op, Some(&actor))?;
+            let act = swap(found, target).and_then(|()| {
+                // The replaced thing now has the old name.
+                let replaced = Visible {
+                    dir: found.dir,
+                    name: found.name,
+                    meta: target.meta,
+                };
+                self.move_in(&replaced, trash.as_fd(), &entry)
+                    .inspect_err(|_| {
+                        if let Err(error) = swap(found, target) {
+                            log::error!("a failed rename could not be taken back: {error}");
+                        }
+                    })
+            });
+            match pending.settle(act) {
+                Err(Error::Exists) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.arrived(&target.meta);
+                    let replaced = Removed {
+                        id: target.meta.id,
+                        entry,
+                        gathered: Vec::new(),
+                    };
+                    return Ok(Moved {
+                        id: found.meta.id,
+                        exchanged: None,
+                        replaced: Some(replaced),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Before a directory moves: what a pattern hides in it must stay hidden at the new place, and what a pattern
+    /// protects cannot move away from under it.
+    fn before_moving(&self, found: &Visible<'_>) -> Result<()> {
+        if !self.view.depends_on_place() {
+            return Ok(());
+        }
+        if self.holds_protected(&found.path())? {
+            return Err(Error::ReadOnly);
+        }
+        self.walk(&found.path(), |path, is_dir, id| {
+            if self.view.hides(path, is_dir) {
+                self.state.pin(id)?;
+                self.view.pin(id);
+            }
+            Ok(true)
+        })
+    }
+
+    /// Returns whether anything below a directory is read-only by a pattern.
+    pub(super) fn holds_protected(&self, dir: &WorldPath) -> Result<bool> {
+        let mut holds = false;
+        self.walk(dir, |path, is_dir, _| {
+            holds |= self.view.protects(path, is_dir);
+            Ok(!holds)
+        })?;
+        Ok(holds)
+    }
+
+    /// Visits everything below a directory, hidden or not, until `visit` returns false.
+    fn walk(
+        &self,
+        top: &WorldPath,
+        mut visit: impl FnMut(&WorldPath, bool, Id) -> Result<bool>,
+    ) -> Result<()> {
+        let mut pending = vec![top.clone()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.root.dir(&path) {
+                Err(Error::NotFound) => continue,
+                dir => dir?,
+            };
+            let mut found = Vec::new();
+            self.list_all(&dir, |entry| {
+                found.push((entry.name.to_vec(), entry.kind, entry.ino))
+            })?;
+            for (name, kind, ino) in found {
+                let path = path.join(Name::new(&name)?);
+                let is_dir = kind == FileType::Directory;
+                if !visit(&path, is_dir, Id(dir.id().0, ino))? {
+                    return Ok(());
+                }
+                if is_dir {
+                    pending.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts something that has left the trash.
+    fn left_trash(&self, found: &Visible<'_>) {
+        if !found.meta.is_dir() && found.meta.nlink > 1 {
+            self.state.count_link(found.meta.id, false);
+        }
+        self.trash.went(found.meta.blocks * 512);
+    }
+}
+
+fn move_op(found: &Visible<'_>, to: WorldPath, replaced: Option<Replaced>) -> Op {
+    let (path, ids) = (found.path(), World::ids(found.meta.id));
+    if in_trash(&path) {
+        Op::Restore {
+            path,
+            to,
+            ids,
+            replaced,
+        }
+    } else {
+        Op::Rename {
+            path,
+            to,
+            ids,
+            replaced,
+        }
+    }
+}
+
+fn swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<()> {
+    rustix::fs::renameat_with(
+        one.dir,
+        one.name.bytes(),
+        other.dir,
+        other.name.bytes(),
+        RenameFlags::EXCHANGE,
+    )
+    .map_err(Error::os("renameat2"))
+}

@@ -1,0 +1,324 @@
+//! Capabilities on the store: [`Root`], [`Dir`] and [`Node`], and the only place where a path becomes a descriptor.
+//!
+//! The store is opened once, by [`Root::open`]. After that every step starts at the root's descriptor and goes down with
+//! `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)`, so neither `..`, a link, a
+//! magic link nor a mount can lead out. A directory is resolved anew for every operation and never kept: one that
+//! somebody moved out of the store is absent from the next operation on, and no number of known files can use up the
+//! descriptors. What was expected is verified afterwards by device and inode.
+//!
+//! This file decides nothing about what the occupant may see; that is `view.rs`. It holds no locks.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+
+use super::meta::{Id, Meta};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+
+/// How every path below the root is resolved.
+pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// The longest path that one `openat2` is given; deeper ones go down in several steps (`PATH_MAX` is 4096).
+const STEP: usize = 3800;
+
+/// The store: the descriptor that everything starts from.
+#[derive(Debug)]
+pub struct Root {
+    fd: OwnedFd,
+    /// `/proc/self/fd`, to open again what an `O_PATH` descriptor has verified. Opened once, so that a later mount over
+    /// `/proc` cannot redirect it.
+    proc_fd: OwnedFd,
+    id: Id,
+}
+
+/// A directory below the root, for the length of one operation.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    path: WorldPath,
+    id: Id,
+}
+
+/// One thing below the root (an `O_PATH` descriptor), verified, for the length of one operation.
+#[derive(Debug)]
+pub struct Node {
+    fd: OwnedFd,
+    meta: Meta,
+}
+
+impl Root {
+    /// Opens the store. The only place where a path of the host is used.
+    ///
+    /// # Errors
+    /// What `open(2)` says; `ENOTDIR` where the path is no directory.
+    pub fn open(path: &std::path::Path) -> Result<Root> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::os("open"))?;
+        let proc_fd = rustix::fs::open("/proc/self/fd", flags, Mode::empty()).map_err(|_| {
+            Error::refused(
+                "/proc is not mounted",
+                "Mount it: trumanfs opens files again by way of it.",
+            )
+        })?;
+        let id = stat_fd(fd.as_fd())?.id;
+        Ok(Root { fd, proc_fd, id })
+    }
+
+    /// Returns which directory the store is.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Resolves a directory.
+    ///
+    /// # Errors
+    /// `ENOENT` where it is absent, outside, behind a link or on another file system; `ENOTDIR`; `EACCES` where the
+    /// owner of the home may not search a directory on the way.
+    pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
+        let fd = self.descend(
+            path.bytes(),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        )?;
+        let id = stat_fd(fd.as_fd())?.id;
+        Ok(Dir {
+            fd,
+            path: path.clone(),
+            id,
+        })
+    }
+
+    /// Resolves a directory that must be the one with this identity.
+    ///
+    /// # Errors
+    /// As [`Root::dir`], and `ENOENT` where something else has taken its place.
+    pub fn dir_expecting(&self, path: &WorldPath, id: Id) -> Result<Dir> {
+        let dir = self.dir(path)?;
+        if dir.id == id {
+            Ok(dir)
+        } else {
+            Err(Error::NotFound)
+        }
+    }
+
+    /// Resolves anything that must be the thing with this identity. Symlinks are not followed but found.
+    ///
+    /// # Errors
+    /// As [`Root::dir_expecting`].
+    pub fn node_expecting(&self, path: &WorldPath, id: Id) -> Result<Node> {
+        let fd = self.descend(
+            path.bytes(),
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        )?;
+        let node = Node::from_fd(fd)?;
+        if node.meta.id == id {
+            Ok(node)
+        } else {
+            Err(Error::NotFound)
+        }
+    }
+
+    /// Opens again, for reading or writing, what a [`Node`] has verified.
+    ///
+    /// The kernel checks permissions anew. Only regular files and directories are ever opened so: a FIFO would block the
+    /// daemon and a device would act.
+    ///
+    /// # Errors
+    /// What `open(2)` says; `EINVAL` for anything but a regular file or a directory.
+    pub fn reopen(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
+        if !node.meta.is_dir() && node.meta.kind != rustix::fs::FileType::RegularFile {
+            return Err(Error::Invalid);
+        }
+        self.reopen_fd(node.fd.as_fd(), flags)
+    }
+
+    /// Returns the way to a descriptor's file by `/proc/self/fd`, for the calls that take no `AT_EMPTY_PATH`.
+    pub fn by_proc(&self, node: &Node) -> (BorrowedFd<'_>, String) {
+        use std::os::fd::AsRawFd;
+        (self.proc_fd.as_fd(), node.fd.as_raw_fd().to_string())
+    }
+
+    fn reopen_fd(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+        use std::os::fd::AsRawFd;
+        let flags = (flags - OFlags::NOFOLLOW) | OFlags::CLOEXEC | OFlags::NOCTTY;
+        rustix::fs::openat(
+            &self.proc_fd,
+            fd.as_raw_fd().to_string(),
+            flags,
+            Mode::empty(),
+        )
+        .map_err(Error::os("open"))
+    }
+
+    /// Opens a directory for reading its entries.
+    ///
+    /// # Errors
+    /// What `open(2)` says.
+    pub fn read_dir(&self, dir: &Dir) -> Result<OwnedFd> {
+        self.reopen_fd(dir.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    fn descend(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
+        let mut rest = if path.is_empty() { &b"."[..] } else { path };
+        let mut held: Option<OwnedFd> = None;
+        while rest.len() > STEP {
+            let window = rest.get(..STEP).unwrap_or(rest);
+            let cut = window
+                .iter()
+                .rposition(|b| *b == b'/')
+                .ok_or(Error::NameTooLong)?;
+            let step = rest.get(..cut).unwrap_or_default();
+            rest = rest.get(cut + 1..).unwrap_or_default();
+            let from = held.as_ref().unwrap_or(&self.fd);
+            held = Some(open_beneath(
+                from.as_fd(),
+                step,
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?);
+        }
+        let from = held.as_ref().unwrap_or(&self.fd);
+        open_beneath(from.as_fd(), rest, last, Mode::empty())
+    }
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Dir {
+    /// Returns where the directory is.
+    pub fn path(&self) -> &WorldPath {
+        &self.path
+    }
+
+    /// Returns which directory it is.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Asks for the attributes of one entry, without following it.
+    ///
+    /// # Errors
+    /// What `statx(2)` says.
+    pub fn stat(&self, name: Name<'_>) -> Result<Meta> {
+        stat_at(self.fd.as_fd(), name)
+    }
+
+    /// Resolves one entry, without following it.
+    ///
+    /// # Errors
+    /// What `openat2(2)` says.
+    pub fn node(&self, name: Name<'_>) -> Result<Node> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Node::from_fd(open_beneath(
+            self.fd.as_fd(),
+            name.bytes(),
+            flags,
+            Mode::empty(),
+        )?)
+    }
+
+    /// Resolves a directory that is an entry of this one.
+    ///
+    /// # Errors
+    /// What `openat2(2)` says; `ENOTDIR` where it is no directory.
+    pub fn child(&self, name: Name<'_>) -> Result<Dir> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = open_beneath(self.fd.as_fd(), name.bytes(), flags, Mode::empty())?;
+        let id = stat_fd(fd.as_fd())?.id;
+        Ok(Dir {
+            fd,
+            path: self.path.join(name),
+            id,
+        })
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Node {
+    /// Takes a descriptor and asks what it is.
+    ///
+    /// # Errors
+    /// What `statx(2)` says.
+    pub fn from_fd(fd: OwnedFd) -> Result<Node> {
+        let meta = stat_fd(fd.as_fd())?;
+        if meta.mount_root && meta.kind != rustix::fs::FileType::Directory {
+            // A file bind-mounted over this one; openat2 refuses directories of this kind by itself.
+            return Err(Error::NotFound);
+        }
+        Ok(Node { fd, meta })
+    }
+
+    /// Returns the attributes as they were when the node was resolved.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Returns the attributes as they are now.
+    ///
+    /// # Errors
+    /// What `statx(2)` says.
+    pub fn stat(&self) -> Result<Meta> {
+        stat_fd(self.fd.as_fd())
+    }
+}
+
+impl AsFd for Node {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Opens a path below a directory, never leaving it. Retries where a concurrent rename made the kernel unsure
+/// (`EAGAIN`, openat2(2)).
+///
+/// # Errors
+/// What `openat2(2)` says; a link, a mount or a way out on the path is `ENOENT`.
+pub fn open_beneath(
+    from: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd> {
+    loop {
+        match rustix::fs::openat2(from, path, flags, mode, BENEATH) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            result => return result.map_err(Error::os("openat2")),
+        }
+    }
+}
+
+/// Asks for the attributes of what a descriptor stands for.
+///
+/// # Errors
+/// What `statx(2)` says.
+pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+    let x =
+        rustix::fs::statx(fd, c"", flags, StatxFlags::BASIC_STATS).map_err(Error::os("statx"))?;
+    Ok(Meta::from_statx(&x))
+}
+
+fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let x = rustix::fs::statx(fd, name.bytes(), flags, StatxFlags::BASIC_STATS)
+        .map_err(Error::os("statx"))?;
+    let meta = Meta::from_statx(&x);
+    // Another file system mounted here is absent, as openat2 with RESOLVE_NO_XDEV would have it.
+    if meta.mount_root {
+        Err(Error::NotFound)
+    } else {
+        Ok(meta)
+    }
+}

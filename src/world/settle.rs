@@ -1,0 +1,282 @@
+//! After a crash: finding out which of the last records' acts were done.
+//!
+//! A record is written before its act, so when the daemon dies the last few (one a worker thread) may say what never
+//! happened. The disk knows. What was half done, a replacement between its two steps, is finished.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::meta::{Id, Meta};
+use super::root::{Root, open_beneath};
+use super::state::{SESSIONS, State};
+use super::trash::move_to;
+use super::view::TRASH;
+use crate::error::{Error, Result};
+use crate::journal::{FILE, Ids, Journal, Op, Reader, Record, Replaced, Tail};
+use crate::name::{Escaped, Name, WorldPath};
+
+/// How many records at the end may be unsettled: more than a daemon has worker threads.
+const WINDOW: usize = 64;
+
+/// Something that was found after a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The session it belongs to.
+    pub session: String,
+    /// What was found, in plain English.
+    pub what: String,
+}
+
+/// Returns the ids of all sessions, oldest first.
+///
+/// # Errors
+/// What reading the directory says.
+pub fn sessions(state: impl AsFd) -> Result<Vec<String>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = match open_beneath(state.as_fd(), SESSIONS.as_bytes(), flags, Mode::empty()) {
+        Err(Error::NotFound) => return Ok(Vec::new()),
+        dir => dir?,
+    };
+    let mut ids = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        if let Ok(id) = entry.file_name().to_str()
+            && !id.starts_with('.')
+        {
+            ids.push(id.to_owned());
+        }
+    }
+    ids.sort();
+    Ok(ids)
+}
+
+/// Opens the journal of a session for reading.
+///
+/// # Errors
+/// `ENOENT` where there is none; what `open(2)` says.
+pub fn open_journal(state: impl AsFd, session: &str) -> Result<File> {
+    open_session_file(state, session, OFlags::RDONLY)
+}
+
+fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) -> Result<File> {
+    let path = format!("{SESSIONS}/{session}/{FILE}");
+    open_beneath(
+        state.as_fd(),
+        path.as_bytes(),
+        flags | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map(File::from)
+}
+
+/// Settles the newest session, if it did not end cleanly. The caller holds the store's lock.
+///
+/// # Errors
+/// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
+pub fn last_session(root: &Root, state: &State) -> Result<Vec<Settled>> {
+    let Some(session) = sessions(state)?.pop() else {
+        return Ok(Vec::new());
+    };
+    let file = match open_session_file(state, &session, OFlags::RDWR | OFlags::APPEND) {
+        // Killed between making the directory and the journal: nothing was done.
+        Err(Error::NotFound) => return Ok(Vec::new()),
+        file => file?,
+    };
+    let length = file.metadata().map(|m| m.len()).unwrap_or(0);
+    let tail = match crate::journal::tail(&file) {
+        Ok(None) if length == 0 => return Ok(Vec::new()),
+        Ok(Some(Tail {
+            record: Record { op: Op::End, .. },
+            length: end,
+            ..
+        })) if end == length => return Ok(Vec::new()),
+        tail => tail.map_err(|error| damaged(&session, &error))?,
+    };
+    let mut settled: Vec<Settled> = Vec::new();
+    let found = |what: String| Settled {
+        session: session.clone(),
+        what,
+    };
+    let end = tail.as_ref().map_or(0, |t| t.length);
+    if end < length {
+        rustix::fs::ftruncate(&file, end).map_err(Error::os("ftruncate"))?;
+        settled.push(found(format!(
+            "a record was half written ({} bytes); its act had not begun",
+            length - end
+        )));
+    }
+    let window = last_records(&session, &file)?;
+    let journal = Journal::new(file.into(), tail.as_ref(), false);
+    for (index, record) in window.iter().enumerate().rev() {
+        let later = window.iter().skip(index + 1);
+        if later
+            .clone()
+            .any(|l| matches!(&l.op, Op::Abort { of, .. } if *of == record.seq))
+        {
+            continue;
+        }
+        let later: Vec<&Op> = later.map(|l| &l.op).collect();
+        match outcome(root, &record.op, &later)? {
+            Outcome::Done => {}
+            Outcome::Finished(what) => settled.push(found(what)),
+            Outcome::NotDone => {
+                let error = "the daemon ended before it was done".to_owned();
+                journal.note(
+                    Op::Abort {
+                        of: record.seq,
+                        error,
+                    },
+                    None,
+                )?;
+                settled.push(found(format!(
+                    "{} (record {}) had not been done",
+                    record.op.word(),
+                    record.seq
+                )));
+            }
+        }
+    }
+    if settled.is_empty() {
+        settled.push(found(
+            "the daemon had ended without unmounting; every recorded change had been done"
+                .to_owned(),
+        ));
+    }
+    journal.note(Op::End, None)?;
+    Ok(settled)
+}
+
+fn damaged(session: &str, error: &Error) -> Error {
+    Error::Damaged(format!(
+        "the journal of session {session} cannot be read: {error}\n  \
+         The occupant's files and the trash are not affected. Move .trumanfs/{SESSIONS}/{session} away, keep it, and mount again."
+    ))
+}
+
+fn last_records(session: &str, file: &File) -> Result<Vec<Record>> {
+    use std::io::Seek;
+    let mut file = file;
+    file.rewind().map_err(|_| Error::Os {
+        call: "lseek",
+        errno: rustix::io::Errno::IO,
+    })?;
+    let mut window = VecDeque::with_capacity(WINDOW + 1);
+    for record in Reader::new(BufReader::new(file)) {
+        window.push_back(record.map_err(|error| damaged(session, &error))?);
+        if window.len() > WINDOW {
+            window.pop_front();
+        }
+    }
+    Ok(window.into())
+}
+
+enum Outcome {
+    Done,
+    NotDone,
+    /// It was half done, and has been finished.
+    Finished(String),
+}
+
+fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Outcome> {
+    let done = |done: bool| {
+        Ok(if done {
+            Outcome::Done
+        } else {
+            Outcome::NotDone
+        })
+    };
+    match op {
+        Op::Create { path, .. }
+        | Op::Mkdir { path, .. }
+        | Op::Mknod { path, .. }
+        | Op::Symlink { path, .. } => {
+            done(stat(root, path)?.is_some() || later.iter().any(|op| leaves(op, path)))
+        }
+        Op::Link { path, ids, .. } => {
+            done(is(root, path, *ids)? || later.iter().any(|op| leaves(op, path)))
+        }
+        Op::Unlink { path, ids, .. } | Op::Rmdir { path, ids, .. } => done(!is(root, path, *ids)?),
+        Op::Rename {
+            path,
+            to,
+            ids,
+            replaced,
+        }
+        | Op::Restore {
+            path,
+            to,
+            ids,
+            replaced,
+        } => {
+            if let Some(replaced) = replaced
+                && is(root, path, replaced.ids)?
+                && is(root, to, *ids)?
+            {
+                return finish(root, path, to, replaced);
+            }
+            done(!is(root, path, *ids)?)
+        }
+        Op::Exchange { path, ids, .. } => done(!is(root, path, *ids)?),
+        // What these set can be set again; whether they were done makes no difference to where anything is. Space and
+        // attributes of the last moment may be as before or as asked.
+        Op::Write { .. }
+        | Op::Truncate { .. }
+        | Op::Allocate { .. }
+        | Op::Attr { .. }
+        | Op::Xattr { .. } => done(true),
+        // Gathering is a convenience: each entry lies either by itself or under its directory.
+        Op::Gather { .. } | Op::Begin { .. } | Op::End | Op::Abort { .. } => done(true),
+    }
+}
+
+/// Returns whether an operation takes a path's thing elsewhere.
+fn leaves(op: &Op, path: &WorldPath) -> bool {
+    match op {
+        Op::Unlink { path: p, .. } | Op::Rmdir { path: p, .. } | Op::Rename { path: p, .. } => {
+            p.contains(path)
+        }
+        Op::Exchange { path: p, to, .. } => p.contains(path) || to.contains(path),
+        _ => false,
+    }
+}
+
+/// The second step of a replacement: the replaced thing still has the old name.
+fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) -> Result<Outcome> {
+    let trash = super::trash::open(root)?;
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return Ok(Outcome::Done);
+    };
+    move_to(
+        root.dir(&parent)?,
+        name,
+        trash,
+        Name::new(&replaced.trash.0)?,
+    )?;
+    Ok(Outcome::Finished(format!(
+        "{to} had been replaced; what stood there is now in the trash"
+    )))
+}
+
+fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return Ok(None);
+    };
+    match root.dir(&parent).and_then(|dir| dir.stat(name)) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::NotFound | Error::NotDirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is(root: &Root, path: &WorldPath, ids: Ids) -> Result<bool> {
+    Ok(stat(root, path)?.is_some_and(|meta| meta.id == Id(ids[0], ids[1])))
+}
+
+/// Returns the path of an entry of the trash.
+pub fn entry_path(entry: &Escaped) -> Result<WorldPath> {
+    Ok(WorldPath::parse(TRASH)?.join(Name::new(&entry.0)?))
+}

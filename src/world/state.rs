@@ -1,0 +1,340 @@
+//! The daemon's own directory in the store, `.trumanfs`: the lock, the sessions, and two small lists.
+//!
+//! Owns its layout. All state of a home lies here, nothing is kept per host. Descriptors are opened once, while the
+//! process still has its own rights, so that threads that act for an owner need none in here.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use super::meta::Id;
+use super::root::{BENEATH, Root, open_beneath, stat_fd};
+use super::view::STATE;
+use crate::error::{Error, Result};
+
+/// The file whose lock says that the store is being served.
+pub const LOCK: &str = "lock";
+/// The socket on which a daemon takes operators' wishes.
+pub const SOCKET: &str = "control.sock";
+/// The directory of sessions.
+pub const SESSIONS: &str = "sessions";
+/// How many of a file's hard links lie in the trash.
+const LINKS: &str = "links";
+/// Inodes that stay hidden wherever they go.
+const PINNED: &str = "pinned";
+
+/// Who serves a store: what a second mount is told, and how `status` finds the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Holder {
+    /// The machine.
+    pub host: String,
+    /// The machine's boot id: a pid means nothing after another boot.
+    pub boot: String,
+    /// The process.
+    pub pid: u32,
+    /// The session.
+    pub session: String,
+    /// Where the home is, escaped; absent for work on an unmounted store.
+    pub home: Option<String>,
+    /// Since when, RFC 3339.
+    pub since: String,
+    /// How often this store has been locked.
+    #[serde(default)]
+    pub epoch: u64,
+}
+
+impl Holder {
+    /// Describes this process.
+    pub fn this_process(session: &str, home: Option<String>) -> Holder {
+        let text = |path: &str| {
+            std::fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        Holder {
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            boot: text("/proc/sys/kernel/random/boot_id"),
+            pid: std::process::id(),
+            session: session.to_owned(),
+            home,
+            since: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+            epoch: 0,
+        }
+    }
+}
+
+/// The open `.trumanfs` of a store, locked.
+#[derive(Debug)]
+pub struct State {
+    fd: OwnedFd,
+    id: Id,
+    /// Held for its lock.
+    lock: File,
+    links: Mutex<Counts>,
+    pinned: Mutex<File>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    file: File,
+    by_id: HashMap<Id, u32>,
+}
+
+/// Opens the directory without locking; `None` where the store has none yet.
+///
+/// # Errors
+/// [`Error::Refused`] where `.trumanfs` is not a directory of this store.
+pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat2(root, STATE, flags, Mode::empty(), BENEATH) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR | rustix::io::Errno::XDEV) => {
+            Err(Error::refused(
+                ".trumanfs in the store is not a directory of this store",
+                "It is where the journal is kept. Move it away and mount again.",
+            ))
+        }
+        Err(errno) => Err(Error::os("openat2")(errno)),
+    }
+}
+
+/// Reads who serves, or last served, a store; `None` where nobody ever has.
+///
+/// # Errors
+/// What `open(2)` and `read(2)` say.
+pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
+    let Ok(fd) = open_beneath(
+        state,
+        LOCK.as_bytes(),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) else {
+        return Ok(None);
+    };
+    Ok(read_holder(&mut File::from(fd)))
+}
+
+/// Returns whether a process holds the store's lock at this moment.
+///
+/// # Errors
+/// What `open(2)` and `flock(2)` say.
+pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
+    let fd = match open_beneath(
+        state,
+        LOCK.as_bytes(),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
+        Err(Error::NotFound) => return Ok(false),
+        fd => fd?,
+    };
+    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(Error::os("flock")(errno)),
+    }
+}
+
+fn read_holder(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+impl State {
+    /// Opens and locks the directory, making it where it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] naming who already serves the store; what the system calls say.
+    pub fn open(root: &Root, mut holder: Holder) -> Result<State> {
+        match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => {
+                let error = Error::os("mkdirat")(errno);
+                return Err(Error::refused(
+                    format!("cannot keep a journal in the store: {error}"),
+                    "The store must be writable for whoever mounts it, and have space left.",
+                ));
+            }
+        }
+        let fd = open_unlocked(root)?.ok_or(Error::NotFound)?;
+        let mut lock = open_file(fd.as_fd(), LOCK, OFlags::RDWR)?;
+        let before = read_holder(&mut lock);
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(held_by(before)),
+            Err(errno) => return Err(Error::os("flock")(errno)),
+        }
+        holder.epoch = before.map_or(1, |h| h.epoch + 1);
+        let text = serde_json::to_string(&holder).unwrap_or_default();
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .map_err(|e| io(&e))?;
+        lock.write_all(text.as_bytes()).map_err(|e| io(&e))?;
+
+        match rustix::fs::mkdirat(&fd, SESSIONS, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(Error::os("mkdirat")(errno)),
+        }
+        let mut links = open_file(fd.as_fd(), LINKS, OFlags::RDWR | OFlags::APPEND)?;
+        let by_id = read_counts(&mut links)?;
+        let pinned = open_file(fd.as_fd(), PINNED, OFlags::RDWR | OFlags::APPEND)?;
+        let id = stat_fd(fd.as_fd())?.id;
+        let links = Mutex::new(Counts { file: links, by_id });
+        Ok(State {
+            fd,
+            id,
+            lock,
+            links,
+            pinned: Mutex::new(pinned),
+        })
+    }
+
+    /// Returns which directory it is.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Makes the directory of a new session and its journal, and opens the journal for appending.
+    ///
+    /// # Errors
+    /// `EEXIST` where there is a session of this id; what the system calls say.
+    pub fn new_session(&self, session: &str) -> Result<OwnedFd> {
+        let path = format!("{SESSIONS}/{session}");
+        rustix::fs::mkdirat(&self.fd, path.as_str(), Mode::RWXU).map_err(Error::os("mkdirat"))?;
+        let path = format!("{path}/{}", crate::journal::FILE);
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        open_beneath(
+            self.fd.as_fd(),
+            path.as_bytes(),
+            flags,
+            Mode::RUSR | Mode::WUSR,
+        )
+    }
+
+    /// Returns how many of a file's hard links lie in the trash.
+    pub fn trashed_links(&self, id: Id) -> u32 {
+        let counts = self.links.lock();
+        if counts.by_id.is_empty() {
+            0
+        } else {
+            counts.by_id.get(&id).copied().unwrap_or(0)
+        }
+    }
+
+    /// Notes that one more, or one less, of a file's hard links lies in the trash.
+    pub fn count_link(&self, id: Id, came: bool) {
+        let mut counts = self.links.lock();
+        let count = counts.by_id.entry(id).or_default();
+        *count = if came {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+        if *count == 0 {
+            counts.by_id.remove(&id);
+        }
+        let line = format!("{}{} {}\n", if came { '+' } else { '-' }, id.0, id.1);
+        // Only a number that `stat` shows depends on it; a full disk must not keep a file from being removed.
+        if let Err(error) = counts.file.write_all(line.as_bytes()) {
+            log::warn!("cannot note a link in the trash: {error}");
+        }
+    }
+
+    /// Keeps something hidden, in this session and later ones.
+    ///
+    /// # Errors
+    /// What `write(2)` says; then the move that would show it must not be made.
+    pub fn pin(&self, id: Id) -> Result<()> {
+        let line = format!("{} {}\n", id.0, id.1);
+        self.pinned
+            .lock()
+            .write_all(line.as_bytes())
+            .map_err(|e| io(&e))
+    }
+
+    /// Returns what earlier sessions kept hidden.
+    ///
+    /// # Errors
+    /// What `read(2)` says.
+    pub fn pinned(&self) -> Result<HashSet<Id>> {
+        let mut text = String::new();
+        let mut file = self.pinned.lock();
+        file.rewind()
+            .and_then(|()| file.read_to_string(&mut text))
+            .map_err(|e| io(&e))?;
+        Ok(text.lines().filter_map(parse_id).collect())
+    }
+
+    /// Lets the lock go and leaves a word on who held it last.
+    pub fn close(&self) {
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+impl AsFd for State {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn held_by(holder: Option<Holder>) -> Error {
+    let Some(holder) = holder else {
+        return Error::refused("the store is already being served", "Unmount it first.");
+    };
+    let home = holder
+        .home
+        .as_deref()
+        .unwrap_or("a command that works on it unmounted");
+    Error::refused(
+        format!(
+            "the store is already being served: {home}, by process {} on {} since {}",
+            holder.pid, holder.host, holder.since
+        ),
+        "Use that home, or end it with `trumanfs umount` there.",
+    )
+}
+
+fn open_file(state: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<File> {
+    let flags = flags | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    open_beneath(state, name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
+fn parse_id(text: &str) -> Option<Id> {
+    let (dev, ino) = text.split_once(' ')?;
+    Some(Id(dev.parse().ok()?, ino.parse().ok()?))
+}
+
+fn read_counts(file: &mut File) -> Result<HashMap<Id, u32>> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|e| io(&e))?;
+    let mut by_id = HashMap::new();
+    for line in text.lines() {
+        let Some(id) = line.get(1..).and_then(parse_id) else {
+            continue;
+        };
+        let count: &mut u32 = by_id.entry(id).or_default();
+        *count = if line.starts_with('+') {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+    }
+    by_id.retain(|_, count| *count > 0);
+    Ok(by_id)
+}
+
+fn io(error: &std::io::Error) -> Error {
+    Error::os("write")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}

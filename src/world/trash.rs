@@ -1,0 +1,283 @@
+//! The trash: names of entries, what a process has removed from where, and how much lies in it.
+//!
+//! Owns `.trash` and its layout, one entry `{timestamp}_{name}` for each removal. The moves themselves are made by
+//! `remove.rs` and `rename.rs`.
+//!
+//! Locks: one mutex over the memory of removals; never held over a system call.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags, RenameFlags};
+
+use super::meta::{Id, Meta};
+use super::root::{Root, open_beneath};
+use super::view::TRASH;
+use crate::error::{Error, Result};
+use crate::name::{NAME_MAX, Name};
+
+/// How the time in an entry's name is written: UTC with microseconds, sortable, free of colons.
+const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";
+
+/// How many removals are remembered for gathering, over all processes. Past it the oldest directories are forgotten:
+/// what was removed from them stays in entries of its own.
+const REMEMBERED: usize = 1_000_000;
+
+/// The name of an entry of the trash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EntryName(Vec<u8>);
+
+impl EntryName {
+    /// Returns the bytes of the name.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the name.
+    ///
+    /// # Errors
+    /// None for a name that was reserved here; it is checked all the same.
+    pub fn name(&self) -> Result<Name<'_>> {
+        Name::new(&self.0)
+    }
+}
+
+/// Something that was removed, as far as gathering needs it.
+#[derive(Debug, Clone)]
+pub struct Removal {
+    /// The entry it became.
+    pub entry: EntryName,
+    /// Its former name.
+    pub name: Vec<u8>,
+    /// Which inode.
+    pub id: Id,
+}
+
+/// The trash of one store.
+#[derive(Debug, Default)]
+pub struct Trash {
+    last: AtomicI64,
+    memory: Mutex<Memory>,
+    /// Allocated bytes in the trash, as far as they have been counted.
+    bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    by_place: HashMap<(u32, Id), Vec<Removal>>,
+    order: std::collections::VecDeque<(u32, Id)>,
+    total: usize,
+}
+
+/// Opens the trash, making it where it is missing.
+///
+/// # Errors
+/// [`Error::Refused`] where `.trash` is a symlink, no directory, or on another file system.
+pub fn open(root: &Root) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let refuse = |what: &str| {
+        Error::refused(
+            format!(".trash in the store {what}"),
+            "Removals would not be safe there. Move it away (it may hold something of value) and mount again.",
+        )
+    };
+    match rustix::fs::mkdirat(root, TRASH, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        // A store that cannot be written can still be looked at; nothing will be removed from it.
+        Err(rustix::io::Errno::ROFS) => {}
+        Err(errno) => return Err(Error::os("mkdirat")(errno)),
+    }
+    match rustix::fs::openat2(root, TRASH, flags, Mode::empty(), super::root::BENEATH) {
+        Ok(fd) => Ok(fd),
+        Err(rustix::io::Errno::LOOP) => Err(refuse("is a symlink")),
+        Err(rustix::io::Errno::NOTDIR) => Err(refuse("is not a directory")),
+        Err(rustix::io::Errno::XDEV) => Err(refuse("is on another file system")),
+        Err(errno) => Err(Error::os("openat2")(errno)),
+    }
+}
+
+impl Trash {
+    /// Opens the trash for one move. It is made anew where an operator has removed it meanwhile.
+    ///
+    /// # Errors
+    /// What `openat2(2)` and `mkdirat(2)` say.
+    pub fn dir(&self, root: &Root) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
+            Err(Error::NotFound) => open(root),
+            result => result,
+        }
+    }
+
+    /// Returns a name for the entry of something that is about to be removed. No two calls give the same.
+    pub fn reserve(&self, name: Name<'_>) -> EntryName {
+        let now = chrono::Utc::now().timestamp_micros();
+        let next = |last: i64| now.max(last + 1);
+        let last = self
+            .last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+                Some(next(last))
+            });
+        entry_name(next(last.unwrap_or(now)), name.bytes())
+    }
+
+    /// Remembers what a process removed from a directory.
+    pub fn remember(&self, pid: u32, dir: Id, removal: Removal) {
+        let mut memory = self.memory.lock();
+        let memory = &mut *memory;
+        memory.total += 1;
+        let list = memory.by_place.entry((pid, dir)).or_default();
+        if list.is_empty() {
+            memory.order.push_back((pid, dir));
+        }
+        list.push(removal);
+        while memory.total > REMEMBERED {
+            let Some(oldest) = memory.order.pop_front() else {
+                break;
+            };
+            memory.total -= memory.by_place.remove(&oldest).map_or(0, |list| list.len());
+        }
+    }
+
+    /// Takes what a process removed from a directory, latest first for each name; earlier ones of the same name are left
+    /// out and keep their own entries.
+    pub fn recall(&self, pid: u32, dir: Id) -> Vec<Removal> {
+        let mut memory = self.memory.lock();
+        let Some(list) = memory.by_place.remove(&(pid, dir)) else {
+            return Vec::new();
+        };
+        memory.total -= list.len();
+        if memory.by_place.is_empty() {
+            memory.order.clear();
+        } else if memory.order.len() > 64 && memory.order.len() > 2 * memory.by_place.len() {
+            let live: std::collections::HashSet<_> = memory.by_place.keys().copied().collect();
+            memory.order.retain(|key| live.contains(key));
+        }
+        drop(memory);
+        let mut seen = std::collections::HashSet::new();
+        let mut latest: Vec<Removal> = list.into_iter().rev().collect();
+        latest.retain(|removal| seen.insert(removal.name.clone()));
+        latest
+    }
+
+    /// Counts something that came into the trash.
+    pub fn came(&self, meta: &Meta) {
+        self.bytes.fetch_add(meta.blocks * 512, Ordering::Relaxed);
+    }
+
+    /// Counts something that left the trash.
+    pub fn went(&self, bytes: u64) {
+        let _ = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                Some(n.saturating_sub(bytes))
+            });
+    }
+
+    /// Returns how many bytes the trash takes on disk, as far as they have been counted.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Moves something without ever replacing anything.
+///
+/// # Errors
+/// `EEXIST` where the new name is taken; what `renameat2(2)` says.
+pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) -> Result<()> {
+    rustix::fs::renameat_with(from, name.bytes(), to, new.bytes(), RenameFlags::NOREPLACE)
+        .map_err(Error::os("renameat2"))
+}
+
+fn entry_name(micros: i64, name: &[u8]) -> EntryName {
+    let time = chrono::DateTime::from_timestamp_micros(micros).unwrap_or_default();
+    let mut entry = format!("{}_", time.format(STAMP)).into_bytes();
+    // "%.6f" writes the dot of 20260116T101530.123456Z itself.
+    let room = NAME_MAX.saturating_sub(entry.len());
+    entry.extend_from_slice(cut(name, room));
+    EntryName(entry)
+}
+
+/// Returns the time in the name of an entry, and the rest of the name; `None` for a name that is not an entry's.
+pub fn parse_entry(entry: &[u8]) -> Option<(chrono::DateTime<chrono::Utc>, &[u8])> {
+    let at = entry.iter().position(|b| *b == b'_')?;
+    let stamp = std::str::from_utf8(entry.get(..at)?).ok()?;
+    let time = chrono::NaiveDateTime::parse_from_str(stamp, STAMP).ok()?;
+    Some((time.and_utc(), entry.get(at + 1..)?))
+}
+
+/// Shortens a name to at most `room` bytes, at a character boundary where it is UTF-8.
+fn cut(name: &[u8], room: usize) -> &[u8] {
+    if name.len() <= room {
+        return name;
+    }
+    let is_continuation = |b: &u8| b & 0xc0 == 0x80;
+    let mut end = room;
+    // At most three continuation bytes belong to a character; more are no UTF-8, and any cut is as good.
+    while end > room.saturating_sub(4) && name.get(end).is_some_and(is_continuation) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or(name)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_sortable_and_never_the_same() {
+        let trash = Trash::default();
+        let name = Name::new(b"a.txt").unwrap();
+        let names: Vec<_> = (0..1000)
+            .map(|_| trash.reserve(name).bytes().to_vec())
+            .collect();
+        assert!(names.is_sorted_by(|a, b| a < b));
+        let first = String::from_utf8(names.first().unwrap().clone()).unwrap();
+        assert_eq!(
+            first.len(),
+            "20260116T101530.123456Z_a.txt".len(),
+            "{first}"
+        );
+        assert!(parse_entry(first.as_bytes()).is_some_and(|(_, rest)| rest == b"a.txt"));
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        let long = "é".repeat(127);
+        let entry = entry_name(0, long.as_bytes());
+        assert!(entry.bytes().len() <= NAME_MAX);
+        assert!(std::str::from_utf8(entry.bytes()).is_ok());
+        let raw = [0xff; 255];
+        assert_eq!(entry_name(0, &raw).bytes().len(), NAME_MAX);
+        let odd = [0x80; 255];
+        assert!(entry_name(0, &odd).bytes().len() > 240);
+    }
+
+    #[test]
+    fn the_latest_of_a_name_is_gathered() {
+        let trash = Trash::default();
+        let dir = Id(1, 2);
+        for n in 0..2 {
+            let entry = trash.reserve(Name::new(b"f").unwrap());
+            trash.remember(
+                7,
+                dir,
+                Removal {
+                    entry,
+                    name: b"f".to_vec(),
+                    id: Id(1, n),
+                },
+            );
+        }
+        assert!(
+            trash.recall(8, dir).is_empty(),
+            "another process's removals are not gathered"
+        );
+        let gathered = trash.recall(7, dir);
+        assert_eq!(gathered.iter().map(|r| r.id.1).collect::<Vec<_>>(), [1]);
+        assert!(trash.recall(7, dir).is_empty());
+    }
+}

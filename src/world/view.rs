@@ -1,0 +1,389 @@
+//! What exists for the occupant.
+//!
+//! Owns every decision on visibility: reserved names, symlinks, special files, `--hide`, `--read-only`. No operation
+//! starts from a bare name: [`View::admit`] gives a [`Visible`], [`View::vacant`] a [`Vacant`], and whatever is hidden
+//! is [`Error::NotFound`], the same value as absent.
+//!
+//! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
+
+use std::collections::HashSet;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use parking_lot::RwLock;
+use rustix::fs::FileType;
+
+use super::meta::{Id, Meta};
+use super::root::Dir;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+
+/// The trash, an entry of the root.
+pub const TRASH: &[u8] = b".trash";
+/// The daemon's own directory, an entry of the root.
+pub const STATE: &[u8] = b".trumanfs";
+
+/// What becomes of symlinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Symlinks {
+    /// They do not exist, and none can be made.
+    #[default]
+    Hidden,
+    /// Those that cannot lead out of the store exist.
+    Inside,
+}
+
+/// The choices a view is made from.
+#[derive(Debug, Clone, Default)]
+pub struct ViewOptions {
+    /// Patterns of what does not exist, in gitignore syntax, relative to the root of the store.
+    pub hide: Vec<String>,
+    /// Patterns of what cannot be changed.
+    pub read_only: Vec<String>,
+    /// Whether nothing at all can be changed.
+    pub all_read_only: bool,
+    /// What becomes of symlinks.
+    pub symlinks: Symlinks,
+    /// Whether `.trash` is listed in the root.
+    pub list_trash: bool,
+}
+
+/// The rules of visibility for one world.
+#[derive(Debug)]
+pub struct View {
+    hide: Patterns,
+    read_only: Patterns,
+    options: ViewOptions,
+    state: Id,
+    /// Things that a pattern with a slash hid and whose directory has moved since: they stay hidden.
+    pinned: RwLock<HashSet<Id>>,
+}
+
+/// An entry that exists for the occupant.
+#[derive(Debug)]
+pub struct Visible<'a> {
+    /// Where it is.
+    pub dir: &'a Dir,
+    /// Its name there.
+    pub name: Name<'a>,
+    /// What it is.
+    pub meta: Meta,
+}
+
+/// A name at which something may come to be.
+#[derive(Debug)]
+pub struct Vacant<'a> {
+    /// Where.
+    pub dir: &'a Dir,
+    /// The name.
+    pub name: Name<'a>,
+}
+
+impl Visible<'_> {
+    /// Returns its path.
+    pub fn path(&self) -> WorldPath {
+        self.dir.path().join(self.name)
+    }
+}
+
+impl Vacant<'_> {
+    /// Returns the path it would have.
+    pub fn path(&self) -> WorldPath {
+        self.dir.path().join(self.name)
+    }
+}
+
+impl View {
+    /// Makes the view; `state` is the directory that never exists for the occupant.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] naming the pattern that cannot be understood.
+    pub fn new(options: ViewOptions, state: Id, pinned: HashSet<Id>) -> Result<View> {
+        Ok(View {
+            hide: Patterns::new("--hide", &options.hide)?,
+            read_only: Patterns::new("--read-only", &options.read_only)?,
+            options,
+            state,
+            pinned: RwLock::new(pinned),
+        })
+    }
+
+    /// Returns an entry that exists for the occupant.
+    ///
+    /// # Errors
+    /// `ENOENT` where it is absent or hidden, which is the same; what `statx(2)` says.
+    pub fn admit<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+        let meta = dir.stat(name)?;
+        if self.exists(dir, name, &meta) {
+            Ok(Visible { dir, name, meta })
+        } else {
+            Err(Error::NotFound)
+        }
+    }
+
+    /// Returns an entry that may be changed, removed or replaced.
+    ///
+    /// # Errors
+    /// As [`View::admit`]; `EROFS` in the trash, for the trash itself, and where `--read-only` says so.
+    pub fn admit_change<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+        let found = self.admit(dir, name)?;
+        self.changeable(&found.path(), found.meta.is_dir())?;
+        Ok(found)
+    }
+
+    /// Returns a name that something may be made at. Whether it is free, the making itself finds out.
+    ///
+    /// # Errors
+    /// `ENOENT` for a name that is hidden whether or not something is there; `EROFS` as [`View::admit_change`].
+    pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<Vacant<'a>> {
+        if dir.path().is_root() && name.bytes() == STATE {
+            return Err(Error::NotFound);
+        }
+        let path = dir.path().join(name);
+        if self.hide.matches(&path, is_dir) {
+            return Err(Error::NotFound);
+        }
+        self.changeable(&path, is_dir)?;
+        Ok(Vacant { dir, name })
+    }
+
+    /// Returns what the occupant hears when a name turned out to be taken.
+    pub fn taken(&self, dir: &Dir, name: Name<'_>) -> Error {
+        match self.admit(dir, name) {
+            Ok(_) => Error::Exists,
+            // Something hidden is there: it stays untouched, and nothing can be made.
+            Err(_) => Error::NotFound,
+        }
+    }
+
+    /// Says whether a thing may be changed.
+    ///
+    /// # Errors
+    /// `EROFS` in the trash, for the trash itself, and where `--read-only` says so.
+    pub fn changeable(&self, path: &WorldPath, is_dir: bool) -> Result<()> {
+        if self.options.all_read_only || in_trash(path) || self.read_only.matches(path, is_dir) {
+            Err(Error::ReadOnly)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns whether something that was found in a directory exists for the occupant.
+    pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
+        if meta.id == self.state || self.pinned.read().contains(&meta.id) {
+            return false;
+        }
+        let by_kind = match meta.kind {
+            FileType::Symlink => self.link_exists(dir, name),
+            FileType::BlockDevice | FileType::CharacterDevice | FileType::Unknown => false,
+            _ => true,
+        };
+        by_kind && !(self.hide.any() && self.hide.matches(&dir.path().join(name), meta.is_dir()))
+    }
+
+    /// Returns whether an entry is given out by readdir. `kind` is what the directory says of it.
+    pub fn listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
+        if ino == self.state.1 && name.bytes() == STATE && dir.path().is_root() {
+            return false;
+        }
+        if dir.path().is_root() && name.bytes() == TRASH && !self.options.list_trash {
+            return false;
+        }
+        let plain = matches!(
+            kind,
+            FileType::Directory | FileType::RegularFile | FileType::Fifo | FileType::Socket
+        );
+        if plain && !self.hide.any() && self.pinned.read().is_empty() {
+            return true;
+        }
+        self.admit(dir, name).is_ok()
+    }
+
+    /// Returns whether a symlink at this place and with this target exists: relative, and unable to climb out.
+    ///
+    /// `..` may only stand at the beginning. After a name it would be taken from wherever that name leads (it may be a
+    /// link itself), so counting levels would prove nothing.
+    pub fn target_stays_inside(&self, dir: &WorldPath, target: &[u8]) -> bool {
+        if self.options.symlinks == Symlinks::Hidden
+            || target.is_empty()
+            || target.starts_with(b"/")
+        {
+            return false;
+        }
+        let mut depth = dir.components().count();
+        let mut at_start = true;
+        for part in target.split(|b| *b == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." if at_start && depth > 0 => depth -= 1,
+                b".." => return false,
+                _ => at_start = false,
+            }
+        }
+        true
+    }
+
+    /// Returns whether symlinks can be made at all.
+    pub fn offers_symlinks(&self) -> bool {
+        self.options.symlinks == Symlinks::Inside
+    }
+
+    /// Returns whether moving a directory can change what is hidden or read-only in it, so that its tree must be looked
+    /// through first.
+    pub fn depends_on_place(&self) -> bool {
+        self.hide.anchored || self.read_only.any()
+    }
+
+    /// Returns whether `--hide` names this path.
+    pub fn hides(&self, path: &WorldPath, is_dir: bool) -> bool {
+        self.hide.matches(path, is_dir)
+    }
+
+    /// Returns whether `--read-only` names this path.
+    pub fn protects(&self, path: &WorldPath, is_dir: bool) -> bool {
+        self.read_only.matches(path, is_dir)
+    }
+
+    /// Keeps something hidden wherever it goes.
+    pub fn pin(&self, id: Id) {
+        self.pinned.write().insert(id);
+    }
+
+    fn link_exists(&self, dir: &Dir, name: Name<'_>) -> bool {
+        self.options.symlinks == Symlinks::Inside
+            && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))
+                .is_ok_and(|target| self.target_stays_inside(dir.path(), target.as_bytes()))
+    }
+}
+
+/// Returns whether a path is the trash or lies in it.
+pub fn in_trash(path: &WorldPath) -> bool {
+    path.components()
+        .next()
+        .is_some_and(|first| first.bytes() == TRASH)
+}
+
+/// A list of gitignore patterns.
+#[derive(Debug)]
+struct Patterns {
+    set: Gitignore,
+    /// Whether a pattern names a place (it has a slash before its end), so that moving a directory may change what it
+    /// matches.
+    anchored: bool,
+}
+
+impl Patterns {
+    fn new(flag: &str, patterns: &[String]) -> Result<Patterns> {
+        let refuse = |pattern: &str, error: &dyn std::fmt::Display| {
+            Error::refused(
+                format!("{flag} {pattern}: not a pattern: {error}"),
+                "Patterns are written as in a .gitignore file (gitignore(5)).",
+            )
+        };
+        let mut builder = GitignoreBuilder::new("/");
+        for pattern in patterns {
+            builder
+                .add_line(None, pattern)
+                .map_err(|error| refuse(pattern, &error))?;
+        }
+        let set = builder.build().map_err(|error| refuse("", &error))?;
+        let anchored = patterns
+            .iter()
+            .any(|p| p.trim_end_matches('/').contains('/'));
+        Ok(Patterns { set, anchored })
+    }
+
+    fn any(&self) -> bool {
+        !self.set.is_empty()
+    }
+
+    fn matches(&self, path: &WorldPath, is_dir: bool) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        if !self.any() || path.is_root() {
+            return false;
+        }
+        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.bytes()));
+        self.set
+            .matched_path_or_any_parents(path, is_dir)
+            .is_ignore()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn view(options: ViewOptions) -> View {
+        View::new(options, Id(0, 0), HashSet::new()).unwrap()
+    }
+
+    fn path(text: &str) -> WorldPath {
+        WorldPath::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn links_that_may_lead_out_are_absent() {
+        let view = view(ViewOptions {
+            symlinks: Symlinks::Inside,
+            ..ViewOptions::default()
+        });
+        for (dir, target, inside) in [
+            ("/", "x", true),
+            ("/", "..", false),
+            ("/", "/etc", false),
+            ("/a/b", "../../x", true),
+            ("/a/b", "../../../x", false),
+            ("/a/b", "c/../d", false),
+            ("/a", "./../x", true),
+            ("/a", "", false),
+        ] {
+            assert_eq!(
+                view.target_stays_inside(&path(dir), target.as_bytes()),
+                inside,
+                "{dir} → {target}"
+            );
+        }
+    }
+
+    #[test]
+    fn patterns_are_those_of_gitignore() {
+        let hide = ["*.key", "/secrets/", "!public.key", "build/out"]
+            .map(String::from)
+            .to_vec();
+        let view = view(ViewOptions {
+            hide,
+            ..ViewOptions::default()
+        });
+        for (at, is_dir, hidden) in [
+            ("/a/b.key", false, true),
+            ("/a/public.key", false, false),
+            ("/secrets", true, true),
+            ("/secrets", false, false),
+            ("/secrets/deep/x", false, true),
+            ("/a/secrets", true, false),
+            ("/build/out/x", false, true),
+        ] {
+            assert_eq!(view.hides(&path(at), is_dir), hidden, "{at}");
+        }
+        assert!(view.depends_on_place());
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_named() {
+        let options = ViewOptions {
+            hide: vec!["[z-a]".into()],
+            ..ViewOptions::default()
+        };
+        let error = View::new(options, Id(0, 0), HashSet::new()).unwrap_err();
+        assert!(error.to_string().contains("--hide [z-a]"), "{error}");
+    }
+
+    #[test]
+    fn names_that_only_look_like_the_trash_are_ordinary() {
+        assert!(in_trash(&path("/.trash")));
+        assert!(in_trash(&path("/.trash/x/y")));
+        for other in ["/.trash ", "/.trash2", "/a/.trash", "/.Trash", "/"] {
+            assert!(!in_trash(&path(other)), "{other}");
+        }
+    }
+}
