@@ -208,7 +208,7 @@ fn restore(
     kernel: &dyn Invalidate,
     caller: Caller,
 ) -> Result<()> {
-    shared.inodes.moving();
+    let moving = shared.inodes.moving();
     let restored = operator::trash::restore(&shared.world, &entry.0, to, caller);
     let parent = to.parent().and_then(|path| shared.world.dir(&path).ok());
     let number = parent
@@ -217,7 +217,7 @@ fn restore(
     if let (Ok(id), Some(number), Some(name)) = (&restored, number, to.name()) {
         shared.inodes.restored((number, name), *id);
     }
-    shared.inodes.moving();
+    drop(moving);
     let id = restored?;
     if let (Some(number), Some(name)) = (number, to.name()) {
         kernel.entry(number, name.bytes());

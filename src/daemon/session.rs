@@ -281,7 +281,7 @@ fn status_of(
             counters: serde_json::to_value(shared.counters.all()).unwrap_or_default(),
             known: shared.inodes.len(),
             open: shared.handles.len(),
-            watched: watcher.as_ref().map_or(0, |watcher| watcher.len()),
+            watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),
         }

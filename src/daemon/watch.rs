@@ -56,7 +56,7 @@ impl Watcher {
     }
 
     /// Returns how many directories are watched.
-    pub fn len(&self) -> usize {
+    pub fn watched(&self) -> usize {
         self.dirs.lock().by_number.len()
     }
 

@@ -5,7 +5,7 @@
 //! no care. A node leaves when the kernel has forgotten it *and* no other node's place goes through it.
 //!
 //! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used when a directory moves;
-//! [`Inodes::moves`] tells whether one did, and the user tries again.
+//! [`Inodes::moved_since`] tells whether one did, and the user tries again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,21 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Inodes {
     table: Mutex<Table>,
-    moves: AtomicU64,
+    /// How many directories may be moving at this moment, and how many have moved.
+    moving: AtomicU64,
+    moved: AtomicU64,
+}
+
+/// Announces that a directory may be moving, until dropped.
+#[derive(Debug)]
+#[must_use = "the move lasts as long as this"]
+pub struct Moving<'a>(&'a Inodes);
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.0.moved.fetch_add(1, Ordering::SeqCst);
+        self.0.moving.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Debug)]
@@ -99,7 +113,8 @@ impl Inodes {
                 next: GIVEN,
                 removed: HashMap::new(),
             }),
-            moves: AtomicU64::new(0),
+            moving: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
         }
     }
 
@@ -307,14 +322,20 @@ impl Inodes {
         }
     }
 
-    /// Announces that a directory is about to move, or has moved. Odd while one is moving.
-    pub fn moving(&self) {
-        self.moves.fetch_add(1, Ordering::SeqCst);
+    /// Announces that a directory may be about to move; until the guard is dropped, paths may be wrong.
+    pub fn moving(&self) -> Moving<'_> {
+        self.moving.fetch_add(1, Ordering::SeqCst);
+        Moving(self)
     }
 
-    /// Returns a number that is different once a directory has moved.
+    /// Returns a number to give to [`Inodes::moved_since`].
     pub fn moves(&self) -> u64 {
-        self.moves.load(Ordering::SeqCst)
+        self.moved.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether a directory is moving, or has moved since.
+    pub fn moved_since(&self, before: u64) -> bool {
+        self.moving.load(Ordering::SeqCst) > 0 || self.moves() != before
     }
 
     /// Returns how many nodes are known.

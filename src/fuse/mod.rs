@@ -6,8 +6,12 @@
 
 mod attr;
 mod counters;
+mod data;
 mod handles;
 mod inodes;
+mod listing;
+mod names;
+mod negotiate;
 mod requests;
 
 use std::sync::Arc;
@@ -179,9 +183,7 @@ impl FileSystem {
         loop {
             let before = self.inodes().moves();
             match resolve() {
-                Err(Error::NotFound | Error::NotDirectory)
-                    if before % 2 == 1 || self.inodes().moves() != before =>
-                {
+                Err(Error::NotFound | Error::NotDirectory) if self.inodes().moved_since(before) => {
                     std::thread::yield_now();
                 }
                 result => return result,

@@ -1,27 +1,25 @@
 //! One method for each request of the kernel, a few lines each: decode, ask the world, reply.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation,
+    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::OFlags;
 
-use super::attr::{attributes, errno, kind, nothing, set_time};
+use super::attr::{attributes, errno, nothing, set_time};
 use super::counters::{Counters, count};
-use super::handles::{Handle, Way};
+use super::handles::Way;
 use super::{FileSystem, caller, handle_flags};
-use crate::error::{Error, Result};
-use crate::name::Name;
-use crate::world::{Change, Held, Id, Meta, Renaming};
+use crate::error::Error;
+use crate::world::{Change, Held, Meta};
 
 /// Numbers are not used again while the kernel knows them, so there is only one generation.
 const ONLY: Generation = Generation(0);
@@ -45,103 +43,23 @@ impl FileSystem {
         self.shared.activity.request();
     }
 
-    fn handle(&self, number: FileHandle) -> Result<std::sync::Arc<Handle>> {
-        let bad = Error::Os {
-            call: "handle",
-            errno: rustix::io::Errno::BADF,
-        };
-        self.shared.handles.get(number.0).ok_or(bad)
-    }
-
-    /// Does something in a directory that the kernel is then told the outcome of.
-    fn make(
-        &self,
-        parent: INodeNo,
-        name: &OsStr,
-        act: impl FnOnce(&crate::world::Dir, Name<'_>) -> Result<Meta>,
-    ) -> Result<(Duration, fuser::FileAttr)> {
-        let name = Name::new(name.as_bytes())?;
-        let (dir, ttl) = self.listed_dir(parent.0)?;
-        let meta = act(&dir, name)?;
-        Ok((ttl, self.entry(parent.0, name, &meta)))
-    }
-
     fn attributes_of(&self, held: &Held, meta: &Meta, number: u64) -> (Duration, fuser::FileAttr) {
         (
             self.ttl_of(held),
             attributes(number, self.link_count(held, meta), meta),
         )
     }
-
-    fn fopen_flags(&self, way: &Way, flags: i32) -> FopenFlags {
-        match way {
-            Way::Passthrough(_) => FopenFlags::FOPEN_NOFLUSH,
-            Way::Served if flags & libc_o_direct() != 0 => {
-                FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH
-            }
-            // Changes made behind the mount are noticed and invalidate; else the attributes' life is short and the
-            // kernel compares the time of change (AUTO_INVAL_DATA).
-            Way::Served => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH,
-        }
-    }
-}
-
-fn libc_o_direct() -> i32 {
-    OFlags::DIRECT.bits().cast_signed()
-}
-
-fn writes(flags: OFlags) -> bool {
-    flags & OFlags::RWMODE != OFlags::RDONLY
 }
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let offered = config.capabilities();
-        let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
-            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
-            | InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO
-            | InitFlags::FUSE_PARALLEL_DIROPS
-            | InitFlags::FUSE_NO_OPENDIR_SUPPORT
-            | InitFlags::FUSE_NO_EXPORT_SUPPORT
-            | InitFlags::FUSE_ASYNC_DIO;
-        let passthrough =
-            self.shared.options.passthrough && offered.contains(InitFlags::FUSE_PASSTHROUGH);
-        if passthrough {
-            wanted |= InitFlags::FUSE_PASSTHROUGH;
-            // 1: the store may be on an ordinary file system, and an overlay may be put over the home.
-            let _ = config.set_max_stack_depth(1);
-        } else {
-            wanted |= InitFlags::FUSE_WRITEBACK_CACHE
-                | InitFlags::FUSE_AUTO_INVAL_DATA
-                | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
-        }
-        let agreed = wanted & offered;
-        let _ = config.add_capabilities(agreed);
-        let _ = config.set_max_write(1 << 20);
-        let _ = config.set_max_background(64);
-        *self.shared.mechanisms.lock() = super::Mechanisms {
-            passthrough,
-            writeback: agreed.contains(InitFlags::FUSE_WRITEBACK_CACHE),
-            readdirplus: agreed.contains(InitFlags::FUSE_DO_READDIRPLUS),
-            killpriv_v2: agreed.contains(InitFlags::FUSE_HANDLE_KILLPRIV_V2),
-            atomic_o_trunc: agreed.contains(InitFlags::FUSE_ATOMIC_O_TRUNC),
-        };
+        self.negotiate(config);
         Ok(())
     }
 
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.seen(|c| &c.lookup);
-        let mut ttl = Duration::ZERO;
-        let found = Name::new(name.as_bytes()).and_then(|name| {
-            let (dir, life) = self.listed_dir(parent.0)?;
-            ttl = life;
-            let found = self.world().lookup(&dir, name)?;
-            if crate::world::view::in_trash(&found.path()) {
-                ttl = Duration::ZERO;
-            }
-            Ok(self.entry(parent.0, name, &found.meta))
-        });
+        let (ttl, found) = self.look_up(parent.0, name);
         match found {
             Ok(attr) => reply.entry(&ttl, &attr, ONLY),
             Err(Error::NotFound) if !ttl.is_zero() => reply.entry(&ttl, &nothing(), ONLY),
@@ -266,34 +184,20 @@ impl Filesystem for FileSystem {
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.seen(|c| &c.unlink);
-        let answer = || {
-            let name = Name::new(name.as_bytes())?;
-            let removed = self
-                .world()
-                .unlink(&self.dir(parent.0)?, name, caller(req))?;
-            self.inodes()
-                .removed((parent.0, name), removed.id, removed.entry.bytes());
-            Ok(())
-        };
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        answer!(
+            reply,
+            self.remove_file(parent, name, caller(req)),
+            |reply: ReplyEmpty, ()| reply.ok()
+        )
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.seen(|c| &c.rmdir);
-        let answer = || {
-            let name = Name::new(name.as_bytes())?;
-            let dir = self.dir(parent.0)?;
-            self.inodes().moving();
-            let outcome = self.world().rmdir(&dir, name, caller(req));
-            if let Ok(removed) = &outcome {
-                self.inodes()
-                    .removed((parent.0, name), removed.id, removed.entry.bytes());
-                self.inodes().gathered(removed.id, &removed.gathered);
-            }
-            self.inodes().moving();
-            outcome.map(|_| ())
-        };
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        answer!(
+            reply,
+            self.remove_dir(parent, name, caller(req)),
+            |reply: ReplyEmpty, ()| reply.ok()
+        )
     }
 
     fn symlink(
@@ -324,34 +228,11 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen(|c| &c.rename);
-        let answer = || {
-            let how = match flags {
-                f if f.is_empty() => Renaming::Replace,
-                RenameFlags::RENAME_NOREPLACE => Renaming::NoReplace,
-                RenameFlags::RENAME_EXCHANGE => Renaming::Exchange,
-                _ => return Err(Error::Invalid),
-            };
-            let (name, newname) = (Name::new(name.as_bytes())?, Name::new(newname.as_bytes())?);
-            let (dir, newdir) = (self.dir(parent.0)?, self.dir(newparent.0)?);
-            self.inodes().moving();
-            let outcome = self
-                .world()
-                .rename(&dir, name, &newdir, newname, how, caller(req));
-            if let Ok(moved) = &outcome {
-                let (from, to) = ((parent.0, name), (newparent.0, newname));
-                if let Some(replaced) = &moved.replaced {
-                    self.inodes()
-                        .removed(to, replaced.id, replaced.entry.bytes());
-                }
-                self.inodes().moved(from, to, moved.id);
-                if let Some(other) = moved.exchanged {
-                    self.inodes().moved(to, from, other);
-                }
-            }
-            self.inodes().moving();
-            outcome.map(|_| ())
-        };
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        answer!(
+            reply,
+            self.move_entry((parent, name), (newparent, newname), flags, caller(req)),
+            |reply: ReplyEmpty, ()| reply.ok()
+        )
     }
 
     fn link(
@@ -374,43 +255,14 @@ impl Filesystem for FileSystem {
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.seen(|c| &c.open);
-        let mechanisms = *self.shared.mechanisms.lock();
-        let wanted = handle_flags(flags.0, mechanisms);
-        let opened = self.held(ino.0).and_then(|held| {
-            let file = match self.world().open_file(&held, wanted, caller(req)) {
-                // The page cache would like to read what it is only allowed to write: then it writes through.
-                Err(Error::Os {
-                    errno: rustix::io::Errno::ACCESS,
-                    ..
-                }) if mechanisms.writeback => {
-                    let asked = handle_flags(flags.0, super::Mechanisms::default());
-                    self.world().open_file(&held, asked, caller(req))?
-                }
-                file => file?,
-            };
-            Ok(file)
-        });
-        match opened {
-            Err(error) => reply.error(errno(&error)),
-            Ok(file) => {
-                let register = |fd: std::os::fd::BorrowedFd<'_>| {
-                    if mechanisms.passthrough {
-                        reply.open_backing(fd).ok()
-                    } else {
-                        None
-                    }
-                };
-                let (fh, way) = self
-                    .shared
-                    .handles
-                    .add(ino.0, file, writes(wanted), register);
-                let fopen = self.fopen_flags(&way, flags.0);
-                match way {
-                    Way::Passthrough(id) => reply.opened_passthrough(FileHandle(fh), fopen, &id),
-                    Way::Served => reply.opened(FileHandle(fh), fopen),
-                }
+        let opened = self.open_held(ino, flags.0, caller(req));
+        answer!(reply, opened, |reply: ReplyOpen, file| {
+            let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+            match self.add_handle(ino, file, flags.0, register) {
+                (fh, fopen, Way::Passthrough(id)) => reply.opened_passthrough(fh, fopen, &id),
+                (fh, fopen, Way::Served) => reply.opened(fh, fopen),
             }
-        }
+        })
     }
 
     fn create(
@@ -433,30 +285,21 @@ impl Filesystem for FileSystem {
             file = Some(created.file);
             Ok(created.meta)
         });
-        match (made, file) {
-            (Ok((ttl, attr)), Some(file)) => {
-                let register = |fd: std::os::fd::BorrowedFd<'_>| {
-                    if mechanisms.passthrough {
-                        reply.open_backing(fd).ok()
-                    } else {
-                        None
-                    }
-                };
-                let (fh, way) = self
-                    .shared
-                    .handles
-                    .add(attr.ino.0, file, writes(wanted), register);
-                let fopen = self.fopen_flags(&way, flags);
-                match way {
-                    Way::Passthrough(id) => {
-                        reply.created_passthrough(&ttl, &attr, ONLY, FileHandle(fh), fopen, &id);
-                    }
-                    Way::Served => reply.created(&ttl, &attr, ONLY, FileHandle(fh), fopen),
+        let made = made.and_then(|(ttl, attr)| Ok((ttl, attr, file.ok_or(Error::NotFound)?)));
+        answer!(reply, made, |reply: ReplyCreate,
+                              (ttl, attr, file): (
+            Duration,
+            fuser::FileAttr,
+            OwnedFd
+        )| {
+            let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+            match self.add_handle(attr.ino, file, flags, register) {
+                (fh, fopen, Way::Passthrough(id)) => {
+                    reply.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id)
                 }
+                (fh, fopen, Way::Served) => reply.created(&ttl, &attr, ONLY, fh, fopen),
             }
-            (Err(error), _) => reply.error(errno(&error)),
-            (Ok(_), None) => reply.error(Errno::EIO),
-        }
+        })
     }
 
     fn read(
@@ -471,24 +314,11 @@ impl Filesystem for FileSystem {
         reply: ReplyData,
     ) {
         self.seen(|c| &c.read);
-        let answer = || {
-            let handle = self.handle(fh)?;
-            let mut data = vec![0; usize::try_from(size).unwrap_or(0)];
-            let mut filled = 0;
-            // A short read means the end of the file to the kernel, so go on until it is that.
-            while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-                match rustix::io::pread(handle.as_fd(), rest, offset + filled as u64) {
-                    Ok(0) => break,
-                    Ok(n) => filled += n,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(errno) => return Err(Error::os("pread")(errno)),
-                }
-            }
-            data.truncate(filled);
-            Ok(data)
-        };
-        answer!(reply, answer(), |reply: ReplyData, data: Vec<u8>| reply
-            .data(&data))
+        answer!(
+            reply,
+            self.read_at(fh, offset, size),
+            |reply: ReplyData, data: Vec<u8>| reply.data(&data)
+        )
     }
 
     fn write(
@@ -505,20 +335,11 @@ impl Filesystem for FileSystem {
     ) {
         self.seen(|c| &c.write);
         let answer = || {
-            let handle = self.handle(fh)?;
-            let mut written = 0;
-            while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
-                match rustix::io::pwrite(handle.as_fd(), rest, offset + written as u64) {
-                    Ok(n) => written += n,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(_) if written > 0 => break,
-                    Err(errno) => return Err(Error::os("pwrite")(errno)),
-                }
-            }
+            let written = self.write_at(fh, offset, data)?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 self.world().drop_setid(&self.held(ino.0)?, caller(req))?;
             }
-            Ok(u32::try_from(written).unwrap_or(u32::MAX))
+            Ok(written)
         };
         answer!(reply, answer(), |reply: ReplyWrite, written| reply
             .written(written))
@@ -586,19 +407,7 @@ impl Filesystem for FileSystem {
         mut reply: ReplyDirectory,
     ) {
         self.seen(|c| &c.readdir);
-        let mut answer = || {
-            let (dir, _) = self.listed_dir(ino.0)?;
-            self.world().list(&dir, offset, |entry| {
-                let number = self.inodes().number_for_listing(Id(dir.id().0, entry.ino));
-                !reply.add(
-                    INodeNo(number),
-                    entry.next,
-                    kind(entry.kind),
-                    OsStr::from_bytes(entry.name),
-                )
-            })
-        };
-        let outcome = answer();
+        let outcome = self.list(ino, offset, &mut reply);
         answer!(reply, outcome, |reply: ReplyDirectory, ()| reply.ok())
     }
 
@@ -611,30 +420,7 @@ impl Filesystem for FileSystem {
         mut reply: ReplyDirectoryPlus,
     ) {
         self.seen(|c| &c.readdirplus);
-        let mut answer = || {
-            let (dir, ttl) = self.listed_dir(ino.0)?;
-            self.world().list(&dir, offset, |entry| {
-                let bytes = OsStr::from_bytes(entry.name);
-                let Ok(name) = Name::new(entry.name) else {
-                    // `.` and `..`: listed, but the kernel is not told of a node by them.
-                    let mut attr = nothing();
-                    attr.kind = fuser::FileType::Directory;
-                    attr.ino = INodeNo(self.inodes().number_for_listing(Id(dir.id().0, entry.ino)));
-                    return !reply.add(attr.ino, entry.next, bytes, &Duration::ZERO, &attr, ONLY);
-                };
-                // Gone since it was listed: not there.
-                let Ok(found) = self.world().lookup(&dir, name) else {
-                    return true;
-                };
-                let attr = self.entry(ino.0, name, &found.meta);
-                let full = reply.add(attr.ino, entry.next, bytes, &ttl, &attr, ONLY);
-                if full {
-                    self.inodes().forget(attr.ino.0, 1);
-                }
-                !full
-            })
-        };
-        let outcome = answer();
+        let outcome = self.list_plus(ino, offset, &mut reply);
         answer!(reply, outcome, |reply: ReplyDirectoryPlus, ()| reply.ok())
     }
 
@@ -809,18 +595,11 @@ impl Filesystem for FileSystem {
         reply: ReplyLseek,
     ) {
         self.seen(|c| &c.lseek);
-        let answer = || {
-            let handle = self.handle(fh)?;
-            let at = u64::try_from(offset).map_err(|_| Error::Invalid)?;
-            let to = match whence {
-                3 => rustix::fs::SeekFrom::Data(at), // SEEK_DATA; the kernel answers all but these two by itself
-                4 => rustix::fs::SeekFrom::Hole(at), // SEEK_HOLE
-                _ => return Err(Error::Invalid),
-            };
-            let at = rustix::fs::seek(handle.as_fd(), to).map_err(Error::os("lseek"))?;
-            i64::try_from(at).map_err(|_| Error::Invalid)
-        };
-        answer!(reply, answer(), |reply: ReplyLseek, at| reply.offset(at))
+        answer!(
+            reply,
+            self.seek_to(fh, offset, whence),
+            |reply: ReplyLseek, at| reply.offset(at)
+        )
     }
 
     fn copy_file_range(
@@ -828,33 +607,19 @@ impl Filesystem for FileSystem {
         _req: &Request,
         _ino_in: INodeNo,
         fh_in: FileHandle,
-        mut offset_in: u64,
+        offset_in: u64,
         _ino_out: INodeNo,
         fh_out: FileHandle,
-        mut offset_out: u64,
+        offset_out: u64,
         len: u64,
         flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
         self.seen(|c| &c.copy_file_range);
-        let mut answer = || {
-            if !flags.is_empty() {
-                return Err(Error::Invalid);
-            }
-            let (from, to) = (self.handle(fh_in)?, self.handle(fh_out)?);
-            // The reply counts in 32 bits.
-            let len = usize::try_from(len.min(1 << 30)).unwrap_or(0);
-            let copied = rustix::fs::copy_file_range(
-                from.as_fd(),
-                Some(&mut offset_in),
-                to.as_fd(),
-                Some(&mut offset_out),
-                len,
-            );
-            let copied = copied.map_err(Error::os("copy_file_range"))?;
-            Ok(u32::try_from(copied).unwrap_or(u32::MAX))
-        };
-        answer!(reply, answer(), |reply: ReplyWrite, copied| reply
-            .written(copied))
+        answer!(
+            reply,
+            self.copy((fh_in, offset_in), (fh_out, offset_out), len, flags),
+            |reply: ReplyWrite, copied| reply.written(copied)
+        )
     }
 }

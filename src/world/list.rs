@@ -8,9 +8,10 @@ use std::mem::MaybeUninit;
 use rustix::fs::{FileType, RawDir, SeekFrom};
 
 use super::World;
+use super::meta::Id;
 use super::root::Dir;
 use crate::error::{Error, Result};
-use crate::name::Name;
+use crate::name::{Name, WorldPath};
 
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,34 @@ impl World {
             }
             true
         })
+    }
+
+    /// Visits everything below a directory, hidden or not. A directory is entered where `visit` says so.
+    pub(super) fn walk(
+        &self,
+        top: &WorldPath,
+        mut visit: impl FnMut(&WorldPath, bool, Id) -> Result<bool>,
+    ) -> Result<()> {
+        let mut pending = vec![top.clone()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.root.dir(&path) {
+                // Gone, or no directory: nothing is below it.
+                Err(Error::NotFound | Error::NotDirectory) => continue,
+                dir => dir?,
+            };
+            let mut found = Vec::new();
+            self.list_all(&dir, |entry| {
+                found.push((entry.name.to_vec(), entry.kind, entry.ino))
+            })?;
+            for (name, kind, ino) in found {
+                let path = path.join(Name::new(&name)?);
+                let is_dir = kind == FileType::Directory;
+                if visit(&path, is_dir, Id(dir.id().0, ino))? && is_dir {
+                    pending.push(path);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn list_raw(

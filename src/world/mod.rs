@@ -270,25 +270,27 @@ impl World {
     /// # Errors
     /// What reading the trash says.
     pub fn count_trash(&self) -> Result<()> {
-        let path = WorldPath::parse(view::TRASH)?;
-        let mut pending = vec![path];
-        while let Some(path) = pending.pop() {
-            let Ok(dir) = self.root.dir(&path) else {
-                continue;
-            };
-            let _ = self.list_all(&dir, |entry| {
-                let Ok(name) = Name::new(entry.name) else {
-                    return;
-                };
-                if let Ok(meta) = dir.stat(name) {
-                    self.trash.came(&meta);
-                    if meta.is_dir() {
-                        pending.push(path.join(name));
-                    }
-                }
-            });
-        }
+        // What comes while this counts is counted by itself.
+        let start = chrono::Utc::now();
+        let top = WorldPath::parse(view::TRASH)?;
+        let mut bytes = 0;
+        self.walk(&top, |path, is_dir, _| {
+            let mut parts = path.components().skip(1);
+            let entry = parts.next().map_or(&b""[..], Name::bytes);
+            let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start);
+            bytes += if old { self.blocks_of(path) } else { 0 };
+            Ok(old && is_dir)
+        })?;
+        self.trash.counted(bytes);
         Ok(())
+    }
+
+    fn blocks_of(&self, path: &WorldPath) -> u64 {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return 0;
+        };
+        let meta = self.root.dir(&parent).and_then(|dir| dir.stat(name));
+        meta.map_or(0, |meta| meta.blocks * 512)
     }
 
     /// Returns the trash.

@@ -180,13 +180,7 @@ impl World {
             }
             moved => moved?,
         }
-        let arrived = super::root::open_beneath(
-            trash,
-            entry.bytes(),
-            rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .and_then(|fd| super::root::stat_fd(fd.as_fd()));
+        let arrived = super::root::stat_at(trash, entry);
         match arrived {
             Ok(meta) if meta.id == found.meta.id => Ok(()),
             _ => {

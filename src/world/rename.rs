@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, RenameFlags};
+use rustix::fs::RenameFlags;
 
 use super::meta::Id;
 use super::remove::Removed;
@@ -89,7 +89,7 @@ impl World {
             (None, _) => self.move_plainly(&found, new_dir, new_name, caller),
         }?;
         if from_trash {
-            self.left_trash(&found);
+            self.left_trash(&found, &new_dir.path().join(new_name))?;
         }
         Ok(moved)
     }
@@ -204,11 +204,13 @@ impl World {
             return Err(Error::ReadOnly);
         }
         self.walk(&found.path(), |path, is_dir, id| {
-            if self.view.hides(path, is_dir) {
+            let hidden = self.view.hides(path, is_dir);
+            if hidden {
                 self.state.pin(id)?;
                 self.view.pin(id);
             }
-            Ok(true)
+            // What lies in something hidden is hidden with it.
+            Ok(!hidden)
         })
     }
 
@@ -222,42 +224,19 @@ impl World {
         Ok(holds)
     }
 
-    /// Visits everything below a directory, hidden or not, until `visit` returns false.
-    fn walk(
-        &self,
-        top: &WorldPath,
-        mut visit: impl FnMut(&WorldPath, bool, Id) -> Result<bool>,
-    ) -> Result<()> {
-        let mut pending = vec![top.clone()];
-        while let Some(path) = pending.pop() {
-            let dir = match self.root.dir(&path) {
-                Err(Error::NotFound) => continue,
-                dir => dir?,
-            };
-            let mut found = Vec::new();
-            self.list_all(&dir, |entry| {
-                found.push((entry.name.to_vec(), entry.kind, entry.ino))
-            })?;
-            for (name, kind, ino) in found {
-                let path = path.join(Name::new(&name)?);
-                let is_dir = kind == FileType::Directory;
-                if !visit(&path, is_dir, Id(dir.id().0, ino))? {
-                    return Ok(());
-                }
-                if is_dir {
-                    pending.push(path);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Counts something that has left the trash.
-    fn left_trash(&self, found: &Visible<'_>) {
-        if !found.meta.is_dir() && found.meta.nlink > 1 {
+    fn left_trash(&self, found: &Visible<'_>, to: &WorldPath) -> Result<()> {
+        let mut bytes = found.meta.blocks * 512;
+        if found.meta.is_dir() {
+            self.walk(to, |path, _, _| {
+                bytes += self.blocks_of(path);
+                Ok(true)
+            })?;
+        } else if found.meta.nlink > 1 {
             self.state.count_link(found.meta.id, false);
         }
-        self.trash.went(found.meta.blocks * 512);
+        self.trash.went(bytes);
+        Ok(())
     }
 }
 

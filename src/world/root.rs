@@ -310,7 +310,11 @@ pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
     Ok(Meta::from_statx(&x))
 }
 
-fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
+/// Asks for the attributes of an entry, without following it.
+///
+/// # Errors
+/// What `statx(2)` says; `ENOENT` where another file system is mounted on it.
+pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let x = rustix::fs::statx(fd, name.bytes(), flags, StatxFlags::BASIC_STATS)
         .map_err(Error::os("statx"))?;

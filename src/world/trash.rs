@@ -167,6 +167,11 @@ impl Trash {
         self.bytes.fetch_add(meta.blocks * 512, Ordering::Relaxed);
     }
 
+    /// Counts what was in the trash before this session.
+    pub fn counted(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Counts something that left the trash.
     pub fn went(&self, bytes: u64) {
         let _ = self

@@ -1,0 +1,139 @@
+//! Requests about the content of open files. With passthrough the kernel reads and writes by itself, and only opening,
+//! syncing and seeking come here.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
+use rustix::fs::OFlags;
+
+use super::handles::{Handle, Way};
+use super::{FileSystem, Mechanisms, handle_flags};
+use crate::error::{Error, Result};
+use crate::world::Caller;
+
+impl FileSystem {
+    /// Returns an open file.
+    pub(super) fn handle(&self, number: FileHandle) -> Result<Arc<Handle>> {
+        let bad = Error::Os {
+            call: "handle",
+            errno: rustix::io::Errno::BADF,
+        };
+        self.shared.handles.get(number.0).ok_or(bad)
+    }
+
+    /// Opens a file of the store for a handle.
+    pub(super) fn open_held(&self, ino: INodeNo, flags: i32, caller: Caller) -> Result<OwnedFd> {
+        let mechanisms = *self.shared.mechanisms.lock();
+        let held = self.held(ino.0)?;
+        match self
+            .world()
+            .open_file(&held, handle_flags(flags, mechanisms), caller)
+        {
+            // The page cache would like to read what it is only allowed to write: then it writes through.
+            Err(Error::Os {
+                errno: rustix::io::Errno::ACCESS,
+                ..
+            }) if mechanisms.writeback => {
+                let asked = handle_flags(flags, Mechanisms::default());
+                self.world().open_file(&held, asked, caller)
+            }
+            file => file,
+        }
+    }
+
+    /// Notes an open file, and says how the kernel shall treat it.
+    pub(super) fn add_handle(
+        &self,
+        ino: INodeNo,
+        file: OwnedFd,
+        flags: i32,
+        register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
+    ) -> (FileHandle, FopenFlags, Way) {
+        let passthrough = self.shared.mechanisms.lock().passthrough;
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+        let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
+        let (number, way) = self.shared.handles.add(ino.0, file, writes, |fd| {
+            passthrough.then(|| register(fd).ok()).flatten()
+        });
+        let served = match way {
+            Way::Passthrough(_) => FopenFlags::empty(),
+            Way::Served if flags.contains(OFlags::DIRECT) => FopenFlags::FOPEN_DIRECT_IO,
+            // Changes made behind the mount are noticed and invalidate; else the attributes' life is short and the
+            // kernel compares the time of change (AUTO_INVAL_DATA).
+            Way::Served => FopenFlags::FOPEN_KEEP_CACHE,
+        };
+        (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
+    }
+
+    /// Reads from an open file.
+    pub(super) fn read_at(&self, fh: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>> {
+        let handle = self.handle(fh)?;
+        let mut data = vec![0; usize::try_from(size).unwrap_or(0)];
+        let mut filled = 0;
+        // A short read means the end of the file to the kernel, so go on until it is that.
+        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pread(handle.as_fd(), rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(Error::os("pread")(errno)),
+            }
+        }
+        data.truncate(filled);
+        Ok(data)
+    }
+
+    /// Writes to an open file.
+    pub(super) fn write_at(&self, fh: FileHandle, offset: u64, data: &[u8]) -> Result<u32> {
+        let handle = self.handle(fh)?;
+        let mut written = 0;
+        while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pwrite(handle.as_fd(), rest, offset + written as u64) {
+                Ok(n) => written += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) if written > 0 => break,
+                Err(errno) => return Err(Error::os("pwrite")(errno)),
+            }
+        }
+        Ok(u32::try_from(written).unwrap_or(u32::MAX))
+    }
+
+    /// Finds data or a hole in an open file.
+    pub(super) fn seek_to(&self, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
+        let handle = self.handle(fh)?;
+        let at = u64::try_from(offset).map_err(|_| Error::Invalid)?;
+        let to = match whence {
+            3 => rustix::fs::SeekFrom::Data(at), // SEEK_DATA; the kernel answers all but these two by itself
+            4 => rustix::fs::SeekFrom::Hole(at), // SEEK_HOLE
+            _ => return Err(Error::Invalid),
+        };
+        let at = rustix::fs::seek(handle.as_fd(), to).map_err(Error::os("lseek"))?;
+        i64::try_from(at).map_err(|_| Error::Invalid)
+    }
+
+    /// Copies a range from one open file to another.
+    pub(super) fn copy(
+        &self,
+        (fh_in, mut offset_in): (FileHandle, u64),
+        (fh_out, mut offset_out): (FileHandle, u64),
+        len: u64,
+        flags: CopyFileRangeFlags,
+    ) -> Result<u32> {
+        if !flags.is_empty() {
+            return Err(Error::Invalid);
+        }
+        let (from, to) = (self.handle(fh_in)?, self.handle(fh_out)?);
+        // The reply counts in 32 bits.
+        let len = usize::try_from(len.min(1 << 30)).unwrap_or(0);
+        let copied = rustix::fs::copy_file_range(
+            from.as_fd(),
+            Some(&mut offset_in),
+            to.as_fd(),
+            Some(&mut offset_out),
+            len,
+        );
+        let copied = copied.map_err(Error::os("copy_file_range"))?;
+        Ok(u32::try_from(copied).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,43 @@
+//! What the kernel offers, and what of it is asked for.
+
+use fuser::{InitFlags, KernelConfig};
+
+use super::{FileSystem, Mechanisms};
+
+impl FileSystem {
+    /// Agrees with the kernel on the mechanisms of this mount. Each is worth several requests; see the table in
+    /// docs/ARCHITECTURE.md. Never FUSE_OVER_IO_URING: with fuser 0.18 the mount hangs.
+    pub(super) fn negotiate(&self, config: &mut KernelConfig) {
+        let offered = config.capabilities();
+        let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
+            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+            | InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_NO_OPENDIR_SUPPORT
+            | InitFlags::FUSE_NO_EXPORT_SUPPORT
+            | InitFlags::FUSE_ASYNC_DIO;
+        let passthrough =
+            self.shared.options.passthrough && offered.contains(InitFlags::FUSE_PASSTHROUGH);
+        if passthrough {
+            wanted |= InitFlags::FUSE_PASSTHROUGH;
+            // 1: the store may be on an ordinary file system, and an overlay may be put over the home.
+            let _ = config.set_max_stack_depth(1);
+        } else {
+            wanted |= InitFlags::FUSE_WRITEBACK_CACHE
+                | InitFlags::FUSE_AUTO_INVAL_DATA
+                | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+        }
+        let agreed = wanted & offered;
+        let _ = config.add_capabilities(agreed);
+        let _ = config.set_max_write(1 << 20);
+        let _ = config.set_max_background(64);
+        *self.shared.mechanisms.lock() = Mechanisms {
+            passthrough,
+            writeback: agreed.contains(InitFlags::FUSE_WRITEBACK_CACHE),
+            readdirplus: agreed.contains(InitFlags::FUSE_DO_READDIRPLUS),
+            killpriv_v2: agreed.contains(InitFlags::FUSE_HANDLE_KILLPRIV_V2),
+            atomic_o_trunc: agreed.contains(InitFlags::FUSE_ATOMIC_O_TRUNC),
+        };
+    }
+}
