@@ -49,6 +49,13 @@ pub enum Error {
         /// What the reader can do about it.
         remedy: String,
     },
+    /// What an operator named is not there.
+    Missing {
+        /// What is not there.
+        what: String,
+        /// Where to look.
+        remedy: String,
+    },
     /// Something else stands in the way of an operator's wish; nothing was changed.
     Conflict {
         /// What stands in the way.
@@ -104,7 +111,10 @@ impl Error {
             Error::CrossDevice => Errno::XDEV,
             Error::Os { errno, .. } => *errno,
             // These are for operators; should one reach a system call, the occupant learns nothing from it.
-            Error::Refused { .. } | Error::Conflict { .. } | Error::Damaged(_) => Errno::IO,
+            Error::Refused { .. }
+            | Error::Missing { .. }
+            | Error::Conflict { .. }
+            | Error::Damaged(_) => Errno::IO,
         }
     }
 }
@@ -118,7 +128,9 @@ impl fmt::Display for Error {
                 let text = text.split(" (os error").next().unwrap_or_default();
                 write!(f, "{call}: {text}")
             }
-            Error::Refused { what, remedy } | Error::Conflict { what, remedy } => {
+            Error::Refused { what, remedy }
+            | Error::Missing { what, remedy }
+            | Error::Conflict { what, remedy } => {
                 write!(f, "{what}\n  {remedy}")
             }
             Error::Damaged(what) => write!(f, "{what}"),

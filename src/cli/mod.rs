@@ -110,7 +110,7 @@ pub fn run() -> ExitCode {
 
 fn exit_of(error: &Error) -> Exit {
     match error {
-        Error::NotFound | Error::NotDirectory => Exit::Missing,
+        Error::NotFound | Error::NotDirectory | Error::Missing { .. } => Exit::Missing,
         Error::Conflict { .. } | Error::Exists => Exit::Conflict,
         Error::Refused { .. } => Exit::Refused,
         _ => Exit::System,

@@ -137,9 +137,8 @@ fn ask_daemon(store: &Store, entry: &[u8], to: &WorldPath) -> Result<()> {
 }
 
 fn missing(entry: &[u8]) -> Error {
-    eprintln!(
-        "trumanfs: {}: no such entry in the trash; `trumanfs trash list` names them",
-        escape(entry)
-    );
-    Error::NotFound
+    Error::Missing {
+        what: format!("{}: no such entry in the trash", escape(entry)),
+        remedy: "`trumanfs trash list` names them.".to_owned(),
+    }
 }

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
             rustix::process::getegid().as_raw(),
         ),
     };
+    try_owner(&checked)?;
     let device = mount(&checked.home, &wanted.mount, uid, gid)?;
     let mounted = Mounted {
         home: checked.home.clone(),
@@ -61,6 +63,34 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     serve(wanted, &checked, world, device, || ready(settled))?;
     drop(mounted);
     Ok(())
+}
+
+/// Finds out, in a thread that ends with it, whether the owner can be acted for and gets into the store.
+fn try_owner(checked: &Checked) -> Result<()> {
+    let Some(owner) = checked.owner.clone() else {
+        return Ok(());
+    };
+    let store = checked.store.clone();
+    let refused = |what: String| {
+        Error::refused(
+            what,
+            "Give the store to that user (chown), and let them search the directories above it.",
+        )
+    };
+    let tried = spawn("owner", move || {
+        crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups)
+            .map_err(Error::os("setfsuid"))?;
+        std::fs::read_dir(&store).map(drop).map_err(|error| {
+            refused(format!(
+                "--owner {}: {}: {error}",
+                owner.uid,
+                store.display()
+            ))
+        })
+    })?;
+    tried
+        .join()
+        .unwrap_or_else(|_| Err(Error::refused("the owner could not be tried", "")))
 }
 
 /// Unmounts when dropped, so that an error on the way leaves no dead mount behind.
@@ -144,26 +174,31 @@ fn serve(
         None => Watcher::open(&root).map(Arc::new),
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // A clone opens /dev/fuse again, with the owner's rights, who may not be allowed to. Then all workers share one
+    // descriptor, and polling would make all of them spin.
+    let clones = checked.owner.is_none()
+        || std::fs::metadata("/dev/fuse").is_ok_and(|meta| meta.mode() & 0o006 == 0o006);
     let shared = Arc::new(Shared {
         inodes: Inodes::new(root.id()),
         handles: Handles::default(),
         counters: Counters::default(),
         mechanisms: parking_lot::Mutex::new(Mechanisms::default()),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
-        activity: activity(wanted, cores, &device)?,
+        activity: activity(wanted.poll && clones, cores, &device)?,
         options: FuseOptions {
             ttl: wanted.cache_ttl,
             xattr: wanted.xattr,
             passthrough: wanted.passthrough && may_pass_through(),
         },
         world,
+        owner: checked.owner.clone(),
     });
     let listener = control::listen(&shared.world)?;
 
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps others out: `user_id=`, or not, as was asked for.
     config.n_threads = Some(cores);
-    config.clone_fd = true;
+    config.clone_fd = clones;
     let session = Session::from_fd(
         FileSystem::new(shared.clone()),
         device,
@@ -178,15 +213,9 @@ fn serve(
     })?;
     let kernel = session.notifier();
 
-    let owner = checked.owner.clone();
     let requests = spawn("requests", move || -> Result<()> {
-        if let Some(owner) = owner {
-            crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups)
-                .map_err(Error::os("setfsuid"))?;
-        }
-        session
-            .run()
-            .map_err(|error| Error::refused(format!("requests ended: {error}"), ""))
+        let ended = session.run();
+        ended.map_err(|error| Error::refused(format!("requests ended: {error}"), ""))
     })?;
     if let Some(watcher) = watcher.clone() {
         let (shared, kernel) = (shared.clone(), Kernel(kernel.clone()));
@@ -219,8 +248,8 @@ fn serve(
     outcome
 }
 
-fn activity(wanted: &Wanted, cores: usize, device: &OwnedFd) -> Result<Arc<dyn Activity>> {
-    if !wanted.poll || cores < 2 {
+fn activity(poll: bool, cores: usize, device: &OwnedFd) -> Result<Arc<dyn Activity>> {
+    if !poll || cores < 2 {
         return Ok(Arc::new(Still));
     }
     let device = rustix::io::fcntl_dupfd_cloexec(device, 0).map_err(Error::os("fcntl"))?;

@@ -89,6 +89,13 @@ pub struct Shared {
     pub activity: Arc<dyn Activity>,
     /// The choices.
     pub options: FuseOptions,
+    /// The user the worker threads act as, where it is not the daemon's own.
+    pub owner: Option<crate::sys::users::User>,
+}
+
+thread_local! {
+    /// Whether this worker thread acts as the owner already.
+    static ACTS_AS_OWNER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 impl std::fmt::Debug for FileSystem {
@@ -107,6 +114,23 @@ impl FileSystem {
     /// Makes the file system.
     pub fn new(shared: Arc<Shared>) -> FileSystem {
         FileSystem { shared }
+    }
+
+    /// Makes this worker thread act with the owner's rights, from its first request on. Not before: fuser opens
+    /// /dev/fuse once more for each worker, which the owner may not.
+    fn act_as_owner(&self) {
+        let Some(owner) = &self.shared.owner else {
+            return;
+        };
+        if ACTS_AS_OWNER.get() {
+            return;
+        }
+        if let Err(errno) = crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups) {
+            // It was tried before the home was mounted. Answering as root instead is out of the question.
+            log::error!("cannot act as the owner: {errno}; the daemon ends");
+            std::process::exit(1);
+        }
+        ACTS_AS_OWNER.set(true);
     }
 
     fn world(&self) -> &World {

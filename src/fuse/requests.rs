@@ -39,6 +39,7 @@ macro_rules! answer {
 
 impl FileSystem {
     fn seen(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        self.act_as_owner();
         count(counter(&self.shared.counters));
         self.shared.activity.request();
     }

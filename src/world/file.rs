@@ -78,6 +78,11 @@ impl World {
         self.changeable(held)?;
         // Permission is found out by opening; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
+        // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty.
+        let emptied = match access {
+            OFlags::RDONLY => Some(self.root.reopen(&held.node, OFlags::WRONLY)?),
+            _ => None,
+        };
         let size = held.node.meta().size;
         let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
         let op = if truncates {
@@ -92,7 +97,8 @@ impl World {
         };
         let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
         if truncates {
-            pending.settle(rustix::fs::ftruncate(&file, 0).map_err(Error::os("ftruncate")))?;
+            let emptied = emptied.as_ref().unwrap_or(&file);
+            pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
             self.drop_setid(held, caller)?;
         } else {
             pending.done();

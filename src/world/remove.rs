@@ -6,10 +6,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::meta::{Id, Meta};
-use super::root::Dir;
+use super::root::{Dir, Node, open_beneath, stat_at};
 use super::trash::{EntryName, Removal, move_to};
 use super::view::Visible;
 use super::{Caller, World};
@@ -169,18 +169,8 @@ impl World {
         entry: &EntryName,
     ) -> Result<()> {
         let entry = entry.name()?;
-        match move_to(found.dir, found.name, trash, entry) {
-            // Moving a directory elsewhere changes its `..`, for which the kernel wants write permission on the
-            // directory itself; removing one does not. So it is given for the moment of the move.
-            Err(Error::Os {
-                errno: rustix::io::Errno::ACCESS,
-                ..
-            }) if found.meta.is_dir() => {
-                self.move_unwritable(found, trash, entry)?;
-            }
-            moved => moved?,
-        }
-        let arrived = super::root::stat_at(trash, entry);
+        self.shift(found.dir.as_fd(), found.name, trash, entry)?;
+        let arrived = stat_at(trash, entry);
         match arrived {
             Ok(meta) if meta.id == found.meta.id => Ok(()),
             _ => {
@@ -190,25 +180,34 @@ impl World {
         }
     }
 
-    fn move_unwritable(
+    /// Moves something, also a directory that its owner may not write to. Moving one elsewhere changes its `..`, for
+    /// which the kernel wants write permission on the directory itself; removing one does not. So it is given for the
+    /// moment of the move.
+    fn shift(
         &self,
-        found: &Visible<'_>,
-        trash: BorrowedFd<'_>,
-        entry: Name<'_>,
+        from: BorrowedFd<'_>,
+        name: Name<'_>,
+        to: BorrowedFd<'_>,
+        new: Name<'_>,
     ) -> Result<()> {
-        let node = found.dir.node(found.name)?;
-        if node.meta().id != found.meta.id {
-            return Err(Error::NotFound);
+        let denied = match move_to(from, name, to, new) {
+            Err(error) if error.errno() == rustix::io::Errno::ACCESS => error,
+            moved => return moved,
+        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let node = Node::from_fd(open_beneath(from, name.bytes(), flags, Mode::empty())?)?;
+        if !node.meta().is_dir() {
+            return Err(denied);
         }
         let (proc, number) = self.root.by_proc(&node);
         let set = |mode: u32| {
             let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(proc, number.as_str(), mode, rustix::fs::AtFlags::empty())
+            rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
                 .map_err(Error::os("chmod"))
         };
-        set(found.meta.mode | 0o300)?;
-        let moved = move_to(found.dir, found.name, trash, entry);
-        set(found.meta.mode)?;
+        set(node.meta().mode | 0o300)?;
+        let moved = move_to(from, name, to, new);
+        set(node.meta().mode)?;
         moved
     }
 
@@ -220,11 +219,8 @@ impl World {
             return removals;
         }
         let gathered = self.trash.dir(&self.root).and_then(|trash| {
-            let flags = rustix::fs::OFlags::PATH
-                | rustix::fs::OFlags::DIRECTORY
-                | rustix::fs::OFlags::CLOEXEC;
-            let into =
-                super::root::open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty())?;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let into = open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty())?;
             let op = Op::Gather {
                 path: found.path(),
                 trash: Escaped(entry.bytes().to_vec()),
@@ -237,7 +233,7 @@ impl World {
             removals.retain(|removal| {
                 let moved = removal.entry.name().and_then(|from| {
                     let name = Name::new(&removal.name)?;
-                    move_to(&trash, from, &into, name)
+                    self.shift(trash.as_fd(), from, into.as_fd(), name)
                 });
                 moved
                     .inspect_err(|error| log::debug!("not gathered: {error}"))
