@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,17 +173,13 @@ fn serve(
         None => Watcher::open(&root).map(Arc::new),
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // A clone opens /dev/fuse again, with the owner's rights, who may not be allowed to. Then all workers share one
-    // descriptor, and polling would make all of them spin.
-    let clones = checked.owner.is_none()
-        || std::fs::metadata("/dev/fuse").is_ok_and(|meta| meta.mode() & 0o006 == 0o006);
     let shared = Arc::new(Shared {
         inodes: Inodes::new(root.id()),
         handles: Handles::default(),
         counters: Counters::default(),
         mechanisms: parking_lot::Mutex::new(Mechanisms::default()),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
-        activity: activity(wanted.poll && clones, cores, &device)?,
+        activity: activity(wanted.poll, cores, &device)?,
         options: FuseOptions {
             ttl: wanted.cache_ttl,
             xattr: wanted.xattr,
@@ -198,7 +193,7 @@ fn serve(
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps others out: `user_id=`, or not, as was asked for.
     config.n_threads = Some(cores);
-    config.clone_fd = clones;
+    config.clone_fd = true;
     let session = Session::from_fd(
         FileSystem::new(shared.clone()),
         device,

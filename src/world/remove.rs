@@ -119,7 +119,8 @@ impl World {
                 ..
             }) => Err(Error::NotEmpty),
             Err(error) => Err(error),
-            Ok(()) if empty => Ok(()),
+            // It is about to move into the trash, where a pattern with a slash would not name what is hidden in it.
+            Ok(()) if empty => self.before_moving(found),
             Ok(()) => Err(Error::NotEmpty),
         }
     }

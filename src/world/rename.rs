@@ -196,7 +196,7 @@ impl World {
 
     /// Before a directory moves: what a pattern hides in it must stay hidden at the new place, and what a pattern
     /// protects cannot move away from under it.
-    fn before_moving(&self, found: &Visible<'_>) -> Result<()> {
+    pub(super) fn before_moving(&self, found: &Visible<'_>) -> Result<()> {
         if !self.view.depends_on_place() {
             return Ok(());
         }

@@ -19,8 +19,11 @@ use crate::error::{Error, Result};
 use crate::journal::{FILE, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
 
-/// How many records at the end may be unsettled: more than a daemon has worker threads.
+/// How many records at the end may be unsettled when the daemon died: more than it has worker threads.
 const WINDOW: usize = 64;
+
+/// How many may be when the machine went down with it: records and acts of some seconds reach the disk in any order.
+const WINDOW_AFTER_REBOOT: usize = 4096;
 
 /// Something that was found after a crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,10 +167,18 @@ fn last_records(session: &str, file: &File) -> Result<Vec<Record>> {
         call: "lseek",
         errno: rustix::io::Errno::IO,
     })?;
-    let mut window = VecDeque::with_capacity(WINDOW + 1);
+    let this_boot = super::state::boot_id();
+    let mut kept = WINDOW;
+    let mut window = VecDeque::new();
     for record in Reader::new(BufReader::new(file)) {
-        window.push_back(record.map_err(|error| damaged(session, &error))?);
-        if window.len() > WINDOW {
+        let record = record.map_err(|error| damaged(session, &error))?;
+        if let Op::Begin { boot, .. } = &record.op
+            && *boot != this_boot
+        {
+            kept = WINDOW_AFTER_REBOOT;
+        }
+        window.push_back(record);
+        if window.len() > kept {
             window.pop_front();
         }
     }
@@ -199,7 +210,9 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Outcome> {
         Op::Link { path, ids, .. } => {
             done(is(root, path, *ids)? || later.iter().any(|op| leaves(op, path)))
         }
-        Op::Unlink { path, ids, .. } | Op::Rmdir { path, ids, .. } => done(!is(root, path, *ids)?),
+        Op::Unlink { path, ids, .. } | Op::Rmdir { path, ids, .. } => {
+            done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
+        }
         Op::Rename {
             path,
             to,
@@ -218,9 +231,11 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Outcome> {
             {
                 return finish(root, path, to, replaced);
             }
-            done(!is(root, path, *ids)?)
+            done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
         }
-        Op::Exchange { path, ids, .. } => done(!is(root, path, *ids)?),
+        Op::Exchange { path, ids, .. } => {
+            done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
+        }
         // What these set can be set again; whether they were done makes no difference to where anything is. Space and
         // attributes of the last moment may be as before or as asked.
         Op::Write { .. }
@@ -240,6 +255,21 @@ fn leaves(op: &Op, path: &WorldPath) -> bool {
             p.contains(path)
         }
         Op::Exchange { path: p, to, .. } => p.contains(path) || to.contains(path),
+        _ => false,
+    }
+}
+
+/// Returns whether an operation puts a thing (back) at a path, so that its standing there says nothing of what was before.
+fn brings(op: &Op, at: &WorldPath, thing: Ids) -> bool {
+    match op {
+        Op::Rename { to, ids, .. } | Op::Restore { to, ids, .. } => to == at && *ids == thing,
+        Op::Link { path, ids, .. } => path == at && *ids == thing,
+        Op::Exchange {
+            path,
+            to,
+            ids,
+            other,
+        } => (to == at && *ids == thing) || (path == at && *other == thing),
         _ => false,
     }
 }

@@ -27,6 +27,12 @@ const LINKS: &str = "links";
 /// Inodes that stay hidden wherever they go.
 const PINNED: &str = "pinned";
 
+/// Returns what tells one run of the machine from the next (random(4)).
+pub fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.unwrap_or_default().trim().to_owned()
+}
+
 /// Who serves a store: what a second mount is told, and how `status` finds the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Holder {
@@ -50,18 +56,12 @@ pub struct Holder {
 impl Holder {
     /// Describes this process.
     pub fn this_process(session: &str, home: Option<String>) -> Holder {
-        let text = |path: &str| {
-            std::fs::read_to_string(path)
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
         Holder {
             host: rustix::system::uname()
                 .nodename()
                 .to_string_lossy()
                 .into_owned(),
-            boot: text("/proc/sys/kernel/random/boot_id"),
+            boot: boot_id(),
             pid: std::process::id(),
             session: session.to_owned(),
             home,
