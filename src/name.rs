@@ -190,9 +190,12 @@ pub fn escape(bytes: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                c if c.is_ascii_control() => {
-                    // Writing to a String cannot fail.
-                    let _ = write!(text, "\\x{:02x}", u32::from(c));
+                // Those past ASCII too: U+009B begins a terminal's escape sequence as ESC [ does.
+                c if c.is_control() => {
+                    for b in c.encode_utf8(&mut [0; 4]).bytes() {
+                        // Writing to a String cannot fail.
+                        let _ = write!(text, "\\x{b:02x}");
+                    }
                 }
                 c => text.push(c),
             }
@@ -263,6 +266,18 @@ mod tests {
         assert!(a.contains(&WorldPath::parse(b"a/b").unwrap()));
         assert!(a.contains(&a));
         assert!(!a.contains(&WorldPath::parse(b"ab").unwrap()));
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        for (name, text) in [
+            ("a\nb", "a\\x0ab"),
+            ("\u{1b}[2J", "\\x1b[2J"),
+            ("\u{9b}2J", "\\xc2\\x9b2J"),
+        ] {
+            assert_eq!(escape(name.as_bytes()), text);
+            assert_eq!(unescape(text).as_deref(), Some(name.as_bytes()));
+        }
     }
 
     proptest! {

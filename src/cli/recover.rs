@@ -87,7 +87,10 @@ fn restore(args: &RestoreArgs) -> Result<Exit> {
     let entry = args.entry.as_bytes();
     let to = match &args.to {
         Some(to) => WorldPath::parse(to.as_bytes())?,
-        None => operator::trash::origin(&store, entry)?,
+        None => operator::trash::origin(&store, entry).map_err(|error| match error {
+            Error::NotFound => missing(entry),
+            error => error,
+        })?,
     };
     if store.is_served()? {
         ask_daemon(&store, entry, &to)?;

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::watch::Invalidate;
 use crate::error::{Error, Result};
-use crate::fuse::Shared;
+use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, WorldPath};
 use crate::operator;
 use crate::world::state::SOCKET;

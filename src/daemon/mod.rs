@@ -28,8 +28,10 @@ pub const BACKGROUND: &str = "__daemon";
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Wanted {
     /// The store.
+    #[serde(with = "any_bytes")]
     pub store: PathBuf,
     /// The home.
+    #[serde(with = "any_bytes")]
     pub home: PathBuf,
     /// How it is mounted.
     pub mount: MountFlagsWanted,
@@ -53,6 +55,26 @@ pub struct Wanted {
     pub poll: bool,
     /// Whether the kernel may go to the store's files by itself.
     pub passthrough: bool,
+}
+
+/// A path may be any bytes; JSON is UTF-8.
+mod any_bytes {
+    use super::{Deserialize, PathBuf, Serialize};
+    use crate::name::Escaped;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        path: &std::path::Path,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        Escaped(path.as_os_str().as_bytes().to_vec()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: serde::Deserializer<'a>>(
+        from: D,
+    ) -> Result<PathBuf, D::Error> {
+        Escaped::deserialize(from).map(|path| std::ffi::OsString::from_vec(path.0).into())
+    }
 }
 
 /// What the background daemon says on its pipe once.
@@ -121,15 +143,18 @@ pub fn run_in_background() {
         }),
         Err(what) => Err(Error::refused(what, "")),
     };
-    match outcome {
-        Ok(()) => {}
-        Err(Error::Refused { what, remedy } | Error::Conflict { what, remedy }) => {
-            report(&Report::Failed { what, remedy });
-        }
-        Err(error) => report(&Report::Failed {
-            what: error.to_string(),
-            remedy: String::new(),
-        }),
+    if let Err(error) = outcome {
+        // The parent hears it if it still waits; later only the log does.
+        log::error!("{error}");
+        report(&match error {
+            Error::Refused { what, remedy } | Error::Conflict { what, remedy } => {
+                Report::Failed { what, remedy }
+            }
+            error => Report::Failed {
+                what: error.to_string(),
+                remedy: String::new(),
+            },
+        });
     }
 }
 

@@ -11,16 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{INodeNo, Notifier, Session, SessionACL};
+use rustix::fs::{Mode, OFlags};
 
 use super::control::{self, Status};
 use super::mountpoint::{self, mount, unmount};
 use super::poll::{Poller, Still};
 use super::preflight::{self, Checked};
-use super::watch::{Invalidate, Watcher};
+use super::watch::Watcher;
 use super::{Wanted, registry};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Activity, Counters, FileSystem, FuseOptions, Handles, Inodes, Mechanisms, Shared, Watch,
+    Activity, Counters, FileSystem, FuseOptions, Handles, Inodes, Invalidate, Mechanisms, Shared,
+    Watch,
 };
 use crate::name::{WorldPath, escape};
 use crate::world::state::SESSIONS;
@@ -69,22 +71,24 @@ fn try_owner(checked: &Checked) -> Result<()> {
     let Some(owner) = checked.owner.clone() else {
         return Ok(());
     };
-    let store = checked.store.clone();
-    let refused = |what: String| {
-        Error::refused(
-            what,
-            "Give the store to that user (chown), and let them search the directories above it.",
-        )
-    };
+    // By descriptor, as the daemon works: the directories above the store are best closed to the owner.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let shown = checked.store.display().to_string();
+    let store = rustix::fs::open(&checked.store, flags | OFlags::PATH, Mode::empty())
+        .map_err(Error::os("open"))?;
     let tried = spawn("owner", move || {
         crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups)
             .map_err(Error::os("setfsuid"))?;
-        std::fs::read_dir(&store).map(drop).map_err(|error| {
-            refused(format!(
-                "--owner {}: {}: {error}",
-                owner.uid,
-                store.display()
-            ))
+        let opened = rustix::fs::openat(&store, ".", flags, Mode::empty());
+        opened.map(drop).map_err(|errno| {
+            Error::refused(
+                format!(
+                    "--owner {}: {shown}: {}",
+                    owner.uid,
+                    Error::os("open")(errno)
+                ),
+                "Give the store to that user (chown).",
+            )
         })
     })?;
     tried
@@ -144,7 +148,6 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
 }
 
 fn start_log(to: LogTo, world: &World) {
-    use rustix::fs::{Mode, OFlags};
     let mut builder =
         env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
     if to == LogTo::Session {
@@ -187,6 +190,7 @@ fn serve(
         },
         world,
         owner: checked.owner.clone(),
+        kernel: std::sync::OnceLock::new(),
     });
     let listener = control::listen(&shared.world)?;
 
@@ -207,6 +211,7 @@ fn serve(
         )
     })?;
     let kernel = session.notifier();
+    let _ = shared.kernel.set(Box::new(Kernel(kernel.clone())));
 
     let requests = spawn("requests", move || -> Result<()> {
         let ended = session.run();
@@ -336,6 +341,7 @@ fn end_on_signals(home: PathBuf) -> Result<signal_hook::iterator::Handle> {
 }
 
 /// fuser's notifier, for the rooms that do not see fuser.
+#[derive(Debug)]
 struct Kernel(Notifier);
 
 impl Invalidate for Kernel {

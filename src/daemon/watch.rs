@@ -2,7 +2,7 @@
 //! believes what it was told for a day.
 //!
 //! Every directory that the kernel has been told of is marked in one fanotify group; what this very process does is
-//! recognised by its process id and skipped. Events are gathered for [`GATHER`], so that a storm costs few wake-ups.
+//! recognised by its process id and skipped. Events are gathered for a moment, so that a storm costs few wake-ups.
 //!
 //! Locks: one mutex over the map of directories, never held over a system call that can block, and never while the
 //! kernel is notified: it may be waiting for a worker that waits for the lock.
@@ -14,21 +14,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::fuse::{ROOT, Shared, Watch};
+use crate::fuse::{Invalidate, ROOT, Shared, Watch};
 use crate::name::Name;
 use crate::sys::fanotify::{self, Event, Handle};
 use crate::world::Dir;
 
 /// How long events are gathered before they are acted upon.
 const GATHER: Duration = Duration::from_millis(200);
-
-/// Tells the kernel that something it believes is no longer so. Made by `session.rs` over fuser's notifier.
-pub trait Invalidate: Send {
-    /// An entry of a directory changed; so did the directory.
-    fn entry(&self, dir: u64, name: &[u8]);
-    /// A thing's attributes changed, and its content where `content` says so.
-    fn inode(&self, number: u64, content: bool);
-}
 
 /// The watched directories.
 #[derive(Debug)]

@@ -83,24 +83,19 @@ pub(super) fn set_time(time: Option<TimeOrNow>) -> SetTime {
     }
 }
 
+/// Undoes what fuser did to the kernel's seconds and nanoseconds: for negative seconds it goes back from 1970 by both
+/// (fuser 0.18, time.rs), although nanoseconds always go forward.
 fn from_system_time(time: SystemTime) -> Time {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Time {
-            sec: after.as_secs().cast_signed(),
-            nsec: after.subsec_nanos(),
-        },
-        Err(before) => {
-            let before = before.duration();
-            let (sec, nsec) = (before.as_secs().cast_signed(), before.subsec_nanos());
-            if nsec == 0 {
-                Time { sec: -sec, nsec: 0 }
-            } else {
-                Time {
-                    sec: -sec - 1,
-                    nsec: 1_000_000_000 - nsec,
-                }
-            }
-        }
+    let (sec, apart) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after.as_secs().cast_signed(), after),
+        Err(before) => (
+            -before.duration().as_secs().cast_signed(),
+            before.duration(),
+        ),
+    };
+    Time {
+        sec,
+        nsec: apart.subsec_nanos(),
     }
 }
 
@@ -114,20 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_survive() {
-        for time in [
-            Time { sec: -1, nsec: 0 },
-            Time {
-                sec: -1,
-                nsec: 999_999_999,
-            },
-            Time { sec: 0, nsec: 1 },
-            Time {
-                sec: -2_000_000_000,
-                nsec: 5,
-            },
-        ] {
-            assert_eq!(from_system_time(system_time(time)), time);
-        }
+    fn times_before_1970_are_what_the_kernel_said() {
+        // What fuser 0.18 makes of (-1000000000 s, 500000000 ns).
+        let from_fuser = UNIX_EPOCH - Duration::new(1_000_000_000, 500_000_000);
+        let time = from_system_time(from_fuser);
+        assert_eq!((time.sec, time.nsec), (-1_000_000_000, 500_000_000));
+        // On the way back fuser does it right.
+        let half_past = UNIX_EPOCH - Duration::new(999_999_999, 500_000_000);
+        assert_eq!(system_time(time), half_past);
     }
 }

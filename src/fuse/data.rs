@@ -26,10 +26,14 @@ impl FileSystem {
     pub(super) fn open_held(&self, ino: INodeNo, flags: i32, caller: Caller) -> Result<OwnedFd> {
         let mechanisms = *self.shared.mechanisms.lock();
         let held = self.held(ino.0)?;
-        match self
+        let opened = self
             .world()
-            .open_file(&held, handle_flags(flags, mechanisms), caller)
-        {
+            .open_file(&held, handle_flags(flags, mechanisms), caller);
+        if held.node.meta().mode & 0o6000 != 0 {
+            // Opening for writing may take these bits away, and its answer cannot say so.
+            self.attributes_changed(ino.0);
+        }
+        match opened {
             // The page cache would like to read what it is only allowed to write: then it writes through.
             Err(Error::Os {
                 errno: rustix::io::Errno::ACCESS,
@@ -53,7 +57,8 @@ impl FileSystem {
         let passthrough = self.shared.mechanisms.lock().passthrough;
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
-        let (number, way) = self.shared.handles.add(ino.0, file, writes, |fd| {
+        let maps = writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR);
+        let (number, way) = self.shared.handles.add(ino.0, file, (writes, maps), |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
         let served = match way {
@@ -101,6 +106,13 @@ impl FileSystem {
 
     /// Finds data or a hole in an open file.
     pub(super) fn seek_to(&self, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
+        if self.shared.mechanisms.lock().writeback {
+            // What the page cache holds back is not in the store's file yet. ENOSYS: the kernel takes files for whole.
+            return Err(Error::Os {
+                call: "lseek",
+                errno: rustix::io::Errno::NOSYS,
+            });
+        }
         let handle = self.handle(fh)?;
         let at = u64::try_from(offset).map_err(|_| Error::Invalid)?;
         let to = match whence {
@@ -115,6 +127,8 @@ impl FileSystem {
     /// Copies a range from one open file to another.
     pub(super) fn copy(
         &self,
+        ino_out: INodeNo,
+        caller: Caller,
         (fh_in, mut offset_in): (FileHandle, u64),
         (fh_out, mut offset_out): (FileHandle, u64),
         len: u64,
@@ -134,6 +148,8 @@ impl FileSystem {
             len,
         );
         let copied = copied.map_err(Error::os("copy_file_range"))?;
+        self.world().drop_setid(&self.held(ino_out.0)?, caller)?;
+        self.attributes_changed(ino_out.0);
         Ok(u32::try_from(copied).unwrap_or(u32::MAX))
     }
 }

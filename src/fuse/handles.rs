@@ -21,6 +21,9 @@ pub struct Handle {
     node: u64,
     /// Whether it was opened for writing.
     pub writes: bool,
+    /// Whether its content may change without the kernel's attributes hearing of it: by a shared map (which needs
+    /// reading and writing), or by the page cache's writing back.
+    pub maps: bool,
 }
 
 impl AsFd for Handle {
@@ -64,7 +67,7 @@ impl Handles {
         &self,
         node: u64,
         file: OwnedFd,
-        writes: bool,
+        (writes, maps): (bool, bool),
         register: impl FnOnce(BorrowedFd<'_>) -> Option<BackingId>,
     ) -> (u64, Way) {
         let mut open = self.open.lock();
@@ -78,8 +81,15 @@ impl Handles {
         let way = entry.way.clone();
         open.next += 1;
         let number = open.next;
-        open.by_handle
-            .insert(number, Arc::new(Handle { file, node, writes }));
+        open.by_handle.insert(
+            number,
+            Arc::new(Handle {
+                file,
+                node,
+                writes,
+                maps,
+            }),
+        );
         (number, way)
     }
 
@@ -88,14 +98,15 @@ impl Handles {
         self.open.lock().by_handle.get(&number).cloned()
     }
 
-    /// Forgets an open file; with the last one of a node goes its backing file.
-    pub fn remove(&self, number: u64) {
+    /// Forgets an open file; with the last one of a node goes its backing file. Returns whether its attributes may have
+    /// changed without the kernel hearing of it.
+    pub fn remove(&self, number: u64) -> bool {
         let mut open = self.open.lock();
         let Some(handle) = open.by_handle.remove(&number) else {
-            return;
+            return false;
         };
         let Some(node) = open.by_node.get_mut(&handle.node) else {
-            return;
+            return false;
         };
         node.count -= 1;
         node.writers -= u32::from(handle.writes);
@@ -105,7 +116,9 @@ impl Handles {
             None
         };
         drop(open);
+        let maps = handle.maps;
         drop((last, handle));
+        maps
     }
 
     /// Returns whether a node is open, and whether it is open for writing.
@@ -114,6 +127,13 @@ impl Handles {
         open.by_node
             .get(&node)
             .map_or((false, false), |node| (true, node.writers > 0))
+    }
+
+    /// Returns any open file of a node. Slow; for a node whose place is lost.
+    pub fn of_node(&self, node: u64) -> Option<Arc<Handle>> {
+        let open = self.open.lock();
+        let mut handles = open.by_handle.values();
+        handles.find(|handle| handle.node == node).cloned()
     }
 
     /// Returns how many files are open.

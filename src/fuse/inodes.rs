@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::view::TRASH;
+use crate::world::view::{TRASH, in_trash};
 use crate::world::{Id, trash::Removal};
 
 /// The number of the root (FUSE_ROOT_ID).
@@ -322,6 +322,19 @@ impl Inodes {
         }
     }
 
+    /// Returns whether changes to a thing's attributes behind the mount are noticed: its directory is watched.
+    pub fn is_noticed(&self, number: u64) -> bool {
+        let table = self.table.lock();
+        let Some(inode) = table.nodes.get(&number) else {
+            return false;
+        };
+        match inode.spot.parent {
+            // What lies in the trash is changed by nobody but the daemon.
+            IN_TRASH => true,
+            parent => table.nodes.get(&parent).is_some_and(|dir| dir.watched),
+        }
+    }
+
     /// Announces that a directory may be about to move; until the guard is dropped, paths may be wrong.
     pub fn moving(&self) -> Moving<'_> {
         self.moving.fetch_add(1, Ordering::SeqCst);
@@ -407,6 +420,13 @@ impl Table {
         /// More places of one file are not kept; the latest are as good as any.
         const KEPT: usize = 8;
         self.hold(spot.parent);
+        // Of a file with a name here and one in the trash, that in the trash counts only when there is no other: by it
+        // nothing could be changed.
+        let worse = self.in_trash(&spot)
+            && self
+                .nodes
+                .get(&number)
+                .is_some_and(|inode| !inode.removed && !self.in_trash(&inode.spot));
         let Some(inode) = self.nodes.get_mut(&number) else {
             return;
         };
@@ -414,6 +434,15 @@ impl Table {
         if let Some(at) = inode.others.iter().position(|other| *other == spot) {
             inode.others.swap_remove(at);
             dropped.push(spot.parent);
+        }
+        if worse {
+            if inode.others.len() < KEPT {
+                inode.others.insert(0, spot);
+            } else {
+                dropped.push(spot.parent);
+            }
+            dropped.into_iter().for_each(|parent| self.release(parent));
+            return;
         }
         let old = std::mem::replace(&mut inode.spot, spot);
         if inode.removed {
@@ -429,6 +458,10 @@ impl Table {
         for parent in dropped {
             self.release(parent);
         }
+    }
+
+    fn in_trash(&self, spot: &Spot) -> bool {
+        spot.parent == IN_TRASH || self.path(spot.parent).is_ok_and(|path| in_trash(&path))
     }
 
     fn replace_spot(&mut self, number: u64, old: &Spot, new: Spot) {

@@ -2,7 +2,7 @@
 //!
 //! With `daemon/session.rs` the only place that sees `fuser`. Locks: those of the inode table and of the open files,
 //! neither held over a system call that can block, and never one inside the other. Code here runs on FUSE worker threads
-//! and must never touch the mountpoint, nor send the kernel a notification: both wait for this very thread.
+//! and must never touch the mountpoint, nor send the kernel a notification that waits for requests under way.
 
 mod attr;
 mod counters;
@@ -29,6 +29,8 @@ pub use inodes::{Inodes, ROOT};
 
 /// How long the kernel may believe what it was told, where changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
+/// How long where they are not.
+const A_SECOND: Duration = Duration::from_secs(1);
 
 /// Notices changes that are made to the store behind the mount.
 pub trait Watch: Send + Sync + std::fmt::Debug {
@@ -36,6 +38,17 @@ pub trait Watch: Send + Sync + std::fmt::Debug {
     fn watch(&self, number: u64, dir: &Dir) -> bool;
     /// Asks no more. The directory itself is not given where it cannot be found any more.
     fn forget(&self, number: u64, dir: Option<&Dir>);
+}
+
+/// Tells the kernel that something it believes is no longer so. Made by `daemon/session.rs` over fuser's notifier.
+///
+/// Only [`Invalidate::inode`] without content may be called by a worker thread: it takes no lock in the kernel
+/// (fuse_reverse_inval_inode), while the others wait for requests under way.
+pub trait Invalidate: Send + Sync + std::fmt::Debug {
+    /// An entry of a directory changed; so did the directory.
+    fn entry(&self, dir: u64, name: &[u8]);
+    /// A thing's attributes changed, and its content where `content` says so.
+    fn inode(&self, number: u64, content: bool);
 }
 
 /// Is told that a request has come.
@@ -89,6 +102,8 @@ pub struct Shared {
     pub activity: Arc<dyn Activity>,
     /// The choices.
     pub options: FuseOptions,
+    /// The kernel, once it has been greeted.
+    pub kernel: std::sync::OnceLock<Box<dyn Invalidate>>,
     /// The user the worker threads act as, where it is not the daemon's own.
     pub owner: Option<crate::sys::users::User>,
 }
@@ -172,14 +187,7 @@ impl FileSystem {
                 self.inodes().set_watched(number, watched);
                 watched
             });
-        Ok((
-            dir,
-            if watched {
-                A_DAY
-            } else {
-                Duration::from_secs(1)
-            },
-        ))
+        Ok((dir, if watched { A_DAY } else { A_SECOND }))
     }
 
     /// Resolves anything by its number.
@@ -215,22 +223,25 @@ impl FileSystem {
         }
     }
 
-    /// How long the kernel may believe the attributes of a thing at this place.
-    fn ttl_of(&self, held: &Held) -> Duration {
+    /// How long the kernel may believe the attributes of a thing.
+    fn ttl_of(&self, number: u64, held: &Held) -> Duration {
         if in_trash(&held.path) && !held.removed {
-            Duration::ZERO
-        } else {
-            self.default_ttl()
+            return Duration::ZERO;
         }
-    }
-
-    fn default_ttl(&self) -> Duration {
-        let life = if self.shared.watch.is_some() {
+        let life = if self.inodes().is_noticed(number) {
             A_DAY
         } else {
-            Duration::from_secs(1)
+            A_SECOND
         };
         self.shared.options.ttl.unwrap_or(life)
+    }
+
+    /// Makes the kernel ask for a file's attributes again. A shared map changes content, and the page cache's writing back
+    /// allocates blocks, without the kernel's attributes hearing of it.
+    fn attributes_changed(&self, number: u64) {
+        if let Some(kernel) = self.shared.kernel.get() {
+            kernel.inode(number, false);
+        }
     }
 
     /// Notes that the kernel is told of an entry.

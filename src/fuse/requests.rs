@@ -46,9 +46,19 @@ impl FileSystem {
 
     fn attributes_of(&self, held: &Held, meta: &Meta, number: u64) -> (Duration, fuser::FileAttr) {
         (
-            self.ttl_of(held),
+            self.ttl_of(number, held),
             attributes(number, self.link_count(held, meta), meta),
         )
+    }
+}
+
+/// Answers as getxattr(2) does: the size alone where none was given, ERANGE where it is too small.
+fn answer_xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
+    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    match size {
+        0 => reply.size(length),
+        size if size < length => reply.error(Errno::ERANGE),
+        _ => reply.data(value),
     }
 }
 
@@ -84,18 +94,18 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn getattr(&self, _req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         self.seen(|c| &c.getattr);
         let answer = || {
-            if let Some(handle) = fh.and_then(|fh| self.shared.handles.get(fh.0)) {
-                let meta = crate::world::root::stat_fd(handle.as_fd())?;
-                let removed = self.inodes().place(ino.0).is_ok_and(|place| place.removed);
-                let nlink = self.world().links_shown(&meta, removed);
-                let ttl = self.default_ttl();
-                return Ok((ttl, attributes(ino.0, nlink, &meta)));
+            match self.held(ino.0) {
+                Ok(held) => Ok(self.attributes_of(&held, held.node.meta(), ino.0)),
+                // Its entry in the trash was purged while it is open: the open file survives that too.
+                Err(error) => {
+                    let handle = self.shared.handles.of_node(ino.0).ok_or(error)?;
+                    let meta = crate::world::root::stat_fd(handle.as_fd())?;
+                    Ok((Duration::ZERO, attributes(ino.0, meta.nlink, &meta)))
+                }
             }
-            let held = self.held(ino.0)?;
-            Ok(self.attributes_of(&held, held.node.meta(), ino.0))
         };
         answer!(reply, answer(), |reply: ReplyAttr, (ttl, attr)| reply
             .attr(&ttl, &attr))
@@ -361,7 +371,7 @@ impl Filesystem for FileSystem {
     fn release(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
@@ -369,14 +379,17 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen(|c| &c.release);
-        self.shared.handles.remove(fh.0);
+        let maps = self.shared.handles.remove(fh.0);
         reply.ok();
+        if maps {
+            self.attributes_changed(ino.0);
+        }
     }
 
     fn fsync(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         datasync: bool,
         reply: ReplyEmpty,
@@ -389,6 +402,9 @@ impl Filesystem for FileSystem {
             } else {
                 rustix::fs::fsync(handle.as_fd())
             };
+            if handle.maps {
+                self.attributes_changed(ino.0);
+            }
             synced.map_err(Error::os("fsync"))
         };
         answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
@@ -487,25 +503,12 @@ impl Filesystem for FileSystem {
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
-        let answer = || {
-            let mut value = vec![0; usize::try_from(size).unwrap_or(0)];
-            let length = self
-                .world()
-                .get_xattr(&self.held(ino.0)?, name.as_bytes(), &mut value)?;
-            value.truncate(length);
-            Ok((length, value))
-        };
-        answer!(
-            reply,
-            answer(),
-            |reply: ReplyXattr, (length, value): (usize, Vec<u8>)| {
-                if size == 0 {
-                    reply.size(u32::try_from(length).unwrap_or(u32::MAX))
-                } else {
-                    reply.data(&value)
-                }
-            }
-        )
+        let value = self
+            .held(ino.0)
+            .and_then(|held| self.world().get_xattr(&held, name.as_bytes()));
+        answer!(reply, value, |reply, value: Vec<u8>| answer_xattr(
+            reply, size, &value
+        ))
     }
 
     fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
@@ -516,14 +519,9 @@ impl Filesystem for FileSystem {
         let listed = self
             .held(ino.0)
             .and_then(|held| self.world().list_xattr(&held));
-        answer!(reply, listed, |reply: ReplyXattr, names: Vec<u8>| {
-            let length = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            match size {
-                0 => reply.size(length),
-                size if size < length => reply.error(Errno::ERANGE),
-                _ => reply.data(&names),
-            }
-        })
+        answer!(reply, listed, |reply, names: Vec<u8>| answer_xattr(
+            reply, size, &names
+        ))
     }
 
     fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -605,11 +603,11 @@ impl Filesystem for FileSystem {
 
     fn copy_file_range(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino_in: INodeNo,
         fh_in: FileHandle,
         offset_in: u64,
-        _ino_out: INodeNo,
+        ino_out: INodeNo,
         fh_out: FileHandle,
         offset_out: u64,
         len: u64,
@@ -619,7 +617,14 @@ impl Filesystem for FileSystem {
         self.seen(|c| &c.copy_file_range);
         answer!(
             reply,
-            self.copy((fh_in, offset_in), (fh_out, offset_out), len, flags),
+            self.copy(
+                ino_out,
+                caller(req),
+                (fh_in, offset_in),
+                (fh_out, offset_out),
+                len,
+                flags
+            ),
             |reply: ReplyWrite, copied| reply.written(copied)
         )
     }

@@ -1,11 +1,16 @@
 //! Who asked: from the thread id that the kernel gives with a request to the process behind it.
 //!
 //! Owns a small cache, because reading `/proc` costs as much as a request. An entry is believed for [`FRESH`] only: a
-//! process may `exec` another program, and numbers come round again. The lock is never held over a system call.
+//! process may `exec` another program, and numbers come round again.
+//!
+//! A worker thread must not read `/proc/PID/exe` itself: the kernel takes the process's `exec_update_lock` for it, which
+//! the process holds while `execve` closes its close-on-exec files, and that may wait for this very daemon. So a thread
+//! of its own reads, and the worker waits for [`PATIENCE`] at most. The lock over the cache is never held meanwhile.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,6 +20,9 @@ use crate::name::escape;
 
 /// How long a cached answer is believed.
 const FRESH: Duration = Duration::from_millis(100);
+
+/// How long a request waits to learn which program sends it.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// How many answers are kept before the stale ones are dropped.
 const KEPT: usize = 1024;
@@ -42,22 +50,54 @@ impl Caller {
 }
 
 /// The processes lately seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Actors {
     seen: Mutex<HashMap<u32, (Instant, Arc<Actor>)>>,
+    reader: Mutex<Sender<(u32, SyncSender<String>)>>,
+}
+
+impl Default for Actors {
+    fn default() -> Actors {
+        let (reader, questions) = channel::<(u32, SyncSender<String>)>();
+        let read = move || {
+            for (pid, answer) in questions {
+                // Whoever asked may have lost patience.
+                let _ = answer.send(program(pid));
+            }
+        };
+        // Without the thread the question is never taken, and the program stays unknown.
+        let _ = std::thread::Builder::new()
+            .name("actors".to_owned())
+            .spawn(read);
+        Actors {
+            seen: Mutex::default(),
+            reader: Mutex::new(reader),
+        }
+    }
 }
 
 impl Actors {
     /// Returns the process behind a request.
     pub fn of(&self, caller: Caller) -> Arc<Actor> {
         let now = Instant::now();
-        if let Some((since, actor)) = self.seen.lock().get(&caller.pid)
+        let known = self.seen.lock().get(&caller.pid).cloned();
+        if let Some((since, actor)) = &known
             && now.duration_since(*since) < FRESH
             && (actor.uid, actor.gid) == (caller.uid, caller.gid)
         {
             return actor.clone();
         }
-        let actor = Arc::new(read(caller));
+        let mut actor = read(caller);
+        actor.exe = match known {
+            // The same name after so short a time is the same program.
+            Some((_, old))
+                if (old.pid, &old.comm) == (actor.pid, &actor.comm) && !old.exe.is_empty() =>
+            {
+                old.exe.clone()
+            }
+            _ => self.program_of(actor.pid),
+        };
+        let actor = Arc::new(actor);
         let mut seen = self.seen.lock();
         if seen.len() >= KEPT {
             seen.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
@@ -65,8 +105,18 @@ impl Actors {
         seen.insert(caller.pid, (now, actor.clone()));
         actor
     }
+
+    fn program_of(&self, pid: u32) -> String {
+        let (answer, answered) = sync_channel(1);
+        let asked = self.reader.lock().send((pid, answer));
+        let program = asked
+            .ok()
+            .and_then(|()| answered.recv_timeout(PATIENCE).ok());
+        program.unwrap_or_default()
+    }
 }
 
+/// Reads what needs no lock of the process: neither `status` nor `comm` takes its `exec_update_lock`.
 fn read(caller: Caller) -> Actor {
     let mut actor = Actor {
         pid: caller.pid,
@@ -75,8 +125,7 @@ fn read(caller: Caller) -> Actor {
         comm: String::new(),
         exe: String::new(),
     };
-    let proc = format!("/proc/{}", caller.pid);
-    let Ok(status) = std::fs::read(format!("{proc}/status")) else {
+    let Ok(status) = std::fs::read(format!("/proc/{}/status", caller.pid)) else {
         return actor;
     };
     for line in status.split(|b| *b == b'\n').take(8) {
@@ -88,14 +137,16 @@ fn read(caller: Caller) -> Actor {
         }
     }
     // The name of the process, not of the thread that happened to ask.
-    let proc = format!("/proc/{}", actor.pid);
-    if let Ok(comm) = std::fs::read(format!("{proc}/comm")) {
+    if let Ok(comm) = std::fs::read(format!("/proc/{}/comm", actor.pid)) {
         actor.comm = escape(comm.strip_suffix(b"\n").unwrap_or(&comm));
     }
-    if let Ok(exe) = std::fs::read_link(format!("{proc}/exe")) {
-        actor.exe = escape(exe.as_os_str().as_bytes());
-    }
     actor
+}
+
+fn program(pid: u32) -> String {
+    let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
+    exe.map(|exe| escape(exe.as_os_str().as_bytes()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -73,13 +73,14 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
 /// Returns the path that an entry of the trash had.
 ///
 /// # Errors
-/// [`Error::Conflict`] asking for the place where no journal knows it.
+/// `ENOENT` for an entry that is not there; [`Error::Conflict`] asking for the place where no journal knows it.
 pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     let path = WorldPath::parse(entry)?;
     let mut parts = path.components();
     let first = parts.next().ok_or(Error::NotFound)?;
     let origins = origins(store)?;
     let Some(origin) = origins.get(first.bytes()) else {
+        store.root.dir(&WorldPath::parse(TRASH)?)?.stat(first)?;
         return Err(Error::Conflict {
             what: format!("no journal knows where {} was", escape(entry)),
             remedy: "Say where it shall go with --to PATH.".to_owned(),

@@ -26,7 +26,8 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> rustix::io::Result<()>
     rustix::thread::set_thread_groups(&groups)?;
     set_fs_ids(uid, gid);
     if fs_ids() == (uid, gid) {
-        Ok(())
+        // It would let the user have the blocks that are reserved for root, and more than their quota.
+        lower(CapabilitySet::SYS_RESOURCE)
     } else {
         Err(rustix::io::Errno::PERM)
     }
@@ -54,6 +55,12 @@ impl Drop for Acting {
             set_fs_ids(self.uid, self.gid);
         }
     }
+}
+
+fn lower(unwanted: CapabilitySet) -> rustix::io::Result<()> {
+    let sets = rustix::thread::capabilities(None)?;
+    let effective = sets.effective - unwanted;
+    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..sets })
 }
 
 fn raise(wanted: CapabilitySet) {

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::meta::Meta;
 use super::root::{Dir, open_beneath, stat_fd};
-use super::{Caller, Held, World};
+use super::{Caller, Held, Identity, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name};
@@ -55,6 +55,9 @@ impl World {
         };
         match pending.settle(made) {
             Ok(file) => {
+                self.keep_setgid(&stat_fd(file.as_fd())?, mode, |mode| {
+                    rustix::fs::fchmod(&file, mode)
+                })?;
                 let meta = stat_fd(file.as_fd())?;
                 Ok(Created { file, meta })
             }
@@ -138,7 +141,11 @@ impl World {
     /// `EPERM` for a directory; `EROFS` from or into the trash; else as [`World::mkdir`].
     pub fn link(&self, file: &Held, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Meta> {
         if file.node.meta().is_dir() {
-            return Err(Error::NotOffered);
+            // The kernel finds the name taken before it finds the directory (do_linkat).
+            return Err(match self.view.admit(dir, name) {
+                Ok(_) => Error::Exists,
+                Err(_) => Error::NotOffered,
+            });
         }
         // A name outside the trash for what lies in it would let the trash be changed.
         self.changeable(file)?;
@@ -155,6 +162,22 @@ impl World {
             )
             .map_err(Error::os("linkat"))
         })
+    }
+
+    /// Gives a new file back the set-group-id bit that the caller may set and the store's kernel took away: it does not
+    /// know of the caller's further groups, and the home's kernel has decided already.
+    fn keep_setgid(
+        &self,
+        made: &Meta,
+        asked: u32,
+        set: impl FnOnce(Mode) -> rustix::io::Result<()>,
+    ) -> Result<()> {
+        const S_ISGID: u32 = 0o2000;
+        if self.identity == Identity::Caller && asked & S_ISGID != 0 && made.mode & S_ISGID == 0 {
+            let mode = Mode::from_raw_mode(made.permissions() | S_ISGID);
+            set(mode).map_err(Error::os("fchmod"))?;
+        }
+        Ok(())
     }
 
     /// Records, acts, and says what came to be.

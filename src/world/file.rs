@@ -1,17 +1,14 @@
-//! Working on one thing that is already known: opening, attributes, sizes, extended attributes.
+//! Working on one thing that is already known: opening, attributes, sizes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags,
-};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 
 use super::meta::{Meta, Time};
 use super::root::Dir;
 use super::{Caller, Held, Identity, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Was};
-use crate::name::Escaped;
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
@@ -99,10 +96,11 @@ impl World {
         if truncates {
             let emptied = emptied.as_ref().unwrap_or(&file);
             pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
-            self.drop_setid(held, caller)?;
         } else {
             pending.done();
         }
+        // With passthrough the writes themselves pass by, with the daemon's rights.
+        self.drop_setid(held, caller)?;
         Ok(file)
     }
 
@@ -229,7 +227,8 @@ impl World {
         )?;
         pending.settle(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
-        )
+        )?;
+        self.drop_setid(held, caller)
     }
 
     /// Says where a symlink leads.
@@ -266,108 +265,12 @@ impl World {
             .map_err(Error::os("faccessat2"))
     }
 
-    /// Reads an extended attribute of the `user.` kind; the size alone where `buffer` is empty.
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` for other kinds; `ENODATA`; `ERANGE`.
-    pub fn get_xattr(&self, held: &Held, name: &[u8], buffer: &mut [u8]) -> Result<usize> {
-        check_xattr(name)?;
-        let path = self.proc_path(held);
-        if buffer.is_empty() {
-            // rustix answers 0 for an empty buffer; asking for the size is a call of its own.
-            return rustix::fs::getxattr_query(path, name).map_err(Error::os("getxattr"));
-        }
-        rustix::fs::getxattr(path, name, buffer).map_err(Error::os("getxattr"))
-    }
-
-    /// Lists extended attributes of the `user.` kind, each name with its NUL.
-    ///
-    /// # Errors
-    /// What `listxattr(2)` says.
-    pub fn list_xattr(&self, held: &Held) -> Result<Vec<u8>> {
-        let mut buffer = vec![0; 64 * 1024];
-        let path = self.proc_path(held);
-        let length = rustix::fs::listxattr(path, &mut buffer).map_err(Error::os("listxattr"))?;
-        let names = buffer.get(..length).unwrap_or_default();
-        let user = names
-            .split_inclusive(|b| *b == 0)
-            .filter(|name| name.starts_with(b"user."));
-        Ok(user.flatten().copied().collect())
-    }
-
-    /// Sets an extended attribute.
-    ///
-    /// # Errors
-    /// `EROFS`; `EOPNOTSUPP` for other kinds than `user.`; `EEXIST` and `ENODATA` as the flags say.
-    pub fn set_xattr(
-        &self,
-        held: &Held,
-        name: &[u8],
-        value: &[u8],
-        flags: u32,
-        caller: Caller,
-    ) -> Result<()> {
-        let flags = XattrFlags::from_bits(flags).ok_or(Error::Invalid)?;
-        self.change_xattr(held, name, caller, |path| {
-            rustix::fs::setxattr(path, name, value, flags).map_err(Error::os("setxattr"))
-        })
-    }
-
-    /// Removes an extended attribute.
-    ///
-    /// # Errors
-    /// As [`World::set_xattr`].
-    pub fn remove_xattr(&self, held: &Held, name: &[u8], caller: Caller) -> Result<()> {
-        self.change_xattr(held, name, caller, |path| {
-            rustix::fs::removexattr(path, name).map_err(Error::os("removexattr"))
-        })
-    }
-
-    fn change_xattr(
-        &self,
-        held: &Held,
-        name: &[u8],
-        caller: Caller,
-        act: impl FnOnce(&str) -> Result<()>,
-    ) -> Result<()> {
-        check_xattr(name)?;
-        self.changeable(held)?;
-        let path = self.proc_path(held);
-        let mut buffer = vec![0; 64 * 1024];
-        let was = rustix::fs::getxattr(path.as_str(), name, &mut buffer).ok();
-        let was = was
-            .and_then(|n| buffer.get(..n))
-            .map(|value| Escaped(value.to_vec()));
-        let ids = World::ids(held.node.meta().id);
-        let op = Op::Xattr {
-            path: held.path.clone(),
-            ids,
-            name: Escaped(name.to_vec()),
-            was,
-        };
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
-        pending.settle(act(&path))
-    }
-
-    /// The calls on extended attributes take no descriptor of the `O_PATH` kind, only a path.
-    fn proc_path(&self, held: &Held) -> String {
-        format!("/proc/self/fd/{}", self.root.by_proc(&held.node).1)
-    }
-
     /// Waits until a directory's entries are on the disk.
     ///
     /// # Errors
     /// What `fsync(2)` says.
     pub fn sync_dir(&self, dir: &Dir) -> Result<()> {
         super::sync_dir(&self.root, dir)
-    }
-}
-
-fn check_xattr(name: &[u8]) -> Result<()> {
-    if name.starts_with(b"user.") {
-        Ok(())
-    } else {
-        Err(Error::Unsupported)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod settle;
 pub mod state;
 pub mod trash;
 pub mod view;
+mod xattr;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -236,6 +237,9 @@ impl World {
 
     /// Returns the number of hard links that the occupant is shown: those in the trash do not count.
     pub fn links_shown(&self, meta: &Meta, removed: bool) -> u32 {
+        if meta.is_dir() && removed {
+            return 0;
+        }
         if meta.is_dir() {
             // A directory's count is two and its sub-directories; the root's has the two that are ours.
             return if meta.id == self.root.id() {

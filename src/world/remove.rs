@@ -106,23 +106,42 @@ impl World {
         if child.id() != found.meta.id {
             return Err(Error::NotFound);
         }
-        let mut empty = true;
-        let listed = self.list(&child, 0, |entry| {
-            empty = matches!(entry.name, b"." | b"..");
-            empty
-        });
-        match listed {
-            // A directory that may not be read: whether it is empty, only an rmdir could find out. Its link count says
-            // nothing about files, so it stays.
-            Err(Error::Os {
-                errno: rustix::io::Errno::ACCESS,
-                ..
-            }) => Err(Error::NotEmpty),
-            Err(error) => Err(error),
-            // It is about to move into the trash, where a pattern with a slash would not name what is hidden in it.
-            Ok(()) if empty => self.before_moving(found),
-            Ok(()) => Err(Error::NotEmpty),
-        }
+        let node = found.dir.node(found.name)?;
+        let shows_nothing = || {
+            let mut empty = true;
+            let listed = self.list(&child, 0, |entry| {
+                empty = matches!(entry.name, b"." | b"..");
+                empty
+            });
+            listed.map(|()| empty)
+        };
+        let empty = match shows_nothing() {
+            // Only whoever may remove it from its parent gets here; an rmdir(2) does not ask for the right to read it.
+            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
+                self.with_rights(&node, 0o500, shows_nothing)?
+            }
+            empty => empty?,
+        };
+        if empty { Ok(()) } else { Err(Error::NotEmpty) }
+    }
+
+    /// Does something with a directory while its owner has further rights on it.
+    fn with_rights<T>(
+        &self,
+        node: &Node,
+        rights: u32,
+        act: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let (proc, number) = self.root.by_proc(node);
+        let set = |mode: u32| {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
+                .map_err(Error::os("chmod"))
+        };
+        set(node.meta().mode | rights)?;
+        let outcome = act();
+        set(node.meta().mode)?;
+        outcome
     }
 
     /// Moves something into the trash, recorded, and verifies what arrived.
@@ -200,16 +219,7 @@ impl World {
         if !node.meta().is_dir() {
             return Err(denied);
         }
-        let (proc, number) = self.root.by_proc(&node);
-        let set = |mode: u32| {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
-                .map_err(Error::os("chmod"))
-        };
-        set(node.meta().mode | 0o300)?;
-        let moved = move_to(from, name, to, new);
-        set(node.meta().mode)?;
-        moved
+        self.with_rights(&node, 0o300, || move_to(from, name, to, new))
     }
 
     /// Moves what a process had removed from a directory back under the directory's entry. Each is a safe place in

@@ -75,9 +75,14 @@ impl World {
             Err(Error::NotFound) => None,
             Err(error) => return Err(error),
         };
+        let (from, to) = (found.path(), new_dir.path().join(new_name));
         let moved = match (target, how) {
             (Some(_), Renaming::NoReplace) => Err(Error::Exists),
             (None, Renaming::Exchange) => Err(Error::NotFound),
+            // Into itself, or onto what it lies in: as the kernel has it, which lets neither come as far as a mounted world.
+            _ if to != from && from.contains(&to) => Err(Error::Invalid),
+            (_, Renaming::Exchange) if to != from && to.contains(&from) => Err(Error::Invalid),
+            _ if to != from && to.contains(&from) => Err(Error::NotEmpty),
             // Two names of one file: rename(2) does nothing and succeeds.
             (Some(target), Renaming::Replace) if target.meta.id == found.meta.id => Ok(Moved {
                 id: found.meta.id,
@@ -228,8 +233,12 @@ impl World {
     fn left_trash(&self, found: &Visible<'_>, to: &WorldPath) -> Result<()> {
         let mut bytes = found.meta.blocks * 512;
         if found.meta.is_dir() {
-            self.walk(to, |path, _, _| {
+            self.walk(to, |path, is_dir, id| {
                 bytes += self.blocks_of(path);
+                // Names that were removed one by one, and gathered, were counted.
+                if !is_dir && self.state.trashed_links(id) > 0 {
+                    self.state.count_link(id, false);
+                }
                 Ok(true)
             })?;
         } else if found.meta.nlink > 1 {

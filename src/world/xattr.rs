@@ -1,0 +1,104 @@
+//! Extended attributes. Only the `user.` kind exists: the others belong to the system.
+
+use rustix::fs::XattrFlags;
+
+use super::{Caller, Held, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::Escaped;
+
+/// The most that one value, or the list of names, can take (limits.h).
+const XATTR_SIZE_MAX: usize = 64 * 1024;
+
+impl World {
+    /// Reads an extended attribute of the `user.` kind.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for other kinds; `ENODATA`.
+    pub fn get_xattr(&self, held: &Held, name: &[u8]) -> Result<Vec<u8>> {
+        check_xattr(name)?;
+        let mut value = vec![0; XATTR_SIZE_MAX];
+        let path = self.proc_path(held);
+        let length = rustix::fs::getxattr(path, name, &mut value).map_err(Error::os("getxattr"))?;
+        value.truncate(length);
+        Ok(value)
+    }
+
+    /// Lists extended attributes of the `user.` kind, each name with its NUL.
+    ///
+    /// # Errors
+    /// What `listxattr(2)` says.
+    pub fn list_xattr(&self, held: &Held) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; XATTR_SIZE_MAX];
+        let path = self.proc_path(held);
+        let length = rustix::fs::listxattr(path, &mut buffer).map_err(Error::os("listxattr"))?;
+        let names = buffer.get(..length).unwrap_or_default();
+        let user = names
+            .split_inclusive(|b| *b == 0)
+            .filter(|name| name.starts_with(b"user."));
+        Ok(user.flatten().copied().collect())
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// `EROFS`; `EOPNOTSUPP` for other kinds than `user.`; `EEXIST` and `ENODATA` as the flags say.
+    pub fn set_xattr(
+        &self,
+        held: &Held,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+        caller: Caller,
+    ) -> Result<()> {
+        let flags = XattrFlags::from_bits(flags).ok_or(Error::Invalid)?;
+        self.change_xattr(held, name, caller, |path| {
+            rustix::fs::setxattr(path, name, value, flags).map_err(Error::os("setxattr"))
+        })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// As [`World::set_xattr`].
+    pub fn remove_xattr(&self, held: &Held, name: &[u8], caller: Caller) -> Result<()> {
+        self.change_xattr(held, name, caller, |path| {
+            rustix::fs::removexattr(path, name).map_err(Error::os("removexattr"))
+        })
+    }
+
+    fn change_xattr(
+        &self,
+        held: &Held,
+        name: &[u8],
+        caller: Caller,
+        act: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<()> {
+        check_xattr(name)?;
+        self.changeable(held)?;
+        let path = self.proc_path(held);
+        let was = self.get_xattr(held, name).ok().map(Escaped);
+        let ids = World::ids(held.node.meta().id);
+        let op = Op::Xattr {
+            path: held.path.clone(),
+            ids,
+            name: Escaped(name.to_vec()),
+            was,
+        };
+        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        pending.settle(act(&path))
+    }
+
+    /// The calls on extended attributes take no descriptor of the `O_PATH` kind, only a path.
+    fn proc_path(&self, held: &Held) -> String {
+        format!("/proc/self/fd/{}", self.root.by_proc(&held.node).1)
+    }
+}
+
+fn check_xattr(name: &[u8]) -> Result<()> {
+    if name.starts_with(b"user.") {
+        Ok(())
+    } else {
+        Err(Error::Unsupported)
+    }
+}

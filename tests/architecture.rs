@@ -1,0 +1,450 @@
+//! Keeps the map of `docs/ARCHITECTURE.md` true: reads `src/` and fails on an arrow that is not on it, saying which rule was broken.
+//!
+//! Plain scanning of text: comments and literals are blanked out first, so that only code counts. Whoever needs a new arrow
+//! adds it here *and* gives the reason in `docs/ARCHITECTURE.md`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each room, whom it may use, and the rule in words.
+const ROOMS: &[(&str, &[&str], &str)] = &[
+    (
+        "main",
+        &["cli"],
+        "main parses, runs and returns an exit code; nothing else",
+    ),
+    (
+        "cli",
+        &["daemon", "operator", "world", "journal", "error", "name"],
+        "cli sees no protocol (fuse) and no unsafe room (sys)",
+    ),
+    (
+        "daemon",
+        &["fuse", "operator", "world", "sys", "error", "name"],
+        "daemon does not know cli, nor the format of the journal",
+    ),
+    (
+        "fuse",
+        &["world", "sys", "error", "name"],
+        "fuse decodes, asks the world and replies: it knows none of daemon, cli, operator, and writes no journal",
+    ),
+    (
+        "operator",
+        &["world", "journal", "error", "name"],
+        "operator is a library over the store: none of fuse, daemon, cli",
+    ),
+    (
+        "world",
+        &["journal", "sys", "error", "name"],
+        "world has every rule and no door: none of fuse, daemon, cli, operator",
+    ),
+    (
+        "journal",
+        &["sys", "error", "name"],
+        "journal knows paths, ids and time, not the world",
+    ),
+    (
+        "sys",
+        &[],
+        "sys wraps system calls and does not know what they are for",
+    ),
+    ("name", &["error"], "name is a leaf (its errors apart)"),
+    ("error", &[], "error is a leaf"),
+];
+
+/// Words that may be used in some places only.
+const WORDS: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["unsafe", "libc"],
+        &["sys/"],
+        "unsafe code and calls into libc stand in sys/ alone",
+    ),
+    (
+        &["fuser"],
+        &["fuse/", "daemon/session.rs"],
+        "the protocol's crate is seen by fuse/ and daemon/session.rs alone: one room to change when it does",
+    ),
+    (
+        &["clap", "println!", "print!", "eprintln!", "eprint!", "dbg!"],
+        &["cli/"],
+        "what was typed and every word that is printed belong to cli/",
+    ),
+];
+
+/// Calls that take a path of the host. Rooms that act on the store work with descriptors and one name.
+const BY_PATH: &[&str] = &[
+    "std::fs::read",
+    "std::fs::write",
+    "std::fs::metadata",
+    "std::fs::symlink_metadata",
+    "std::fs::canonicalize",
+    "std::fs::create_dir",
+    "std::fs::remove_",
+    "std::fs::rename",
+    "std::fs::copy",
+    "std::fs::hard_link",
+    "std::fs::OpenOptions",
+    "File::open",
+    "File::create",
+    "rustix::fs::open(",
+    "rustix::fs::rename(",
+    "rustix::fs::unlink(",
+    "rustix::fs::stat(",
+];
+
+/// Where a path of the host is used nevertheless, and why.
+const BY_PATH_ALLOWED: &[(&str, &str)] = &[
+    ("world/root.rs", "Root::open opens the store, once"),
+    ("world/state.rs", "reads the machine's boot id from /proc"),
+];
+
+/// How long a file may be, its tests left out.
+const LONG: usize = 400;
+
+/// Files that are longer, and why that is one idea all the same.
+const LONG_ALLOWED: &[(&str, &str)] = &[
+    (
+        "fuse/requests.rs",
+        "one short method for each request of the kernel; an impl of a trait cannot be split",
+    ),
+    (
+        "fuse/inodes.rs",
+        "one table and its laws, which need its private fields together",
+    ),
+];
+
+struct Source {
+    /// The path below `src/`.
+    path: String,
+    text: String,
+    /// Without comments, literals and tests; line breaks are kept.
+    code: String,
+}
+
+impl Source {
+    fn room(&self) -> &str {
+        let first = self.path.split('/').next().unwrap();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    collect(&top, &mut found);
+    found.sort();
+    assert!(found.len() > 20, "src/ was not found");
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let path = path
+            .strip_prefix(&top)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let code = if path.ends_with("/tests.rs") {
+            String::new()
+        } else {
+            without_tests(&code_of(&text))
+        };
+        Source { path, text, code }
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn collect(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Blanks out comments, strings and characters. Line breaks stay, so that line numbers do.
+fn code_of(text: &str) -> String {
+    let text: Vec<char> = text.chars().collect();
+    let at = |i: usize| text.get(i).copied().unwrap_or('\0');
+    let starts = |i: usize, what: &str| what.chars().enumerate().all(|(k, c)| at(i + k) == c);
+    let mut code = String::new();
+    let mut i = 0;
+    while i < text.len() {
+        let end = if starts(i, "//") {
+            (i..text.len())
+                .find(|k| at(*k) == '\n')
+                .unwrap_or(text.len())
+        } else if starts(i, "/*") {
+            (i + 2..text.len())
+                .find(|k| starts(*k, "*/"))
+                .map_or(text.len(), |k| k + 2)
+        } else if at(i) == 'r'
+            && !is_word(at(i.wrapping_sub(1)))
+            && (at(i + 1) == '"' || starts(i + 1, "#\""))
+        {
+            let close = if at(i + 1) == '"' { "\"" } else { "\"#" };
+            let from = i + 2 + close.len() - 1;
+            (from..text.len())
+                .find(|k| starts(*k, close))
+                .map_or(text.len(), |k| k + close.len())
+        } else if at(i) == '"' {
+            let mut k = i + 1;
+            while k < text.len() && at(k) != '"' {
+                k += if at(k) == '\\' { 2 } else { 1 };
+            }
+            k + 1
+        } else if at(i) == '\'' && at(i + 1) == '\\' {
+            (i + 3..text.len())
+                .find(|k| at(*k) == '\'')
+                .map_or(text.len(), |k| k + 1)
+        } else if at(i) == '\'' && at(i + 2) == '\'' {
+            i + 3
+        } else {
+            code.push(at(i));
+            i += 1;
+            continue;
+        };
+        code.extend((i..end.min(text.len())).map(|k| if at(k) == '\n' { '\n' } else { ' ' }));
+        i = end;
+    }
+    code
+}
+
+/// Cuts off from the test module on: it is the last thing in a file.
+fn without_tests(code: &str) -> String {
+    let cut = code.find("#[cfg(test)]").unwrap_or(code.len());
+    code[..cut].to_owned()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Where a word stands in code by itself.
+fn places<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    code.match_indices(word)
+        .map(|(at, _)| at)
+        .filter(move |at| {
+            let before = code[..*at].chars().next_back();
+            let after = code[at + word.len()..].chars().next();
+            !before.is_some_and(is_word)
+                && (word.ends_with(['!', '(', '_']) || !after.is_some_and(is_word))
+        })
+}
+
+fn line(code: &str, at: usize) -> usize {
+    code[..at].matches('\n').count() + 1
+}
+
+/// The rooms that a file names, by `crate::room`, `super::room` or in a group of these, with the line.
+fn arrows(source: &Source) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"] {
+        for at in places(&source.code, start.trim_end_matches(':')) {
+            let Some(rest) = source.code[at..].strip_prefix(start) else {
+                continue;
+            };
+            for first in first_names(rest) {
+                if ROOMS.iter().any(|(room, ..)| *room == first) {
+                    found.push((first, line(&source.code, at)));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The first name of a path, or of each path in a group `{a::b, c}`.
+fn first_names(rest: &str) -> Vec<String> {
+    let name = |text: &str| -> String {
+        text.trim_start()
+            .chars()
+            .take_while(|c| is_word(*c))
+            .collect()
+    };
+    let Some(group) = rest.strip_prefix('{') else {
+        return vec![name(rest)];
+    };
+    let (mut depth, mut names, mut from) = (0, Vec::new(), 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.push(name(&group[from..at]));
+                from = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn report(problems: &[String]) {
+    assert!(
+        problems.is_empty(),
+        "the map of docs/ARCHITECTURE.md is not true any more:\n  {}",
+        problems.join("\n  ")
+    );
+}
+
+#[test]
+fn rooms_use_only_whom_they_may() {
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| source.path != "lib.rs") {
+        let room = source.room();
+        let Some((_, allowed, rule)) = ROOMS.iter().find(|(name, ..)| *name == room) else {
+            problems.push(format!(
+                "src/{}: a room that is not on the map",
+                source.path
+            ));
+            continue;
+        };
+        for (used, line) in arrows(source) {
+            if used != room && !allowed.contains(&used.as_str()) {
+                problems.push(format!(
+                    "src/{}:{line}: {room} → {used}. Rule: {rule}",
+                    source.path
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn every_arrow_on_the_map_is_used() {
+    // A permission that nobody needs any more is one too many. `sys` is kept open for the journal.
+    let sources = sources();
+    let mut problems = Vec::new();
+    for (room, allowed, _) in ROOMS.iter().filter(|(room, ..)| *room != "main") {
+        for used in allowed
+            .iter()
+            .filter(|used| (*room, **used) != ("journal", "sys"))
+        {
+            let mut of_room = sources.iter().filter(|source| source.room() == *room);
+            if !of_room.any(|source| arrows(source).iter().any(|(to, _)| to == used)) {
+                problems.push(format!(
+                    "{room} → {used}: no code uses this arrow; take it off"
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn words_stand_where_they_belong() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        for (words, homes, rule) in WORDS {
+            if homes.iter().any(|home| source.path.starts_with(home)) {
+                continue;
+            }
+            for word in *words {
+                for at in places(&source.code, word) {
+                    let line = line(&source.code, at);
+                    problems.push(format!(
+                        "src/{}:{line}: `{word}`. Rule: {rule}",
+                        source.path
+                    ));
+                }
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn the_store_is_worked_on_by_descriptor() {
+    let mut problems = Vec::new();
+    let rooms = ["world", "fuse", "operator"];
+    for source in sources()
+        .iter()
+        .filter(|source| rooms.contains(&source.room()))
+    {
+        if BY_PATH_ALLOWED.iter().any(|(path, _)| *path == source.path) {
+            continue;
+        }
+        for call in BY_PATH {
+            for (at, _) in source.code.match_indices(call) {
+                let line = line(&source.code, at);
+                problems.push(format!(
+                    "src/{}:{line}: `{call}`. Rule: no path of the host survives the start; act on a descriptor and one name",
+                    source.path
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn every_file_says_first_what_it_owns() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        if !source.path.ends_with("/tests.rs") && !source.text.starts_with("//! ") {
+            problems.push(format!(
+                "src/{}: does not open with a `//!` header",
+                source.path
+            ));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn files_hold_one_idea() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        let lines = source.code.lines().count();
+        let allowed = LONG_ALLOWED.iter().any(|(path, _)| *path == source.path);
+        if lines > LONG && !allowed {
+            problems.push(format!(
+                "src/{}: {lines} lines without tests, more than {LONG}. Which sentence of its header is a second idea?",
+                source.path
+            ));
+        }
+        if lines <= LONG && allowed {
+            problems.push(format!(
+                "src/{}: is short now; take it off the list of long files",
+                source.path
+            ));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn the_scanner_sees_code_and_nothing_else() {
+    let text = "//! fuser\nuse crate::{fuse::{A, B}, world};\nlet s = \"unsafe \\\" \"; let c = '\"'; fn f<'a>() {} /* libc */ let r = r#\"clap\"#; unsafe_code\n";
+    let source = Source {
+        path: "cli/x.rs".to_owned(),
+        text: text.to_owned(),
+        code: code_of(text),
+    };
+    let names: Vec<_> = arrows(&source).into_iter().collect();
+    assert_eq!(names, [("fuse".to_owned(), 2), ("world".to_owned(), 2)]);
+    for word in ["fuser", "unsafe", "libc", "clap"] {
+        assert_eq!(
+            places(&source.code, word).count(),
+            0,
+            "{word} in {}",
+            source.code
+        );
+    }
+    assert_eq!(places(&source.code, "fn").count(), 1);
+    assert_eq!(places("eprintln!(x)", "println!").count(), 0);
+}

@@ -1,0 +1,120 @@
+//! Work in a forked child: as another user, under another umask or limit, in a mount namespace of its own, or as a second holder of a lock.
+//!
+//! Ids, umask, limits and namespaces belong to a process, and the test binary runs many tests at once; so what changes them is forked off.
+
+#![allow(unsafe_code, reason = "fork has no safe form")]
+
+use std::any::Any;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Gid, Uid};
+
+use super::wait_readable;
+
+/// How long a child may take.
+const CHILD_LIMIT: Duration = Duration::from_secs(30);
+
+/// A child that runs; [`Child::join`] waits for what it has to say.
+pub(crate) struct Child {
+    pid: libc::pid_t,
+    pipe: OwnedFd,
+}
+
+/// Forks a child that runs `work` and reports its answer.
+pub(crate) fn spawn(work: impl FnOnce() -> Result<String, String>) -> Child {
+    let (reading, writing) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
+    // SAFETY: fork() copies only the calling thread. The child takes no lock that another thread of the parent may hold at this
+    // moment (glibc makes malloc whole again after a fork), never returns into the test, and ends by _exit, without destructors.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        drop(reading);
+        let answer =
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(words(&*panic)));
+        let text = match answer {
+            Ok(text) => format!("+{text}"),
+            Err(text) => format!("-{text}"),
+        };
+        let _ = File::from(writing).write_all(text.as_bytes());
+        // SAFETY: ends this process at once; nothing of the parent's is touched.
+        unsafe { libc::_exit(0) }
+    }
+    Child { pid, pipe: reading }
+}
+
+/// What a panic said.
+pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
+    let plain = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    plain
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panicked".to_owned())
+}
+
+impl Child {
+    /// The child's process number.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Waits for the child and returns its answer.
+    pub(crate) fn join(self) -> Result<String, String> {
+        self.join_within(CHILD_LIMIT)
+    }
+
+    /// Waits for the child so long at most, kills it then, and returns its answer.
+    pub(crate) fn join_within(self, limit: Duration) -> Result<String, String> {
+        let mut text = String::new();
+        let mut killed = false;
+        if wait_readable(&self.pipe, limit) {
+            File::from(self.pipe)
+                .read_to_string(&mut text)
+                .map_err(|error| error.to_string())?;
+        } else {
+            // SAFETY: the child has not been waited for, so the number is still its own.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            killed = true;
+        }
+        let mut status = 0;
+        // SAFETY: waits for our own child, into a local variable.
+        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        match text.split_at_checked(1) {
+            Some(("+", text)) => Ok(text.to_owned()),
+            Some(("-", text)) => Err(text.to_owned()),
+            _ if killed => Err(format!("the child took longer than {limit:?}")),
+            _ => Err(format!("the child died with wait status {status:#x}")),
+        }
+    }
+}
+
+/// Runs `work` in a forked child and waits for its answer.
+pub(crate) fn in_child(work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+    spawn(work).join()
+}
+
+/// Gives this process (a forked child) another user, group and supplementary groups, for good.
+pub(crate) fn become_user(uid: u32, gid: u32, groups: &[u32]) {
+    let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    // The thread's ids are the process's: a forked child has one thread.
+    rustix::thread::set_thread_groups(&groups).expect("setgroups");
+    rustix::thread::set_thread_res_gid(gid, gid, gid).expect("setresgid");
+    rustix::thread::set_thread_res_uid(uid, uid, uid).expect("setresuid");
+}
+
+/// Runs `work` in a forked child as another user and waits for its answer.
+pub(crate) fn as_user(
+    uid: u32,
+    gid: u32,
+    groups: &[u32],
+    work: impl FnOnce() -> Result<String, String>,
+) -> Result<String, String> {
+    in_child(|| {
+        become_user(uid, gid, groups);
+        work()
+    })
+}

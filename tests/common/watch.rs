@@ -1,0 +1,139 @@
+//! What keeps a hung mount from hanging the test run: the mount table, aborting a FUSE connection, and the deadline.
+//!
+//! Nothing here touches a mountpoint's own files: a call into a hung mount would never return. All knowledge comes from
+//! `/proc/self/mountinfo`, and `umount2(MNT_DETACH)` does not ask the daemon.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+
+const FUSECTL: &str = "/sys/fs/fuse/connections";
+
+/// One line of the mount table.
+pub(crate) struct Mount {
+    /// The minor device number, which is a FUSE connection's name in fusectl.
+    pub(crate) minor: u32,
+    /// Where it is mounted.
+    pub(crate) point: PathBuf,
+    /// The options of the mount itself and of its file system, with a comma between.
+    pub(crate) options: String,
+    /// The type, `fuse.trumanfs` for a home.
+    pub(crate) kind: String,
+    /// The source, `trumanfs` for a home.
+    pub(crate) source: String,
+}
+
+/// Reads the mount table of this process.
+pub(crate) fn mounts() -> Vec<Mount> {
+    fs::read_to_string("/proc/self/mountinfo")
+        .expect("mountinfo")
+        .lines()
+        .filter_map(parse)
+        .collect()
+}
+
+fn parse(line: &str) -> Option<Mount> {
+    // 36 35 98:0 /root /mountpoint options [tags…] - type source superblock-options
+    let (left, right) = line.split_once(" - ")?;
+    let left: Vec<&str> = left.split(' ').collect();
+    let mut right = right.splitn(3, ' ');
+    let (kind, source, of_fs) = (right.next()?, right.next()?, right.next()?);
+    Some(Mount {
+        minor: left.get(2)?.split_once(':')?.1.parse().ok()?,
+        point: unescape(left.get(4)?),
+        options: format!("{},{of_fs}", left.get(5)?),
+        kind: kind.to_owned(),
+        source: source.to_owned(),
+    })
+}
+
+/// Undoes the table's octal escapes (`\040` for a space).
+fn unescape(field: &str) -> PathBuf {
+    let mut bytes = field.bytes();
+    let mut plain = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\\' {
+            let digits = bytes.by_ref().take(3);
+            plain.push(digits.fold(0u8, |value, digit| {
+                value.wrapping_mul(8).wrapping_add(digit.wrapping_sub(b'0'))
+            }));
+        } else {
+            plain.push(byte);
+        }
+    }
+    OsString::from_vec(plain).into()
+}
+
+/// Returns the uppermost mount at a path.
+pub(crate) fn mount_at(point: &Path) -> Option<Mount> {
+    mounts().into_iter().rfind(|mount| mount.point == point)
+}
+
+/// Tells whether something is mounted exactly there.
+pub(crate) fn is_mountpoint(point: &Path) -> bool {
+    mount_at(point).is_some()
+}
+
+/// Lists the mountpoints below a directory, innermost first.
+pub(crate) fn mounts_below(base: &Path) -> Vec<PathBuf> {
+    mounts()
+        .into_iter()
+        .rev()
+        .map(|mount| mount.point)
+        .filter(|point| point.starts_with(base))
+        .collect()
+}
+
+/// Takes a mount out of the tree without asking its daemon.
+pub(crate) fn detach(point: &Path) {
+    while is_mountpoint(point) && rustix::mount::unmount(point, UnmountFlags::DETACH).is_ok() {}
+}
+
+/// Ends every call that waits for the daemon (they get ECONNABORTED), then takes the mount out of the tree.
+pub(crate) fn abort_and_detach(point: &Path) {
+    if let Some(mount) = mount_at(point).filter(|mount| mount.kind.starts_with("fuse")) {
+        if !is_mountpoint(Path::new(FUSECTL)) {
+            let _ = rustix::mount::mount("fusectl", FUSECTL, "fusectl", MountFlags::empty(), None);
+        }
+        let _ = fs::write(format!("{FUSECTL}/{}/abort", mount.minor), "1");
+    }
+    detach(point);
+}
+
+/// A time limit on a mounted test. When it passes, the FUSE connection is aborted, so the test's calls fail instead of hanging.
+pub(crate) struct Deadline {
+    passed: Arc<AtomicBool>,
+    // Dropping it wakes and ends the watching thread.
+    _alive: Sender<()>,
+}
+
+impl Deadline {
+    /// Starts watching over the home at `point`.
+    pub(crate) fn start(point: &Path, limit: Duration) -> Self {
+        let (alive, until_dropped) = channel();
+        let passed = Arc::new(AtomicBool::new(false));
+        let (point, told) = (point.to_owned(), Arc::clone(&passed));
+        std::thread::spawn(move || {
+            if until_dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                told.store(true, Ordering::SeqCst);
+                abort_and_detach(&point);
+            }
+        });
+        Self {
+            passed,
+            _alive: alive,
+        }
+    }
+
+    /// Tells whether the limit passed.
+    pub(crate) fn passed(&self) -> bool {
+        self.passed.load(Ordering::SeqCst)
+    }
+}
