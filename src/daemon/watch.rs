@@ -116,7 +116,6 @@ impl Watcher {
 fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_name: bool) {
     if is_name {
         kernel.entry(dir, name);
-        return;
     }
     let Ok(place) = shared.inodes.place(dir) else {
         return;
@@ -134,8 +133,13 @@ fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_n
     if let Some(number) = shared.inodes.number_of(meta.id) {
         // With passthrough an occupant's own writes arrive here like anybody's. The kernel knows of those; only the
         // attributes are asked for again, and the pages stay.
-        let (_, written) = shared.handles.is_open(number);
-        kernel.inode(number, !written);
+        let (open, written) = shared.handles.is_open(number);
+        // A further name changes only the count of links.
+        kernel.inode(number, !written && !is_name);
+        // With the writeback cache the kernel takes its own word for a file's size, until it forgets the file.
+        if !open && shared.mechanisms.lock().writeback {
+            kernel.entry(dir, name);
+        }
     }
 }
 

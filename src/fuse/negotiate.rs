@@ -24,9 +24,15 @@ impl FileSystem {
             // 1: the store may be on an ordinary file system, and an overlay may be put over the home.
             let _ = config.set_max_stack_depth(1);
         } else {
-            wanted |= InitFlags::FUSE_WRITEBACK_CACHE
-                | InitFlags::FUSE_AUTO_INVAL_DATA
-                | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+            wanted |= InitFlags::FUSE_AUTO_INVAL_DATA | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+        }
+        if self.shared.watch.is_none() {
+            // Then the kernel compares times of change itself; for listings as well (fuse_readdir_cached).
+            wanted |= InitFlags::FUSE_AUTO_INVAL_DATA;
+        } else if !passthrough {
+            // With this the kernel takes its own word for a file's size (fuse_get_cache_mask), until it is made to
+            // forget the file: only where changes behind the mount are noticed.
+            wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
         let agreed = wanted & offered;
         let _ = config.add_capabilities(agreed);
