@@ -131,6 +131,9 @@ impl Inodes {
                 inode.lookups += 1;
                 if inode.spot != spot {
                     table.seen_at(number, spot);
+                } else {
+                    // Gathered, and now seen where it lies: from here on it is an entry of the trash.
+                    inode.removed = false;
                 }
             }
             None => {

@@ -196,10 +196,14 @@ impl FileSystem {
             let held = self.settled(|| {
                 let place = self.inodes().place(number)?;
                 let node = self.world().root().node_expecting(&place.path, place.id)?;
+                // Who had it open for writing when it was removed goes on, whether or not somebody has looked into the
+                // trash meanwhile; nobody can open it so there.
+                let removed =
+                    place.removed || in_trash(&place.path) && self.shared.handles.is_open(number).1;
                 Ok(Held {
                     node,
                     path: place.path,
-                    removed: place.removed,
+                    removed,
                 })
             });
             match held {

@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, WorldPath};
 
+/// How many entries one record of gathering names, so that no line of the journal grows without limit.
+const GATHERED_AT_ONCE: usize = 1000;
+
 /// What a removal did.
 #[derive(Debug, Clone)]
 pub struct Removed {
@@ -232,15 +235,15 @@ impl World {
         let gathered = self.trash.dir(&self.root).and_then(|trash| {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let into = open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty())?;
-            let op = Op::Gather {
-                path: found.path(),
-                trash: Escaped(entry.bytes().to_vec()),
-                entries: removals
-                    .iter()
-                    .map(|r| Escaped(r.entry.bytes().to_vec()))
-                    .collect(),
-            };
-            self.journal.note(op, None)?;
+            for some in removals.chunks(GATHERED_AT_ONCE) {
+                let entries = some.iter().map(|r| Escaped(r.entry.bytes().to_vec()));
+                let op = Op::Gather {
+                    path: found.path(),
+                    trash: Escaped(entry.bytes().to_vec()),
+                    entries: entries.collect(),
+                };
+                self.journal.note(op, None)?;
+            }
             removals.retain(|removal| {
                 let moved = removal.entry.name().and_then(|from| {
                     let name = Name::new(&removal.name)?;
