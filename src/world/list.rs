@@ -26,6 +26,28 @@ pub struct Entry<'a> {
     pub next: u64,
 }
 
+/// One thing met on a walk.
+#[derive(Debug)]
+pub(super) struct Step<'a> {
+    /// The directory it is in.
+    pub(super) dir: &'a Dir,
+    /// Its name there.
+    pub(super) name: Name<'a>,
+    /// Its path.
+    pub(super) path: &'a WorldPath,
+    /// Whether it is a directory.
+    pub(super) is_dir: bool,
+    /// Which inode.
+    pub(super) id: Id,
+}
+
+impl Step<'_> {
+    /// Returns how much it takes on disk, in bytes; nothing where it has gone.
+    pub(super) fn bytes(&self) -> u64 {
+        self.dir.stat(self.name).map_or(0, |meta| meta.blocks * 512)
+    }
+}
+
 impl World {
     /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
     ///
@@ -60,7 +82,7 @@ impl World {
     pub(super) fn walk(
         &self,
         top: &WorldPath,
-        mut visit: impl FnMut(&WorldPath, bool, Id) -> Result<bool>,
+        mut visit: impl FnMut(&Step<'_>) -> Result<bool>,
     ) -> Result<()> {
         let mut pending = vec![top.clone()];
         while let Some(path) = pending.pop() {
@@ -74,9 +96,21 @@ impl World {
                 found.push((entry.name.to_vec(), entry.kind, entry.ino))
             })?;
             for (name, kind, ino) in found {
-                let path = path.join(Name::new(&name)?);
-                let is_dir = kind == FileType::Directory;
-                if visit(&path, is_dir, Id(dir.id().0, ino))? && is_dir {
+                let name = Name::new(&name)?;
+                let path = path.join(name);
+                let is_dir = match kind {
+                    FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
+                    kind => kind == FileType::Directory,
+                };
+                let id = Id(dir.id().0, ino);
+                let step = Step {
+                    dir: &dir,
+                    name,
+                    path: &path,
+                    is_dir,
+                    id,
+                };
+                if visit(&step)? && is_dir {
                     pending.push(path);
                 }
             }

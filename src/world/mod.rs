@@ -278,23 +278,15 @@ impl World {
         let start = chrono::Utc::now();
         let top = WorldPath::parse(view::TRASH)?;
         let mut bytes = 0;
-        self.walk(&top, |path, is_dir, _| {
-            let mut parts = path.components().skip(1);
+        self.walk(&top, |step| {
+            let mut parts = step.path.components().skip(1);
             let entry = parts.next().map_or(&b""[..], Name::bytes);
             let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start);
-            bytes += if old { self.blocks_of(path) } else { 0 };
-            Ok(old && is_dir)
+            bytes += if old { step.bytes() } else { 0 };
+            Ok(old)
         })?;
         self.trash.counted(bytes);
         Ok(())
-    }
-
-    fn blocks_of(&self, path: &WorldPath) -> u64 {
-        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            return 0;
-        };
-        let meta = self.root.dir(&parent).and_then(|dir| dir.stat(name));
-        meta.map_or(0, |meta| meta.blocks * 512)
     }
 
     /// Returns the trash.

@@ -125,7 +125,11 @@ impl World {
             }
             empty => empty?,
         };
-        if empty { Ok(()) } else { Err(Error::NotEmpty) }
+        if !empty {
+            return Err(Error::NotEmpty);
+        }
+        // It is about to move into the trash, where a pattern with a slash would not name what is hidden in it.
+        self.before_moving(found)
     }
 
     /// Does something with a directory while its owner has further rights on it.

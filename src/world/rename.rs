@@ -208,11 +208,11 @@ impl World {
         if self.holds_protected(&found.path())? {
             return Err(Error::ReadOnly);
         }
-        self.walk(&found.path(), |path, is_dir, id| {
-            let hidden = self.view.hides(path, is_dir);
+        self.walk(&found.path(), |step| {
+            let hidden = self.view.hides(step.path, step.is_dir);
             if hidden {
-                self.state.pin(id)?;
-                self.view.pin(id);
+                self.state.pin(step.id)?;
+                self.view.pin(step.id);
             }
             // What lies in something hidden is hidden with it.
             Ok(!hidden)
@@ -222,8 +222,8 @@ impl World {
     /// Returns whether anything below a directory is read-only by a pattern.
     pub(super) fn holds_protected(&self, dir: &WorldPath) -> Result<bool> {
         let mut holds = false;
-        self.walk(dir, |path, is_dir, _| {
-            holds |= self.view.protects(path, is_dir);
+        self.walk(dir, |step| {
+            holds |= self.view.protects(step.path, step.is_dir);
             Ok(!holds)
         })?;
         Ok(holds)
@@ -233,11 +233,11 @@ impl World {
     fn left_trash(&self, found: &Visible<'_>, to: &WorldPath) -> Result<()> {
         let mut bytes = found.meta.blocks * 512;
         if found.meta.is_dir() {
-            self.walk(to, |path, is_dir, id| {
-                bytes += self.blocks_of(path);
+            self.walk(to, |step| {
+                bytes += step.bytes();
                 // Names that were removed one by one, and gathered, were counted.
-                if !is_dir && self.state.trashed_links(id) > 0 {
-                    self.state.count_link(id, false);
+                if !step.is_dir && self.state.trashed_links(step.id) > 0 {
+                    self.state.count_link(step.id, false);
                 }
                 Ok(true)
             })?;
