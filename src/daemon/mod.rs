@@ -12,6 +12,7 @@ mod session;
 pub mod watch;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -95,6 +96,7 @@ pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
     let failed =
         |what: String| Error::refused(format!("the daemon could not be started: {what}"), "");
     let mut child = Command::new("/proc/self/exe")
+        .arg0("trumanfs")
         .arg(BACKGROUND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -133,6 +135,8 @@ pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
 /// The background daemon itself: reads its choices from the standard input, and reports on the standard output.
 pub fn run_in_background() {
     let _ = rustix::process::setsid();
+    // Started by way of /proc, it would be called "exe" in the process list.
+    let _ = rustix::thread::set_name(c"trumanfs");
     let mut text = String::new();
     let wanted = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text)
         .map_err(|error| error.to_string())

@@ -4,8 +4,8 @@
 //! on EAGAIN, so it is enough to switch `O_NONBLOCK` on for the descriptor of one worker (the others have clones of their
 //! own), and off after a moment of quiet. At rest nothing runs: the thread that switches it off sleeps on a condition.
 //!
-//! Polling is for idle processors. Where others want this one, the poller waits for its turn, which the scheduler
-//! counts; then polling ends, and is not tried again for a while.
+//! Off unless asked for. In the side-by-side benchmark it made no difference (docs/ARCHITECTURE.md), and where other
+//! programs want the processor it takes it from them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,12 +21,8 @@ use crate::fuse::Activity;
 const CLOSE: u64 = 100_000; // ns
 /// How many close requests in a row it takes.
 const STREAK: u64 = 8;
-/// Quiet for this long ends the polling; also how often it is looked at.
+/// Quiet for this long ends the polling.
 const QUIET: Duration = Duration::from_millis(1);
-/// The part of its time that the poller may wait for a processor, as a divisor.
-const WAITED: u64 = 8;
-/// How long polling rests after others wanted the processor: at first, and at most.
-const REST: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Switches polling on and off.
 #[derive(Debug)]
@@ -39,23 +35,14 @@ pub struct Poller {
     on: AtomicBool,
     wanted: Mutex<bool>,
     changed: Condvar,
-    /// The name of the thread that reads from `device`, and its number once a request has come to it.
-    name: String,
-    thread: AtomicU64,
-}
-
-thread_local! {
-    /// Whether this thread has been asked whether it is the polling one.
-    static ASKED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 impl Poller {
-    /// Starts the thread that ends the polling. `device` is a duplicate of the descriptor that the worker thread of this
-    /// name reads from.
+    /// Starts the thread that ends the polling. `device` is a duplicate of the descriptor that one worker reads from.
     ///
     /// # Errors
     /// What starting a thread says.
-    pub fn start(device: OwnedFd, name: String) -> std::io::Result<Arc<Poller>> {
+    pub fn start(device: OwnedFd) -> std::io::Result<Arc<Poller>> {
         let poller = Arc::new(Poller {
             device,
             start: Instant::now(),
@@ -64,8 +51,6 @@ impl Poller {
             on: AtomicBool::new(false),
             wanted: Mutex::new(false),
             changed: Condvar::new(),
-            name,
-            thread: AtomicU64::new(0),
         });
         let shared = poller.clone();
         std::thread::Builder::new()
@@ -79,7 +64,6 @@ impl Poller {
     }
 
     fn run(&self) {
-        let mut rest = REST.0;
         loop {
             let mut wanted = self.wanted.lock();
             while !*wanted {
@@ -89,57 +73,20 @@ impl Poller {
             if set_nonblocking(&self.device, true).is_err() {
                 return;
             }
-            let crowded = self.watch_over();
-            let _ = set_nonblocking(&self.device, false);
-            if crowded {
-                std::thread::sleep(rest);
-                rest = (rest * 2).min(REST.1);
-            } else {
-                rest = REST.0;
+            let quiet = u64::try_from(QUIET.as_nanos()).unwrap_or(u64::MAX);
+            while self.now().saturating_sub(self.last.load(Ordering::Relaxed)) < quiet {
+                std::thread::sleep(QUIET);
             }
+            let _ = set_nonblocking(&self.device, false);
             *self.wanted.lock() = false;
             self.streak.store(0, Ordering::Relaxed);
             self.on.store(false, Ordering::Relaxed);
         }
     }
-
-    /// Waits until the polling has to end. Returns whether others wanted the processor.
-    fn watch_over(&self) -> bool {
-        let mut before = (self.now(), self.waited());
-        loop {
-            std::thread::sleep(QUIET);
-            let after = (self.now(), self.waited());
-            if (after.1.saturating_sub(before.1)) * WAITED > after.0.saturating_sub(before.0) {
-                return true;
-            }
-            before = after;
-            let last = self.last.load(Ordering::Relaxed);
-            if self.now().saturating_sub(last) >= QUIET.as_nanos() as u64 {
-                return false;
-            }
-        }
-    }
-
-    /// How long the polling thread has waited for a processor, in nanoseconds: the second number in
-    /// `/proc/self/task/TID/schedstat` (proc(5)). 0 where the kernel does not count it; then polling is never crowded.
-    fn waited(&self) -> u64 {
-        let thread = self.thread.load(Ordering::Relaxed);
-        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
-        let text = text.unwrap_or_default();
-        text.split(' ')
-            .nth(1)
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0)
-    }
 }
 
 impl Activity for Poller {
     fn request(&self) {
-        if !ASKED.replace(true) && std::thread::current().name() == Some(&self.name) {
-            let id = rustix::thread::gettid().as_raw_nonzero().get();
-            self.thread
-                .store(u64::from(id.unsigned_abs()), Ordering::Relaxed);
-        }
         let now = self.now();
         let last = self.last.swap(now, Ordering::Relaxed);
         if self.on.load(Ordering::Relaxed) {

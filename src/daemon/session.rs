@@ -253,7 +253,7 @@ fn activity(poll: bool, cores: usize, device: &OwnedFd) -> Result<Arc<dyn Activi
         return Ok(Arc::new(Still));
     }
     let device = rustix::io::fcntl_dupfd_cloexec(device, 0).map_err(Error::os("fcntl"))?;
-    Ok(Poller::start(device, format!("fuser-{}", cores - 1))
+    Ok(Poller::start(device)
         .map_err(|error| Error::refused(format!("no thread for polling: {error}"), ""))?)
 }
 

@@ -156,9 +156,14 @@ impl Watch for Watcher {
 
     fn forget(&self, number: u64, dir: Option<&Dir>) {
         let mut dirs = self.dirs.lock();
-        if let Some(handle) = dirs.by_number.remove(&number) {
-            dirs.by_handle.remove(&handle);
+        let Some(handle) = dirs.by_number.remove(&number) else {
+            return;
+        };
+        // A directory that was removed and is seen again is known by another number, and still watched.
+        if dirs.by_handle.get(&handle) != Some(&number) {
+            return;
         }
+        dirs.by_handle.remove(&handle);
         drop(dirs);
         // Where the directory cannot be found any more, its mark goes with it.
         if let Some(dir) = dir {

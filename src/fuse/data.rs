@@ -12,7 +12,23 @@ use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::Caller;
 
+/// How much one request copies, in bytes.
+const COPIED_AT_ONCE: u64 = 32 << 20;
+
 impl FileSystem {
+    /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
+    /// bring the whole home to a stop.
+    pub(super) fn aside(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
+        let fs = self.clone();
+        // Where no thread can be had, the closure is dropped and the reply with it, for which fuser answers EIO.
+        let spawned = std::thread::Builder::new()
+            .name("sync".to_owned())
+            .spawn(move || act(&fs));
+        if let Err(error) = spawned {
+            log::warn!("no thread for syncing: {error}");
+        }
+    }
+
     /// Returns an open file.
     pub(super) fn handle(&self, number: FileHandle) -> Result<Arc<Handle>> {
         let bad = Error::Os {
@@ -138,8 +154,8 @@ impl FileSystem {
             return Err(Error::Invalid);
         }
         let (from, to) = (self.handle(fh_in)?, self.handle(fh_out)?);
-        // The reply counts in 32 bits.
-        let len = usize::try_from(len.min(1 << 30)).unwrap_or(0);
+        // A part at a time, which the call allows: other requests wait meanwhile.
+        let len = usize::try_from(len.min(COPIED_AT_ONCE)).unwrap_or(0);
         let copied = rustix::fs::copy_file_range(
             from.as_fd(),
             Some(&mut offset_in),

@@ -74,6 +74,8 @@ struct Table {
 #[derive(Debug)]
 struct Inode {
     id: Id,
+    /// When it was made ([`crate::world::Meta::born`]).
+    born: u64,
     spot: Spot,
     /// Further places of a file with several hard links.
     others: Vec<Spot>,
@@ -81,6 +83,8 @@ struct Inode {
     /// How many places of other nodes go through this one.
     children: u32,
     removed: bool,
+    /// Whether the kernel holds it for dead: a removed directory. Seen again, it gets another number.
+    retired: bool,
     watched: bool,
 }
 
@@ -95,6 +99,7 @@ impl Inodes {
     pub fn new(root: Id) -> Inodes {
         let inode = Inode {
             id: root,
+            born: 0,
             spot: Spot {
                 parent: ROOT,
                 name: Box::default(),
@@ -103,6 +108,7 @@ impl Inodes {
             lookups: 1,
             children: 0,
             removed: false,
+            retired: false,
             watched: false,
         };
         Inodes {
@@ -119,13 +125,13 @@ impl Inodes {
     }
 
     /// Notes that the kernel has been told of a thing at a place, and returns the thing's number.
-    pub fn found(&self, parent: u64, name: Name<'_>, id: Id) -> u64 {
+    pub fn found(&self, parent: u64, name: Name<'_>, id: Id, born: u64) -> u64 {
         let mut table = self.table.lock();
         let spot = Spot {
             parent,
             name: name.bytes().into(),
         };
-        let number = table.number(id);
+        let number = table.number(id, born);
         match table.nodes.get_mut(&number) {
             Some(inode) => {
                 inode.lookups += 1;
@@ -139,11 +145,13 @@ impl Inodes {
             None => {
                 let inode = Inode {
                     id,
+                    born,
                     spot,
                     others: Vec::new(),
                     lookups: 1,
                     children: 0,
                     removed: false,
+                    retired: false,
                     watched: false,
                 };
                 table.nodes.insert(number, Box::new(inode));
@@ -291,6 +299,17 @@ impl Inodes {
         }
     }
 
+    /// Notes that the kernel holds a directory for dead: it was removed, or replaced.
+    pub fn retire(&self, id: Id) {
+        let mut table = self.table.lock();
+        if let Some(inode) = table
+            .known(id)
+            .and_then(|number| table.nodes.get_mut(&number))
+        {
+            inode.retired = true;
+        }
+    }
+
     /// Notes that entries of the trash were gathered under a removed directory.
     pub fn gathered(&self, dir: Id, removals: &[Removal]) {
         let mut table = self.table.lock();
@@ -373,21 +392,23 @@ fn spot((parent, name): (u64, Name<'_>)) -> Spot {
 }
 
 impl Table {
-    /// Returns the number of a thing, giving it one where its own inode number will not do.
-    fn number(&mut self, id: Id) -> u64 {
+    /// Returns the number of a thing, giving it one where its own inode number will not do: on another device, or while
+    /// the kernel still knows something by that number that is dead to it or was there before.
+    fn number(&mut self, id: Id, born: u64) -> u64 {
         if id == self.root {
             return ROOT;
         }
-        if let Some(number) = self.given.get(&id) {
-            return *number;
-        }
         let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < GIVEN;
-        if own {
-            return id.1;
+        let number = self.given.get(&id).copied().or(own.then_some(id.1));
+        let stale = |inode: &Inode| inode.retired || inode.born != born;
+        match number.filter(|number| !self.nodes.get(number).is_some_and(|inode| stale(inode))) {
+            Some(number) => number,
+            None => {
+                self.next += 1;
+                self.given.insert(id, self.next);
+                self.next
+            }
         }
-        self.next += 1;
-        self.given.insert(id, self.next);
-        self.next
     }
 
     fn known(&self, id: Id) -> Option<u64> {
@@ -507,7 +528,9 @@ impl Table {
             let Some(inode) = self.nodes.remove(&number) else {
                 continue;
             };
-            self.given.remove(&inode.id);
+            if self.given.get(&inode.id) == Some(&number) {
+                self.given.remove(&inode.id);
+            }
             if inode.spot.parent == IN_TRASH {
                 self.removed.remove(&inode.spot.name);
             }
@@ -549,8 +572,8 @@ mod tests {
     #[test]
     fn a_renamed_directory_takes_its_entries_along() {
         let inodes = Inodes::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("a"), Id(1, 10));
-        let file = inodes.found(dir, name("f"), Id(1, 11));
+        let dir = inodes.found(ROOT, name("a"), Id(1, 10), 0);
+        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
         inodes.moved((ROOT, name("a")), (ROOT, name("b")), Id(1, 10));
         assert_eq!(path_of(&inodes, file), "/b/f");
     }
@@ -558,9 +581,9 @@ mod tests {
     #[test]
     fn a_node_lives_until_the_kernel_and_its_children_let_go() {
         let inodes = Inodes::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("a"), Id(1, 10));
-        let file = inodes.found(dir, name("f"), Id(1, 11));
-        inodes.found(ROOT, name("a"), Id(1, 10));
+        let dir = inodes.found(ROOT, name("a"), Id(1, 10), 0);
+        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
+        inodes.found(ROOT, name("a"), Id(1, 10), 0);
         inodes.forget(dir, 2);
         assert_eq!(path_of(&inodes, file), "/a/f");
         inodes.forget(file, 1);
@@ -570,8 +593,8 @@ mod tests {
     #[test]
     fn a_removed_file_is_found_in_the_trash_and_under_its_directory() {
         let inodes = Inodes::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("d"), Id(1, 10));
-        let file = inodes.found(dir, name("f"), Id(1, 11));
+        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
+        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
         let removal = entry("f", Id(1, 11));
         inodes.removed((dir, name("f")), Id(1, 11), removal.entry.bytes());
         assert!(path_of(&inodes, file).starts_with("/.trash/2"));
@@ -584,19 +607,35 @@ mod tests {
     #[test]
     fn a_removed_name_of_several_leaves_the_others() {
         let inodes = Inodes::new(Id(1, 2));
-        let number = inodes.found(ROOT, name("a"), Id(1, 11));
-        assert_eq!(inodes.found(ROOT, name("b"), Id(1, 11)), number);
+        let number = inodes.found(ROOT, name("a"), Id(1, 11), 0);
+        assert_eq!(inodes.found(ROOT, name("b"), Id(1, 11), 0), number);
         inodes.removed((ROOT, name("b")), Id(1, 11), b"T_b");
         assert_eq!(path_of(&inodes, number), "/a");
         assert!(!inodes.place(number).unwrap().removed);
     }
 
+    /// The kernel makes nothing in a directory that it saw removed, even when it is back.
+    #[test]
+    fn a_dead_directory_and_a_reused_number_are_other_things() {
+        let inodes = Inodes::new(Id(1, 2));
+        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
+        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.retire(Id(1, 10));
+        let back = inodes.found(ROOT, name("d"), Id(1, 10), 0);
+        assert_ne!(dir, back);
+        inodes.forget(back, 1);
+        assert_ne!(inodes.found(ROOT, name("d"), Id(1, 10), 0), dir);
+        let file = inodes.found(ROOT, name("f"), Id(1, 11), 5);
+        assert_eq!(inodes.found(ROOT, name("f"), Id(1, 11), 5), file);
+        assert_ne!(inodes.found(ROOT, name("f"), Id(1, 11), 6), file);
+    }
+
     #[test]
     fn other_devices_and_taken_numbers_get_numbers_of_their_own() {
         let inodes = Inodes::new(Id(1, 2));
-        let own = inodes.found(ROOT, name("a"), Id(1, 11));
-        let other = inodes.found(ROOT, name("b"), Id(9, 11));
-        let first = inodes.found(ROOT, name("c"), Id(1, 1));
+        let own = inodes.found(ROOT, name("a"), Id(1, 11), 0);
+        let other = inodes.found(ROOT, name("b"), Id(9, 11), 0);
+        let first = inodes.found(ROOT, name("c"), Id(1, 1), 0);
         assert_eq!(own, 11);
         assert!(other >= GIVEN && first >= GIVEN && other != first);
         assert_eq!(inodes.number_of(Id(9, 11)), Some(other));

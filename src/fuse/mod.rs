@@ -196,14 +196,10 @@ impl FileSystem {
             let held = self.settled(|| {
                 let place = self.inodes().place(number)?;
                 let node = self.world().root().node_expecting(&place.path, place.id)?;
-                // Who had it open for writing when it was removed goes on, whether or not somebody has looked into the
-                // trash meanwhile; nobody can open it so there.
-                let removed =
-                    place.removed || in_trash(&place.path) && self.shared.handles.is_open(number).1;
                 Ok(Held {
                     node,
                     path: place.path,
-                    removed,
+                    removed: place.removed,
                 })
             });
             match held {
@@ -212,6 +208,14 @@ impl FileSystem {
                 held => return held,
             }
         }
+    }
+
+    /// As [`FileSystem::held`], for a change that comes without being opened anew. Who had a file open for writing when it
+    /// was removed goes on, whether or not somebody has looked into the trash meanwhile.
+    fn held_by_user(&self, number: u64) -> Result<Held> {
+        let mut held = self.held(number)?;
+        held.removed |= in_trash(&held.path) && self.shared.handles.is_open(number).1;
+        Ok(held)
     }
 
     /// A path is computed, then used; a directory that moves in between makes it wrong. Then it is computed again.
@@ -250,7 +254,7 @@ impl FileSystem {
 
     /// Notes that the kernel is told of an entry.
     fn entry(&self, parent: u64, name: Name<'_>, meta: &Meta) -> fuser::FileAttr {
-        let number = self.inodes().found(parent, name, meta.id);
+        let number = self.inodes().found(parent, name, meta.id, meta.born);
         attr::attributes(number, self.world().links_shown(meta, false), meta)
     }
 

@@ -59,6 +59,7 @@ impl FileSystem {
             self.inodes()
                 .removed((parent.0, name), removed.id, removed.entry.bytes());
             self.inodes().gathered(removed.id, &removed.gathered);
+            self.inodes().retire(removed.id);
         }
         outcome.map(|_| ())
     }
@@ -88,6 +89,9 @@ impl FileSystem {
             if let Some(replaced) = &moved.replaced {
                 self.inodes()
                     .removed(to, replaced.id, replaced.entry.bytes());
+                if replaced.directory {
+                    self.inodes().retire(replaced.id);
+                }
             }
             self.inodes().moved(from, to, moved.id);
             if let Some(other) = moved.exchanged {

@@ -97,7 +97,7 @@ impl Filesystem for FileSystem {
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         self.seen(|c| &c.getattr);
         let answer = || {
-            match self.held(ino.0) {
+            match self.held_by_user(ino.0) {
                 Ok(held) => Ok(self.attributes_of(&held, held.node.meta(), ino.0)),
                 // Its entry in the trash was purged while it is open: the open file survives that too.
                 Err(error) => {
@@ -131,7 +131,7 @@ impl Filesystem for FileSystem {
     ) {
         self.seen(|c| &c.setattr);
         let answer = || {
-            let held = self.held(ino.0)?;
+            let held = self.held_by_user(ino.0)?;
             let change = Change {
                 mode,
                 uid,
@@ -395,19 +395,20 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen(|c| &c.fsync);
-        let answer = || {
-            let handle = self.handle(fh)?;
-            let synced = if datasync {
-                rustix::fs::fdatasync(handle.as_fd())
-            } else {
-                rustix::fs::fsync(handle.as_fd())
-            };
-            if handle.maps {
-                self.attributes_changed(ino.0);
-            }
-            synced.map_err(Error::os("fsync"))
-        };
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        self.aside(move |fs| {
+            let synced = fs.handle(fh).and_then(|handle| {
+                if handle.maps {
+                    fs.attributes_changed(ino.0);
+                }
+                let sync = if datasync {
+                    rustix::fs::fdatasync
+                } else {
+                    rustix::fs::fsync
+                };
+                sync(handle.as_fd()).map_err(Error::os("fsync"))
+            });
+            answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
+        });
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -450,8 +451,10 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen(|c| &c.fsyncdir);
-        let answer = || self.world().sync_dir(&self.dir(ino.0)?);
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        self.aside(move |fs| {
+            let synced = fs.dir(ino.0).and_then(|dir| fs.world().sync_dir(&dir));
+            answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
+        });
     }
 
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
@@ -486,7 +489,7 @@ impl Filesystem for FileSystem {
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
-        let set = self.held(ino.0).and_then(|held| {
+        let set = self.held_by_user(ino.0).and_then(|held| {
             self.world().set_xattr(
                 &held,
                 name.as_bytes(),
@@ -529,7 +532,7 @@ impl Filesystem for FileSystem {
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
-        let removed = self.held(ino.0).and_then(|held| {
+        let removed = self.held_by_user(ino.0).and_then(|held| {
             self.world()
                 .remove_xattr(&held, name.as_bytes(), caller(req))
         });
@@ -572,7 +575,7 @@ impl Filesystem for FileSystem {
     ) {
         self.seen(|c| &c.fallocate);
         let answer = || {
-            let (held, handle) = (self.held(ino.0)?, self.handle(fh)?);
+            let (held, handle) = (self.held_by_user(ino.0)?, self.handle(fh)?);
             self.world().allocate(
                 &held,
                 handle.as_fd(),

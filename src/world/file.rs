@@ -72,8 +72,7 @@ impl World {
         if access == OFlags::RDONLY && !truncates {
             return self.root.reopen(&held.node, flags);
         }
-        // By its place alone: nobody opens a removed file anew but by way of the trash.
-        self.view.changeable(&held.path, false)?;
+        self.changeable(held)?;
         // Permission is found out by opening; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
         // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty.

@@ -2,7 +2,7 @@
 //!
 //! Owns the translation of `statx(2)`; decides nothing.
 
-use rustix::fs::{FileType, Statx, StatxAttributes};
+use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags};
 
 /// Which inode: device and inode number. Two names with the same `Id` are hard links of one thing.
 #[derive(
@@ -51,6 +51,9 @@ pub struct Meta {
     pub mtime: Time,
     /// Last change of the attributes.
     pub ctime: Time,
+    /// When the inode was made, in nanoseconds since 1970; 0 where the file system does not say. Tells an inode number
+    /// that is used again from the thing that had it before.
+    pub born: u64,
     /// Whether another file system (or a bind mount) is mounted here.
     pub mount_root: bool,
 }
@@ -78,6 +81,7 @@ impl Meta {
             atime: time(&x.stx_atime),
             mtime: time(&x.stx_mtime),
             ctime: time(&x.stx_ctime),
+            born: born(x),
             mount_root: x.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
         }
     }
@@ -91,4 +95,14 @@ impl Meta {
     pub fn permissions(&self) -> u32 {
         self.mode & 0o7777
     }
+}
+
+fn born(x: &Statx) -> u64 {
+    if !StatxFlags::from_bits_retain(x.stx_mask).contains(StatxFlags::BTIME) {
+        return 0;
+    }
+    let seconds = x.stx_btime.tv_sec.cast_unsigned();
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(u64::from(x.stx_btime.tv_nsec))
 }

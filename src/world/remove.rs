@@ -27,6 +27,8 @@ pub struct Removed {
     pub id: Id,
     /// The entry of the trash that it became.
     pub entry: EntryName,
+    /// Whether it was a directory.
+    pub directory: bool,
     /// What was gathered under it: former entries of the trash, and the names they have there now.
     pub gathered: Vec<Removal>,
 }
@@ -65,6 +67,7 @@ impl World {
         self.trash.remember(actor.pid, dir.id(), removal);
         Ok(Removed {
             id: found.meta.id,
+            directory: false,
             entry,
             gathered: Vec::new(),
         })
@@ -95,6 +98,7 @@ impl World {
         self.trash.remember(actor.pid, dir.id(), removal);
         Ok(Removed {
             id: found.meta.id,
+            directory: true,
             entry,
             gathered,
         })

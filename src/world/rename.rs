@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::RenameFlags;
+use rustix::fs::{FileType, RenameFlags};
 
 use super::meta::Id;
 use super::remove::Removed;
@@ -67,6 +67,9 @@ impl World {
             self.view.changeable(&found.path(), found.meta.is_dir())?;
         }
         self.view.vacant(new_dir, new_name, found.meta.is_dir())?;
+        if found.meta.kind == FileType::Symlink && !self.leads_inside(&found, new_dir)? {
+            return Err(Error::NotOffered);
+        }
         if found.meta.is_dir() && !from_trash {
             self.before_moving(&found)?;
         }
@@ -186,6 +189,7 @@ impl World {
                     self.arrived(&target.meta);
                     let replaced = Removed {
                         id: target.meta.id,
+                        directory: target.meta.is_dir(),
                         entry,
                         gathered: Vec::new(),
                     };
@@ -197,6 +201,13 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Returns whether a symlink would still exist in another directory.
+    fn leads_inside(&self, found: &Visible<'_>, dir: &Dir) -> Result<bool> {
+        let target = rustix::fs::readlinkat(found.dir, found.name.bytes(), Vec::new());
+        let target = target.map_err(Error::os("readlinkat"))?;
+        Ok(self.view.target_stays_inside(dir.path(), target.as_bytes()))
     }
 
     /// Before a directory moves: what a pattern hides in it must stay hidden at the new place, and what a pattern

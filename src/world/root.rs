@@ -22,6 +22,9 @@ pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
+/// What `statx` is asked for.
+const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
 /// The longest path that one `openat2` is given; deeper ones go down in several steps (`PATH_MAX` is 4096).
 const STEP: usize = 3800;
 
@@ -305,8 +308,7 @@ pub fn open_beneath(
 /// What `statx(2)` says.
 pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
-    let x =
-        rustix::fs::statx(fd, c"", flags, StatxFlags::BASIC_STATS).map_err(Error::os("statx"))?;
+    let x = rustix::fs::statx(fd, c"", flags, ASKED).map_err(Error::os("statx"))?;
     Ok(Meta::from_statx(&x))
 }
 
@@ -316,8 +318,7 @@ pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
 /// What `statx(2)` says; `ENOENT` where another file system is mounted on it.
 pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let x = rustix::fs::statx(fd, name.bytes(), flags, StatxFlags::BASIC_STATS)
-        .map_err(Error::os("statx"))?;
+    let x = rustix::fs::statx(fd, name.bytes(), flags, ASKED).map_err(Error::os("statx"))?;
     let meta = Meta::from_statx(&x);
     // Another file system mounted here is absent, as openat2 with RESOLVE_NO_XDEV would have it.
     if meta.mount_root {

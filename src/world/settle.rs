@@ -3,7 +3,7 @@
 //! A record is written before its act, so when the daemon dies the last few (one a worker thread) may say what never
 //! happened. The disk knows. What was half done, a replacement between its two steps, is finished.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::AsFd;
@@ -114,14 +114,21 @@ pub fn last_session(root: &Root, state: &State) -> Result<Vec<Settled>> {
     }
     let window = last_records(&session, &file)?;
     let journal = Journal::new(file.into(), tail.as_ref(), false);
+    let aborted: HashSet<u64> = window
+        .iter()
+        .filter_map(|record| match &record.op {
+            Op::Abort { of, .. } => Some(*of),
+            _ => None,
+        })
+        .collect();
     for (index, record) in window.iter().enumerate().rev() {
-        let later = window.iter().skip(index + 1);
-        if later
-            .clone()
-            .any(|l| matches!(&l.op, Op::Abort { of, .. } if *of == record.seq))
-        {
+        if aborted.contains(&record.seq) {
             continue;
         }
+        let later = window
+            .iter()
+            .skip(index + 1)
+            .filter(|l| !aborted.contains(&l.seq));
         let later: Vec<&Op> = later.map(|l| &l.op).collect();
         match outcome(root, &record.op, &later)? {
             Outcome::Done => {}

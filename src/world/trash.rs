@@ -91,8 +91,10 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
     }
     match rustix::fs::openat2(root, TRASH, flags, Mode::empty(), super::root::BENEATH) {
         Ok(fd) => Ok(fd),
-        Err(rustix::io::Errno::LOOP) => Err(refuse("is a symlink")),
-        Err(rustix::io::Errno::NOTDIR) => Err(refuse("is not a directory")),
+        // For a symlink too: `O_DIRECTORY` is checked first.
+        Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => {
+            Err(refuse("is a symlink or something else than a directory"))
+        }
         Err(rustix::io::Errno::XDEV) => Err(refuse("is on another file system")),
         Err(errno) => Err(Error::os("openat2")(errno)),
     }
