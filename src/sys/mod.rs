@@ -5,4 +5,5 @@
 
 pub mod creds;
 pub mod fanotify;
+pub mod fd;
 pub mod users;

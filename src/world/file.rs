@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, OFlags, Timespec, Timestamps, Uid};
 
 use super::meta::{Meta, Time};
 use super::root::Dir;
@@ -160,16 +160,13 @@ impl World {
     }
 
     fn apply(&self, held: &Held, change: Change) -> Result<()> {
-        let (proc, number) = self.root.by_proc(&held.node);
         if change.uid.is_some() || change.gid.is_some() {
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             rustix::fs::chownat(&held.node, "", uid, gid, AtFlags::EMPTY_PATH)
                 .map_err(Error::os("chownat"))?;
         }
         if let Some(mode) = change.mode {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
-                .map_err(Error::os("chmod"))?;
+            self.root.chmod(&held.node, mode)?;
         }
         if change.sets_times() {
             let times = Timestamps {
@@ -190,15 +187,12 @@ impl World {
         if self.identity == Identity::Thread || caller.uid == 0 || !set {
             return Ok(());
         }
-        let (proc, number) = self.root.by_proc(&held.node);
         let drop = if mode & S_IXGRP == 0 {
             S_ISUID
         } else {
             S_ISUID | S_ISGID
         };
-        let mode = Mode::from_raw_mode(mode & 0o7777 & !drop);
-        rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
-            .map_err(Error::os("chmod"))
+        self.root.chmod(&held.node, mode & !drop)
     }
 
     /// Reserves or frees space in an open file.
@@ -257,12 +251,10 @@ impl World {
         if wanted.contains(rustix::fs::Access::WRITE_OK) {
             self.changeable(held)?;
         }
-        let (proc, number) = self.root.by_proc(&held.node);
         if held.node.meta().kind == FileType::Symlink {
             return Ok(());
         }
-        rustix::fs::accessat(proc, number.as_str(), wanted, AtFlags::EACCESS)
-            .map_err(Error::os("faccessat2"))
+        crate::sys::fd::access(held.node.as_fd(), wanted.bits()).map_err(Error::os("faccessat2"))
     }
 
     /// Waits until a directory's entries are on the disk.

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 use super::meta::{Id, Meta};
 use super::root::{Dir, Node, open_beneath, stat_at};
@@ -143,12 +143,7 @@ impl World {
         rights: u32,
         act: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let (proc, number) = self.root.by_proc(node);
-        let set = |mode: u32| {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
-                .map_err(Error::os("chmod"))
-        };
+        let set = |mode: u32| self.root.chmod(node, mode);
         set(node.meta().mode | rights)?;
         let outcome = act();
         set(node.meta().mode)?;

@@ -144,6 +144,23 @@ impl Root {
         (self.proc_fd.as_fd(), node.fd.as_raw_fd().to_string())
     }
 
+    /// Sets the permission bits of what a [`Node`] has verified.
+    ///
+    /// # Errors
+    /// What `fchmodat2(2)` says.
+    pub fn chmod(&self, node: &Node, mode: u32) -> Result<()> {
+        let mode = mode & 0o7777;
+        match crate::sys::fd::chmod(node.fd.as_fd(), mode) {
+            Err(rustix::io::Errno::NOSYS) => {
+                let (proc, number) = self.by_proc(node);
+                let mode = Mode::from_raw_mode(mode);
+                rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
+            }
+            set => set,
+        }
+        .map_err(Error::os("fchmodat2"))
+    }
+
     fn reopen_fd(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
         use std::os::fd::AsRawFd;
         let flags = (flags - OFlags::NOFOLLOW) | OFlags::CLOEXEC | OFlags::NOCTTY;
