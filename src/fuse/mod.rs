@@ -13,6 +13,7 @@ mod listing;
 mod names;
 mod negotiate;
 mod requests;
+mod table;
 
 use std::sync::Arc;
 use std::time::Duration;

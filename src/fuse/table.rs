@@ -1,0 +1,213 @@
+//! The nodes themselves, and how their places hang together. Only `inodes.rs` uses this, under its lock.
+//!
+//! A node stays while the kernel knows it or another node's place goes through it: `hold` and `release` count that.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::world::Id;
+use crate::world::view::{TRASH, in_trash};
+
+/// The number of the root (FUSE_ROOT_ID).
+pub const ROOT: u64 = 1;
+
+/// Stands for `.trash` as a parent, whether or not the kernel knows `.trash` itself.
+pub(super) const IN_TRASH: u64 = 0;
+
+/// Numbers from here on are given out; those below are the store's own inode numbers.
+pub(super) const GIVEN: u64 = 1 << 63;
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) root: Id,
+    pub(super) nodes: HashMap<u64, Box<Inode>>,
+    /// Numbers of what lies on another device than the root, or whose inode number is taken.
+    pub(super) given: HashMap<Id, u64>,
+    pub(super) next: u64,
+    /// Nodes that were removed while known, by their entry in the trash.
+    pub(super) removed: HashMap<Box<[u8]>, u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inode {
+    pub(super) id: Id,
+    /// When it was made ([`crate::world::Meta::born`]).
+    pub(super) born: u64,
+    pub(super) spot: Spot,
+    /// Further places of a file with several hard links.
+    pub(super) others: Vec<Spot>,
+    pub(super) lookups: u64,
+    /// How many places of other nodes go through this one.
+    pub(super) children: u32,
+    pub(super) removed: bool,
+    /// Whether the kernel holds it for dead: a removed directory. Seen again, it gets another number.
+    pub(super) retired: bool,
+    pub(super) watched: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) parent: u64,
+    pub(super) name: Box<[u8]>,
+}
+
+pub(super) fn spot((parent, name): (u64, Name<'_>)) -> Spot {
+    Spot {
+        parent,
+        name: name.bytes().into(),
+    }
+}
+
+impl Table {
+    /// Returns the number of a thing, giving it one where its own inode number will not do: on another device, or while
+    /// the kernel still knows something by that number that is dead to it or was there before.
+    pub(super) fn number(&mut self, id: Id, born: u64) -> u64 {
+        if id == self.root {
+            return ROOT;
+        }
+        let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < GIVEN;
+        let number = self.given.get(&id).copied().or(own.then_some(id.1));
+        let stale = |inode: &Inode| inode.retired || inode.born != born;
+        match number.filter(|number| !self.nodes.get(number).is_some_and(|inode| stale(inode))) {
+            Some(number) => number,
+            None => {
+                self.next += 1;
+                self.given.insert(id, self.next);
+                self.next
+            }
+        }
+    }
+
+    pub(super) fn known(&self, id: Id) -> Option<u64> {
+        let number = if id == self.root {
+            ROOT
+        } else {
+            self.given.get(&id).copied().unwrap_or(id.1)
+        };
+        self.nodes.contains_key(&number).then_some(number)
+    }
+
+    pub(super) fn path(&self, number: u64) -> Result<WorldPath> {
+        let mut names = Vec::new();
+        let mut at = number;
+        while at != ROOT {
+            if at == IN_TRASH {
+                names.push(TRASH);
+                break;
+            }
+            let inode = self.nodes.get(&at).ok_or(Error::NotFound)?;
+            names.push(&inode.spot.name);
+            at = inode.spot.parent;
+        }
+        let mut path = WorldPath::root();
+        for name in names.iter().rev() {
+            path.push(Name::new(name)?);
+        }
+        Ok(path)
+    }
+
+    /// A known thing was seen at another place than before: by another hard link, or because it moved behind the mount.
+    pub(super) fn seen_at(&mut self, number: u64, spot: Spot) {
+        /// More places of one file are not kept; the latest are as good as any.
+        const KEPT: usize = 8;
+        self.hold(spot.parent);
+        // Of a file with a name here and one in the trash, that in the trash counts only when there is no other: by it
+        // nothing could be changed.
+        let worse = self.in_trash(&spot)
+            && self
+                .nodes
+                .get(&number)
+                .is_some_and(|inode| !inode.removed && !self.in_trash(&inode.spot));
+        let Some(inode) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        let mut dropped = Vec::new();
+        if let Some(at) = inode.others.iter().position(|other| *other == spot) {
+            inode.others.swap_remove(at);
+            dropped.push(spot.parent);
+        }
+        if worse {
+            if inode.others.len() < KEPT {
+                inode.others.insert(0, spot);
+            } else {
+                dropped.push(spot.parent);
+            }
+            dropped.into_iter().for_each(|parent| self.release(parent));
+            return;
+        }
+        let old = std::mem::replace(&mut inode.spot, spot);
+        if inode.removed {
+            inode.removed = false;
+            self.removed.remove(&old.name);
+            dropped.push(old.parent);
+        } else {
+            inode.others.push(old);
+            if inode.others.len() > KEPT {
+                dropped.push(inode.others.remove(0).parent);
+            }
+        }
+        for parent in dropped {
+            self.release(parent);
+        }
+    }
+
+    pub(super) fn in_trash(&self, spot: &Spot) -> bool {
+        spot.parent == IN_TRASH || self.path(spot.parent).is_ok_and(|path| in_trash(&path))
+    }
+
+    pub(super) fn replace_spot(&mut self, number: u64, old: &Spot, new: Spot) {
+        self.hold(new.parent);
+        let Some(inode) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        let was = match inode.others.iter_mut().find(|other| *other == old) {
+            Some(other) => std::mem::replace(other, new),
+            None => std::mem::replace(&mut inode.spot, new),
+        };
+        if was.parent == IN_TRASH {
+            self.removed.remove(&was.name);
+        }
+        self.release(was.parent);
+    }
+
+    pub(super) fn hold(&mut self, parent: u64) {
+        if let Some(inode) = self.nodes.get_mut(&parent) {
+            inode.children += 1;
+        }
+    }
+
+    pub(super) fn release(&mut self, parent: u64) {
+        if let Some(inode) = self.nodes.get_mut(&parent) {
+            inode.children = inode.children.saturating_sub(1);
+            self.drop_if_unused(parent);
+        }
+    }
+
+    /// Drops a node that nobody needs, and those above it that it alone had kept. A loop, not a recursion: trees may be
+    /// deeper than the stack.
+    pub(super) fn drop_if_unused(&mut self, number: u64) {
+        let mut pending = vec![number];
+        while let Some(number) = pending.pop() {
+            let unused = |inode: &Inode| inode.lookups == 0 && inode.children == 0;
+            if number == ROOT || !self.nodes.get(&number).is_some_and(|inode| unused(inode)) {
+                continue;
+            }
+            let Some(inode) = self.nodes.remove(&number) else {
+                continue;
+            };
+            if self.given.get(&inode.id) == Some(&number) {
+                self.given.remove(&inode.id);
+            }
+            if inode.spot.parent == IN_TRASH {
+                self.removed.remove(&inode.spot.name);
+            }
+            for spot in std::iter::once(&inode.spot).chain(&inode.others) {
+                if let Some(parent) = self.nodes.get_mut(&spot.parent) {
+                    parent.children = parent.children.saturating_sub(1);
+                    pending.push(spot.parent);
+                }
+            }
+        }
+    }
+}
