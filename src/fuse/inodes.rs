@@ -56,20 +56,15 @@ impl Drop for Moving<'_> {
 impl Inodes {
     /// Makes a table that knows only the root.
     pub fn new(root: Id) -> Inodes {
-        let inode = Inode {
-            id: root,
-            born: 0,
-            spot: Spot {
+        let mut inode = Inode::new(
+            root,
+            0,
+            Spot {
                 parent: ROOT,
                 name: Box::default(),
             },
-            others: Vec::new(),
-            lookups: 1,
-            children: 0,
-            removed: false,
-            retired: false,
-            watched: false,
-        };
+        );
+        inode.lookups = 1;
         Inodes {
             table: Mutex::new(Table {
                 root,
@@ -102,17 +97,8 @@ impl Inodes {
                 }
             }
             None => {
-                let inode = Inode {
-                    id,
-                    born,
-                    spot,
-                    others: Vec::new(),
-                    lookups: 1,
-                    children: 0,
-                    removed: false,
-                    retired: false,
-                    watched: false,
-                };
+                let mut inode = Inode::new(id, born, spot);
+                inode.lookups = 1;
                 table.nodes.insert(number, Box::new(inode));
                 table.hold(parent);
             }

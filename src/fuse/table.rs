@@ -59,6 +59,23 @@ pub(super) fn spot((parent, name): (u64, Name<'_>)) -> Spot {
     }
 }
 
+impl Inode {
+    /// Makes a node that the kernel has not been told of yet.
+    pub(super) fn new(id: Id, born: u64, spot: Spot) -> Inode {
+        Inode {
+            id,
+            born,
+            spot,
+            others: Vec::new(),
+            lookups: 0,
+            children: 0,
+            removed: false,
+            retired: false,
+            watched: false,
+        }
+    }
+}
+
 impl Table {
     /// Returns the number of a thing, giving it one where its own inode number will not do: on another device, or while
     /// the kernel still knows something by that number that is dead to it or was there before.
