@@ -4,8 +4,8 @@
 //! on EAGAIN, so it is enough to switch `O_NONBLOCK` on for the descriptor of one worker (the others have clones of their
 //! own), and off after a moment of quiet. At rest nothing runs: the thread that switches it off sleeps on a condition.
 //!
-//! Off unless asked for. In the side-by-side benchmark it made no difference (docs/ARCHITECTURE.md), and where other
-//! programs want the processor it takes it from them.
+//! Off unless asked for: where other programs want the processor it takes it from them, and the gain elsewhere has not
+//! shown in the side-by-side benchmark (docs/ARCHITECTURE.md).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
