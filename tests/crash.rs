@@ -554,7 +554,7 @@ fn unfinished_session(store: &Path, op: Op) {
         home: None,
     };
     journal.note(begin, None).unwrap();
-    journal.begin(op, None).unwrap().done();
+    journal.begin(op, &[], None).unwrap().done();
 }
 
 fn half_done_replacement(cut: Cut, dirs: bool) {

@@ -191,7 +191,13 @@ fn describe(op: &Op) -> String {
         Op::Create { path, .. } | Op::Mkdir { path, .. } | Op::Mknod { path, .. } => {
             format!("{word} {path}")
         }
-        Op::Write { path, .. } | Op::Allocate { path, .. } => format!("{word} {path}"),
+        Op::Write { path, .. } | Op::Allocate { path, .. } | Op::Content { path, .. } => {
+            format!("{word} {path}")
+        }
+        Op::Checkpoint { name } => format!("{word} {name}"),
+        Op::Undo { what, .. } => format!("{word} {what}"),
+        Op::Purge { entries } => format!("{word} {} entries of the trash", entries.len()),
+        Op::Evict { versions } => format!("{word} {} versions", versions.len()),
         Op::Symlink { path, target } => format!("{word} {path} → {}", escape(&target.0)),
         Op::Link { path, from, .. } => format!("{word} {path} = {from}"),
         Op::Truncate { path, size, to, .. } => format!("{word} {path} from {size} to {to} bytes"),
@@ -219,6 +225,7 @@ fn describe(op: &Op) -> String {
             path,
             trash,
             entries,
+            ..
         } => {
             format!(
                 "{word} {} removed from {path} ⇒ trash {}",

@@ -131,6 +131,7 @@ pub fn serve(
                     pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
                     uid: peer.uid.as_raw(),
                     gid: peer.gid.as_raw(),
+                    undo: None,
                 };
                 converse(&connection, |request| {
                     answer(request, shared, kernel, status, caller)

@@ -269,6 +269,7 @@ fn caller(req: &fuser::Request) -> Caller {
         pid: req.pid(),
         uid: req.uid(),
         gid: req.gid(),
+        undo: None,
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Caller {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// The record of the undo that it works for.
+    pub undo: Option<u64>,
 }
 
 impl Caller {
@@ -45,6 +47,7 @@ impl Caller {
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
+            undo: None,
         }
     }
 }
@@ -83,7 +86,7 @@ impl Actors {
         let known = self.seen.lock().get(&caller.pid).cloned();
         if let Some((since, actor)) = &known
             && now.duration_since(*since) < FRESH
-            && (actor.uid, actor.gid) == (caller.uid, caller.gid)
+            && (actor.uid, actor.gid, actor.undo) == (caller.uid, caller.gid, caller.undo)
         {
             return actor.clone();
         }
@@ -124,6 +127,7 @@ fn read(caller: Caller) -> Actor {
         gid: caller.gid,
         comm: String::new(),
         exe: String::new(),
+        undo: caller.undo,
     };
     let Ok(status) = std::fs::read(format!("/proc/{}/status", caller.pid)) else {
         return actor;
@@ -174,6 +178,7 @@ mod tests {
             pid: u32::MAX,
             uid: 7,
             gid: 8,
+            undo: None,
         };
         let actor = Actors::default().of(gone);
         assert_eq!(

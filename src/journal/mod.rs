@@ -8,6 +8,7 @@
 //! hashes. Nothing else is called under it.
 
 mod actor;
+mod op;
 mod read;
 mod record;
 
@@ -18,8 +19,9 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
+pub use op::{How, Kept, Op, Replaced, Was};
 pub use read::{Reader, Tail, tail};
-pub use record::{Actor, Ids, Op, Record, Replaced, SCHEMA, Was};
+pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
 
 use crate::error::{Error, Result};
 
@@ -74,21 +76,21 @@ impl Journal {
         }
     }
 
-    /// Writes what is about to be done.
+    /// Writes what is about to be done. `at`: when the directories that it changes had last changed.
     ///
     /// # Errors
     /// What `write(2)` says, `ENOSPC` above all; then nothing was recorded and nothing may be done.
-    pub fn begin(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<Pending<'_>> {
-        let seq = self.append(op, actor)?;
+    pub fn begin(&self, op: Op, at: &[Stamp], actor: Option<&Arc<Actor>>) -> Result<Pending<'_>> {
+        let seq = self.append(op, at, actor)?;
         Ok(Pending { journal: self, seq })
     }
 
-    /// Writes a record that has no act of its own.
+    /// Writes a record that has no act of its own, and returns its number.
     ///
     /// # Errors
     /// As [`Journal::begin`].
-    pub fn note(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<()> {
-        self.append(op, actor).map(|_| ())
+    pub fn note(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<u64> {
+        self.append(op, &[], actor)
     }
 
     /// Returns the number of the last record.
@@ -103,7 +105,7 @@ impl Journal {
         let _ = rustix::fs::ftruncate(&state.file, state.length);
     }
 
-    fn append(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<u64> {
+    fn append(&self, op: Op, at: &[Stamp], actor: Option<&Arc<Actor>>) -> Result<u64> {
         let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -112,6 +114,7 @@ impl Journal {
             seq: state.seq + 1,
             time,
             op,
+            at: at.to_vec(),
             actor: actor.map(|a| Actor::clone(a)),
             prev: String::from_utf8_lossy(&state.prev).into_owned(),
         };

@@ -26,7 +26,7 @@ fn sample(journal: &Journal, n: u64) {
             trash: Escaped(b"20260116T101530.123456Z_\xff".to_vec()),
         };
         journal
-            .begin(op, Some(&Actors::default().of(Caller::myself())))
+            .begin(op, &[], Some(&Actors::default().of(Caller::myself())))
             .unwrap()
             .done();
     }
@@ -58,7 +58,10 @@ fn a_failed_act_is_noted() {
         path: path("/d"),
         mode: 0o755,
     };
-    let failed: Result<()> = journal.begin(op, None).unwrap().settle(Err(Error::Exists));
+    let failed: Result<()> = journal
+        .begin(op, &[], None)
+        .unwrap()
+        .settle(Err(Error::Exists));
     assert_eq!(failed, Err(Error::Exists));
     assert!(matches!(
         &read_all(&at).unwrap()[1].op,

@@ -41,7 +41,9 @@ impl World {
             path: vacant.path(),
             mode,
         };
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self
+            .journal
+            .begin(op, &[dir.changed()], Some(&self.actor(caller)))?;
         let made = {
             let _acting = self.act_as(caller);
             let exclusive =
@@ -190,7 +192,9 @@ impl World {
         act: impl FnOnce(&Dir) -> Result<()>,
     ) -> Result<Meta> {
         let is_link = matches!(op, Op::Link { .. });
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self
+            .journal
+            .begin(op, &[dir.changed()], Some(&self.actor(caller)))?;
         let outcome = {
             // A link creates no inode: it belongs to whom it belonged.
             let _acting = if is_link { None } else { self.act_as(caller) };

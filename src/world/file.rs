@@ -80,7 +80,7 @@ impl World {
             OFlags::RDONLY => Some(self.root.reopen(&held.node, OFlags::WRONLY)?),
             _ => None,
         };
-        let size = held.node.meta().size;
+        let (size, mtime, mode) = before(held);
         let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
         let op = if truncates {
             Op::Truncate {
@@ -88,11 +88,22 @@ impl World {
                 ids,
                 size,
                 to: 0,
+                mtime,
+                mode,
+                kept: None,
+                new: None,
             }
         } else {
-            Op::Write { path, ids, size }
+            Op::Write {
+                path,
+                ids,
+                size,
+                mtime,
+                mode,
+                kept: None,
+            }
         };
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         if truncates {
             let emptied = emptied.as_ref().unwrap_or(&file);
             pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
@@ -126,7 +137,7 @@ impl World {
             || change.sets_times()
         {
             let op = attr_op(held, &change);
-            let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+            let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
             pending.settle(self.apply(held, change))?;
         }
         held.node.stat()
@@ -148,13 +159,18 @@ impl World {
             }
         };
         let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+        let (was, mtime, mode) = before(held);
         let op = Op::Truncate {
             path,
             ids,
-            size: held.node.meta().size,
+            size: was,
             to: size,
+            mtime,
+            mode,
+            kept: None,
+            new: None,
         };
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
         self.drop_setid(held, caller)
     }
@@ -210,13 +226,18 @@ impl World {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
         self.changeable(held)?;
         let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+        let (size, mtime, _) = before(held);
         let pending = self.journal.begin(
             Op::Allocate {
                 path,
                 ids,
                 mode,
                 range,
+                size,
+                mtime,
+                kept: None,
             },
+            &[],
             Some(&self.actor(caller)),
         )?;
         pending.settle(
@@ -264,6 +285,17 @@ impl World {
     pub fn sync_dir(&self, dir: &Dir) -> Result<()> {
         super::sync_dir(&self.root, dir)
     }
+}
+
+/// What a record says of a file before its content changes: size, time, and the permission bits that it may lose.
+fn before(held: &Held) -> (u64, crate::journal::Stamp, Option<u32>) {
+    let meta = held.node.meta();
+    let loses = meta.mode & (S_ISUID | S_ISGID) != 0;
+    (
+        meta.size,
+        (meta.mtime.sec, meta.mtime.nsec),
+        loses.then(|| meta.permissions()),
+    )
 }
 
 fn timespec(time: SetTime) -> Timespec {

@@ -166,7 +166,9 @@ impl World {
                 World::ids(found.meta.id),
                 Escaped(entry.bytes().to_vec()),
             );
-            let pending = self.journal.begin(record, Some(&actor))?;
+            let pending = self
+                .journal
+                .begin(record, &[found.dir.changed()], Some(&actor))?;
             match pending.settle(self.move_in(found, trash.as_fd(), &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
                 Err(Error::Exists) => {}
@@ -244,6 +246,7 @@ impl World {
                     path: found.path(),
                     trash: Escaped(entry.bytes().to_vec()),
                     entries: entries.collect(),
+                    names: some.iter().filter_map(cut_name).collect(),
                 };
                 self.journal.note(op, None)?;
             }
@@ -266,4 +269,17 @@ impl World {
             }
         }
     }
+}
+
+/// Returns the name of a removed thing where that of its entry is not enough to know it.
+fn cut_name(removal: &Removal) -> Option<(Escaped, Escaped)> {
+    let whole = super::trash::parse_entry(removal.entry.bytes())
+        .is_some_and(|(_, name)| name == removal.name);
+    let pair = || {
+        (
+            Escaped(removal.entry.bytes().to_vec()),
+            Escaped(removal.name.clone()),
+        )
+    };
+    (!whole).then(pair)
 }

@@ -110,7 +110,11 @@ impl World {
         caller: Caller,
     ) -> Result<Moved> {
         let op = move_op(found, dir.path().join(name), None);
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(
+            op,
+            &[found.dir.changed(), dir.changed()],
+            Some(&self.actor(caller)),
+        )?;
         let act = move_to(found.dir, found.name, dir, name).and_then(|()| {
             let arrived = dir.stat(name)?;
             if arrived.id == found.meta.id {
@@ -142,7 +146,11 @@ impl World {
             ids: World::ids(found.meta.id),
             other: World::ids(target.meta.id),
         };
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(
+            op,
+            &[found.dir.changed(), target.dir.changed()],
+            Some(&self.actor(caller)),
+        )?;
         pending.settle(swap(found, target))?;
         Ok(Moved {
             id: found.meta.id,
@@ -167,7 +175,11 @@ impl World {
                 trash: Escaped(entry.bytes().to_vec()),
             };
             let op = move_op(found, target.path(), Some(replaced));
-            let pending = self.journal.begin(op, Some(&actor))?;
+            let pending = self.journal.begin(
+                op,
+                &[found.dir.changed(), target.dir.changed()],
+                Some(&actor),
+            )?;
             let act = swap(found, target).and_then(|()| {
                 // The replaced thing now has the old name.
                 let replaced = Visible {

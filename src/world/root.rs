@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 
-use super::meta::{Id, Meta};
+use super::meta::{Id, Meta, Time};
 use crate::error::{Error, Result};
+use crate::journal::Stamp;
 use crate::name::{Name, WorldPath};
 
 /// How every path below the root is resolved.
@@ -44,6 +45,7 @@ pub struct Dir {
     fd: OwnedFd,
     path: WorldPath,
     id: Id,
+    mtime: Time,
 }
 
 /// One thing below the root (an `O_PATH` descriptor), verified, for the length of one operation.
@@ -86,11 +88,12 @@ impl Root {
             path.bytes(),
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         )?;
-        let id = stat_fd(fd.as_fd())?.id;
+        let meta = stat_fd(fd.as_fd())?;
         Ok(Dir {
             fd,
             path: path.clone(),
-            id,
+            id: meta.id,
+            mtime: meta.mtime,
         })
     }
 
@@ -222,6 +225,11 @@ impl Dir {
         self.id
     }
 
+    /// Returns when its entries had last changed, when it was resolved.
+    pub fn changed(&self) -> Stamp {
+        (self.mtime.sec, self.mtime.nsec)
+    }
+
     /// Asks for the attributes of one entry, without following it.
     ///
     /// # Errors
@@ -251,11 +259,12 @@ impl Dir {
     pub fn child(&self, name: Name<'_>) -> Result<Dir> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open_beneath(self.fd.as_fd(), name.bytes(), flags, Mode::empty())?;
-        let id = stat_fd(fd.as_fd())?.id;
+        let meta = stat_fd(fd.as_fd())?;
         Ok(Dir {
             fd,
             path: self.path.join(name),
-            id,
+            id: meta.id,
+            mtime: meta.mtime,
         })
     }
 }

@@ -243,15 +243,33 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Outcome> {
         Op::Exchange { path, ids, .. } => {
             done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
         }
+        Op::Truncate {
+            path,
+            new: Some(new),
+            ..
+        }
+        | Op::Content {
+            path,
+            new: Some(new),
+            ..
+        } => done(is(root, path, *new)? || later.iter().any(|op| replaces(op, path))),
         // What these set can be set again; whether they were done makes no difference to where anything is. Space and
         // attributes of the last moment may be as before or as asked.
         Op::Write { .. }
         | Op::Truncate { .. }
         | Op::Allocate { .. }
+        | Op::Content { .. }
         | Op::Attr { .. }
         | Op::Xattr { .. } => done(true),
         // Gathering is a convenience: each entry lies either by itself or under its directory.
-        Op::Gather { .. } | Op::Begin { .. } | Op::End | Op::Abort { .. } => done(true),
+        Op::Gather { .. }
+        | Op::Begin { .. }
+        | Op::End
+        | Op::Abort { .. }
+        | Op::Checkpoint { .. }
+        | Op::Undo { .. }
+        | Op::Purge { .. }
+        | Op::Evict { .. } => done(true),
     }
 }
 
@@ -263,6 +281,24 @@ fn leaves(op: &Op, path: &WorldPath) -> bool {
         }
         Op::Exchange { path: p, to, .. } => p.contains(path) || to.contains(path),
         _ => false,
+    }
+}
+
+/// Returns whether an operation makes something else stand at a path than before.
+fn replaces(op: &Op, path: &WorldPath) -> bool {
+    match op {
+        Op::Truncate {
+            path: p,
+            new: Some(_),
+            ..
+        }
+        | Op::Content {
+            path: p,
+            new: Some(_),
+            ..
+        } => p == path,
+        Op::Rename { to, .. } | Op::Restore { to, .. } => to.contains(path) || leaves(op, path),
+        op => leaves(op, path),
     }
 }
 

@@ -85,7 +85,7 @@ impl World {
             name: Escaped(name.to_vec()),
             was,
         };
-        let pending = self.journal.begin(op, Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         pending.settle(act(&path))
     }
 
