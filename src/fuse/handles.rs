@@ -192,8 +192,8 @@ impl Handles {
         if let Some(blocks) = asked.begun {
             entry.blocks = blocks;
         }
-        if asked.writes && !hidden {
-            // The kernel says where to write, and its buffers are not aligned as O_DIRECT would want them.
+        if !matches!(way, Way::Passthrough(_)) {
+            // The kernel says where to read and write, and its buffers are not aligned as O_DIRECT would want them.
             let flags = rustix::fs::fcntl_getfl(&file).unwrap_or(OFlags::empty());
             let unwanted = OFlags::APPEND | OFlags::DIRECT;
             if flags.intersects(unwanted) {

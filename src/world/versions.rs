@@ -327,7 +327,9 @@ impl World {
 
 /// Opens a file for reading although its owner may have taken that right away: what it holds is about to be destroyed.
 pub(super) fn readable(root: &Root, node: &Node) -> Result<OwnedFd> {
-    match root.reopen(node, OFlags::RDONLY) {
+    // To be read by nobody is no use of it. Only its owner may ask for that.
+    match root.reopen(node, OFlags::RDONLY | OFlags::NOATIME) {
+        Err(error) if error.errno() == Errno::PERM => root.reopen(node, OFlags::RDONLY),
         Err(error) if error.errno() == Errno::ACCESS => {
             let mode = node.meta().permissions();
             root.chmod(node, mode | 0o400)?;
