@@ -181,14 +181,24 @@ fn content(size: usize) -> Vec<u8> {
     text
 }
 
-fn records(store: &Path) -> (PathBuf, Vec<Record>) {
+fn sessions(store: &Path) -> Vec<PathBuf> {
     let sessions = store.join(".trumanfs/sessions");
     let mut ids: Vec<_> = fs::read_dir(sessions)
         .unwrap()
         .map(|e| e.unwrap().path())
         .collect();
     ids.sort();
-    let session = ids.pop().unwrap();
+    ids
+}
+
+/// Returns the newest session and its records.
+fn records(store: &Path) -> (PathBuf, Vec<Record>) {
+    let session = sessions(store).pop().unwrap();
+    let records = records_of(&session);
+    (session, records)
+}
+
+fn records_of(session: &Path) -> Vec<Record> {
     let file = fs::File::open(session.join(FILE)).unwrap();
     let records: Vec<Record> = Reader::new(BufReader::new(file))
         .map(Result::unwrap)
@@ -201,7 +211,7 @@ fn records(store: &Path) -> (PathBuf, Vec<Record>) {
         })
         .collect();
     let done = |r: &Record| !aborted.contains(&r.seq);
-    (session, records.into_iter().filter(done).collect())
+    records.into_iter().filter(done).collect()
 }
 
 fn kept(op: &Op) -> Option<(Ids, u64, Option<Kept>)> {
@@ -564,4 +574,78 @@ fn overwriting_the_middle_of_a_big_file_does_not_copy_it() {
     }
     let kept = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
     assert!((1..=64 * 1024).contains(&kept), "{kept}");
+}
+
+/// The daemon is killed in the middle of writing; what had been answered for is there, and what it held before too.
+#[test]
+fn a_killed_daemon_loses_no_content() {
+    need_mount!();
+    let original = content(400_000);
+    for round in 0..4_u64 {
+        let mut ids = [0, 0];
+        let mut home = Home::plan()
+            .options(&["--copy-up-to", "8K"])
+            .prepare(|store| {
+                fs::write(store.join("big"), &original).unwrap();
+                let meta = store.join("big").metadata().unwrap();
+                ids = [meta.dev(), meta.ino()];
+            })
+            .mount();
+        let (small, big) = (home.path("small"), home.path("big"));
+        let texts = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut done = Vec::new();
+                for n in 0.. {
+                    let text = format!("content {n}\n").repeat(100);
+                    if fs::write(&small, &text).is_err() {
+                        break;
+                    }
+                    done.push(text);
+                }
+                done
+            });
+            let overwriter = scope.spawn(|| {
+                for n in 0_u64.. {
+                    let flags = if n % 2 == 0 {
+                        libc::O_RDWR
+                    } else {
+                        libc::O_WRONLY
+                    };
+                    let Ok(fd) = common::calls::open(&big, flags, 0) else {
+                        break;
+                    };
+                    let at = n * 7919 % 390_000;
+                    if common::calls::pwrite(&fd, format!("over {n}").as_bytes(), at).is_err() {
+                        break;
+                    }
+                }
+            });
+            std::thread::sleep(std::time::Duration::from_millis(300 + round * 37));
+            home.kill_daemon_only();
+            overwriter.join().unwrap();
+            writer.join().unwrap()
+        });
+        assert!(texts.len() > 3);
+        common::watch::detach(home.home());
+        home.mount_again();
+        home.umount();
+        let session = sessions(home.store()).remove(0);
+        let records = records_of(&session);
+        let mut inodes = HashMap::new();
+        all_contents(home.store(), &mut inodes);
+        for record in &records {
+            if let Some((_, _, Some(Kept { how, n }))) = kept(&record.op) {
+                let version = session.join(format!("versions/{n:08}"));
+                assert!(how == How::Length || version.exists(), "{record:?}");
+            }
+        }
+        let all: std::collections::HashSet<String> = inodes
+            .values()
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect();
+        let lost = texts.iter().filter(|text| !all.contains(*text)).count();
+        assert_eq!(lost, 0, "of {}", texts.len());
+        let present = |ids: Ids| fs::read(&inodes[&ids]).unwrap();
+        assert!(before(&session, &records, ids, &present) == original);
+    }
 }
