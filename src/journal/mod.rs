@@ -8,6 +8,7 @@
 //! hashes. Nothing else is called under it.
 
 mod actor;
+mod glance;
 mod op;
 mod read;
 mod record;
@@ -19,8 +20,9 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
+pub use glance::Glance;
 pub use op::{How, Kept, Op, Replaced, Was};
-pub use read::{Reader, Tail, tail};
+pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
 
 use crate::error::{Error, Result};

@@ -6,6 +6,7 @@
 //! [`World`]: crate::world::World
 
 pub mod log;
+pub mod point;
 pub mod trash;
 
 use std::os::fd::OwnedFd;
