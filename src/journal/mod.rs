@@ -8,9 +8,11 @@
 //! hashes. Nothing else is called under it.
 
 mod actor;
+mod glance;
 mod op;
 mod read;
 mod record;
+mod reverse;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,9 +21,11 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
+pub use glance::Glance;
 pub use op::{How, Kept, Op, Replaced, Was};
-pub use read::{Reader, Tail, tail};
+pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
+pub use reverse::Backward;
 
 use crate::error::{Error, Result};
 

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
+use super::glance::{self, Glance};
 use super::{Record, SCHEMA, START, hex};
 use crate::error::{Error, Result};
 
@@ -14,6 +15,8 @@ use crate::error::{Error, Result};
 pub struct Reader<R> {
     lines: R,
     line: Vec<u8>,
+    /// Whether `line` has been given out.
+    whole: bool,
     number: u64,
     prev: [u8; 64],
 }
@@ -35,6 +38,7 @@ impl<R: BufRead> Reader<R> {
         Reader {
             lines,
             line: Vec::new(),
+            whole: false,
             number: 0,
             prev: START,
         }
@@ -45,6 +49,40 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// [`Error::Damaged`] naming the line where the chain breaks or a line is no record; what `read(2)` says.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
+        self.next_where(|_| true)
+    }
+
+    /// Reads the next record that is wanted. The chain is checked for the others too, but they are not parsed, which
+    /// takes most of the time.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`].
+    pub fn next_where(
+        &mut self,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<Option<Record>> {
+        loop {
+            let number = self.number + 1;
+            let Some(line) = self.next_line()? else {
+                return Ok(None);
+            };
+            let glance = Glance::of(line).map_err(|error| not_a_record(number, &error))?;
+            check_schema(glance.v, number)?;
+            if wanted(&glance) {
+                return parse(line, number).map(Some);
+            }
+        }
+    }
+
+    /// Reads the next line, without its newline, and checks that it follows the line before; `None` at the end, for now.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] naming the line where the chain breaks; what `read(2)` says.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>> {
+        if self.whole {
+            self.line.clear();
+            self.whole = false;
+        }
         let read = self.lines.read_until(b'\n', &mut self.line);
         read.map_err(|e| io_error("read", &e))?;
         if self.line.last() != Some(&b'\n') {
@@ -52,17 +90,21 @@ impl<R: BufRead> Reader<R> {
             return Ok(None);
         }
         self.line.pop();
+        self.whole = true;
         self.number += 1;
-        let record = parse(&self.line, self.number)?;
-        if record.prev.as_bytes() != self.prev {
+        let follows = match glance::prev(&self.line) {
+            Some(prev) => prev == self.prev,
+            // Not as this program writes it: it says what is wrong, or has the field elsewhere.
+            None => parse(&self.line, self.number)?.prev.as_bytes() == self.prev,
+        };
+        if !follows {
             return Err(Error::Damaged(format!(
                 "journal line {}: does not follow the line before it; the line before was changed or lines are missing",
                 self.number
             )));
         }
         self.prev = hex(&Sha256::digest(&self.line));
-        self.line.clear();
-        Ok(Some(record))
+        Ok(Some(&self.line))
     }
 }
 
@@ -75,15 +117,23 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 fn parse(line: &[u8], number: u64) -> Result<Record> {
-    let record: Record = serde_json::from_slice(line)
-        .map_err(|error| Error::Damaged(format!("journal line {number}: not a record: {error}")))?;
-    if record.v > SCHEMA {
+    let record: Record =
+        serde_json::from_slice(line).map_err(|error| not_a_record(number, &error))?;
+    check_schema(record.v, number)?;
+    Ok(record)
+}
+
+fn not_a_record(number: u64, error: &serde_json::Error) -> Error {
+    Error::Damaged(format!("journal line {number}: not a record: {error}"))
+}
+
+pub(super) fn check_schema(v: u32, number: u64) -> Result<()> {
+    if v > SCHEMA {
         return Err(Error::Damaged(format!(
-            "journal line {number}: written by a newer release (schema {}, this one reads up to {SCHEMA})",
-            record.v
+            "journal line {number}: written by a newer release (schema {v}, this one reads up to {SCHEMA})"
         )));
     }
-    Ok(record)
+    Ok(())
 }
 
 /// Finds the last whole record without reading the whole journal; `None` for an empty one.
@@ -121,6 +171,66 @@ pub fn tail(mut file: &File) -> Result<Option<Tail>> {
             _ if from == 0 => return Ok(None),
             _ => window *= 4,
         }
+    }
+}
+
+/// Finds the number of the last record that is not younger than a time, by bisection; `None` where all are younger. The
+/// chain is not checked on the way: whoever reads the records does.
+///
+/// # Errors
+/// [`Error::Damaged`] where a line that was looked at is no record; what `read(2)` says.
+pub fn seq_at(file: &File, time: chrono::DateTime<chrono::Utc>) -> Result<Option<u64>> {
+    let Some(last) = tail(file)? else {
+        return Ok(None);
+    };
+    let older = |time_of: &str| {
+        chrono::DateTime::parse_from_rfc3339(time_of)
+            .map(|t| t <= time)
+            .map_err(|_| Error::Damaged(format!("journal: {time_of:?} is not a time")))
+    };
+    if older(&last.record.time)? {
+        return Ok(Some(last.record.seq));
+    }
+    // Every line that begins before `low` is older; the first that begins at or after `high` is not.
+    let (mut low, mut high) = (0, last.length);
+    let mut found = None;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let (start, line) = line_at(file, middle, last.length)?;
+        let Some(line) = line else {
+            high = middle;
+            continue;
+        };
+        let glance = Glance::of(&line).map_err(|error| not_a_record(0, &error))?;
+        if older(&glance.time)? {
+            found = Some(glance.seq);
+            low = start + line.len() as u64 + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(found)
+}
+
+/// The first line that begins at an offset or after it, and where it begins; none up to `end`.
+fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8>>)> {
+    // From the byte before: an offset at which a line begins is told by the newline there.
+    let from = offset.saturating_sub(1);
+    file.seek(SeekFrom::Start(from))
+        .map_err(|e| io_error("lseek", &e))?;
+    let mut reader = BufReader::new(file.take(end.saturating_sub(from)));
+    let mut start = from;
+    if offset > 0 {
+        let skipped = reader.skip_until(b'\n').map_err(|e| io_error("read", &e))?;
+        start += skipped as u64;
+    }
+    let mut line = Vec::new();
+    reader
+        .read_until(b'\n', &mut line)
+        .map_err(|e| io_error("read", &e))?;
+    match line.pop() {
+        Some(b'\n') => Ok((start, Some(line))),
+        _ => Ok((start, None)),
     }
 }
 

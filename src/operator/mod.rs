@@ -6,6 +6,8 @@
 //! [`World`]: crate::world::World
 
 pub mod log;
+pub mod past;
+pub mod point;
 pub mod trash;
 
 use std::os::fd::OwnedFd;
@@ -52,6 +54,11 @@ impl Store {
     /// What `flock(2)` says.
     pub fn is_served(&self) -> Result<bool> {
         state::is_held(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
+    /// Returns the resolver of paths.
+    pub fn root(&self) -> &Root {
+        &self.root
     }
 
     /// Returns the state directory's descriptor.
