@@ -4,6 +4,7 @@
 
 mod inspect;
 mod mount;
+mod output;
 mod recover;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! Reading a journal back: line by line with little memory, checking the chain, and finding a torn end.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
@@ -61,24 +62,19 @@ impl<R: BufRead> Reader<R> {
         &mut self,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Option<Record>> {
-        loop {
-            let number = self.number + 1;
-            let Some(line) = self.next_line()? else {
-                return Ok(None);
-            };
-            let glance = Glance::of(line).map_err(|error| not_a_record(number, &error))?;
-            check_schema(glance.v, number)?;
-            if wanted(&glance) {
-                return parse(line, number).map(Some);
+        while self.advance()? {
+            if wanted(&self.glance()?) {
+                return self.record().map(Some);
             }
         }
+        Ok(None)
     }
 
-    /// Reads the next line, without its newline, and checks that it follows the line before; `None` at the end, for now.
+    /// Goes to the next line, and checks that it follows the line before. Returns whether there is one, for now.
     ///
     /// # Errors
-    /// [`Error::Damaged`] naming the line where the chain breaks; what `read(2)` says.
-    pub fn next_line(&mut self) -> Result<Option<&[u8]>> {
+    /// As [`Reader::next_record`]; but of the lines that no other follows yet, only the last is known to be a record.
+    pub fn advance(&mut self) -> Result<bool> {
         if self.whole {
             self.line.clear();
             self.whole = false;
@@ -87,24 +83,51 @@ impl<R: BufRead> Reader<R> {
         read.map_err(|e| io_error("read", &e))?;
         if self.line.last() != Some(&b'\n') {
             // Torn, or still being written: what has been read stays in `line` and is completed by a later call.
-            return Ok(None);
+            return Ok(false);
         }
         self.line.pop();
         self.whole = true;
         self.number += 1;
-        let follows = match glance::prev(&self.line) {
-            Some(prev) => prev == self.prev,
+        let prev = match glance::prev(&self.line) {
+            Some(prev) => Cow::Borrowed(prev),
             // Not as this program writes it: it says what is wrong, or has the field elsewhere.
-            None => parse(&self.line, self.number)?.prev.as_bytes() == self.prev,
+            None => Cow::Owned(self.record()?.prev.into_bytes()),
         };
-        if !follows {
+        if *prev != self.prev {
             return Err(Error::Damaged(format!(
                 "journal line {}: does not follow the line before it; the line before was changed or lines are missing",
                 self.number
             )));
         }
+        // A line that another follows is as it was written. The last has nobody to vouch for it: is it a record at all?
+        if self.lines.fill_buf().is_ok_and(<[u8]>::is_empty) {
+            self.record()?;
+        }
         self.prev = hex(&Sha256::digest(&self.line));
-        Ok(Some(&self.line))
+        Ok(true)
+    }
+
+    /// Returns the line that [`Reader::advance`] went to, without its newline.
+    pub fn line(&self) -> &[u8] {
+        if self.whole { &self.line } else { &[] }
+    }
+
+    /// Looks at that line without parsing it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is no record.
+    pub fn glance(&self) -> Result<Glance<'_>> {
+        let glance = Glance::of(self.line()).map_err(|error| not_a_record(self.number, &error))?;
+        check_schema(glance.v, self.number)?;
+        Ok(glance)
+    }
+
+    /// Parses that line.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is no record.
+    pub fn record(&self) -> Result<Record> {
+        parse(self.line(), self.number)
     }
 }
 

@@ -5,6 +5,8 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod filter;
+pub mod fold;
 pub mod log;
 pub mod point;
 pub mod trash;
