@@ -17,6 +17,10 @@ pub struct Reader<R> {
     lines: R,
     line: Vec<u8>,
     /// Whether `line` has been given out.
+    given: bool,
+    /// The line after it, as far as it has been read.
+    ahead: Vec<u8>,
+    /// Whether that is all of it (its newline is taken off).
     whole: bool,
     number: u64,
     prev: [u8; 64],
@@ -39,6 +43,8 @@ impl<R: BufRead> Reader<R> {
         Reader {
             lines,
             line: Vec::new(),
+            given: false,
+            ahead: Vec::new(),
             whole: false,
             number: 0,
             prev: START,
@@ -70,46 +76,65 @@ impl<R: BufRead> Reader<R> {
         Ok(None)
     }
 
-    /// Goes to the next line, and checks that it follows the line before. Returns whether there is one, for now.
+    /// Goes to the next line. Returns whether there is one, for now. A line is only given out when the one after it, if
+    /// there is one, says that it is as it was written.
     ///
     /// # Errors
-    /// As [`Reader::next_record`]; but of the lines that no other follows yet, only the last is known to be a record.
+    /// As [`Reader::next_record`].
     pub fn advance(&mut self) -> Result<bool> {
-        if self.whole {
-            self.line.clear();
-            self.whole = false;
-        }
-        let read = self.lines.read_until(b'\n', &mut self.line);
-        read.map_err(|e| io_error("read", &e))?;
-        if self.line.last() != Some(&b'\n') {
-            // Torn, or still being written: what has been read stays in `line` and is completed by a later call.
+        self.given = false;
+        if !self.read_ahead()? {
             return Ok(false);
         }
-        self.line.pop();
-        self.whole = true;
         self.number += 1;
-        let prev = match glance::prev(&self.line) {
+        self.check_follows(self.number)?;
+        std::mem::swap(&mut self.line, &mut self.ahead);
+        self.ahead.clear();
+        self.whole = false;
+        self.prev = hex(&Sha256::digest(&self.line));
+        if self.read_ahead()? {
+            self.check_follows(self.number + 1)?;
+        } else {
+            // The last has nobody to vouch for it: is it a record at all?
+            parse(&self.line, self.number)?;
+        }
+        self.given = true;
+        Ok(true)
+    }
+
+    /// Reads the line after the present one, unless that is done; `false` at the end, for now.
+    fn read_ahead(&mut self) -> Result<bool> {
+        if self.whole {
+            return Ok(true);
+        }
+        let read = self.lines.read_until(b'\n', &mut self.ahead);
+        read.map_err(|e| io_error("read", &e))?;
+        if self.ahead.last() == Some(&b'\n') {
+            self.ahead.pop();
+            self.whole = true;
+        }
+        // Without its newline it is torn, or still being written: it stays and is completed by a later call.
+        Ok(self.whole)
+    }
+
+    /// Checks that the line ahead holds the hash of the line before it.
+    fn check_follows(&self, number: u64) -> Result<()> {
+        let prev = match glance::prev(&self.ahead) {
             Some(prev) => Cow::Borrowed(prev),
             // Not as this program writes it: it says what is wrong, or has the field elsewhere.
-            None => Cow::Owned(self.record()?.prev.into_bytes()),
+            None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
         };
-        if *prev != self.prev {
-            return Err(Error::Damaged(format!(
-                "journal line {}: does not follow the line before it; the line before was changed or lines are missing",
-                self.number
-            )));
+        if *prev == self.prev {
+            return Ok(());
         }
-        // A line that another follows is as it was written. The last has nobody to vouch for it: is it a record at all?
-        if self.lines.fill_buf().is_ok_and(<[u8]>::is_empty) {
-            self.record()?;
-        }
-        self.prev = hex(&Sha256::digest(&self.line));
-        Ok(true)
+        Err(Error::Damaged(format!(
+            "journal line {number}: does not follow the line before it; the line before was changed or lines are missing"
+        )))
     }
 
     /// Returns the line that [`Reader::advance`] went to, without its newline.
     pub fn line(&self) -> &[u8] {
-        if self.whole { &self.line } else { &[] }
+        if self.given { &self.line } else { &[] }
     }
 
     /// Looks at that line without parsing it.

@@ -96,6 +96,8 @@ pub struct Doing {
     pub one_path: bool,
     /// The records as they are, while they are few ([`FEW`]); empty where they are more.
     pub lines: Vec<Vec<u8>>,
+    /// The directory of the one path.
+    dir: String,
     counts: [u64; ACTS.len()],
     seen: HashSet<u64>,
     closed: bool,
@@ -148,10 +150,12 @@ impl Doing {
             self.lines = Vec::new();
         }
         let path = record.text("path").unwrap_or_default();
-        self.widen(&path);
+        self.widen(&path, dir_of(&record.op, &path));
         let replaces = match &*record.op {
             "rename" | "restore" => {
-                record.text("to").iter().for_each(|to| self.widen(to));
+                if let Some(to) = record.text("to") {
+                    self.widen(&to, parent(&to));
+                }
                 record.has("replaced")
             }
             _ => false,
@@ -171,17 +175,16 @@ impl Doing {
         Some(act)
     }
 
-    /// Makes `under` hold one more path.
-    fn widen(&mut self, path: &str) {
+    /// Makes `under` hold one more path, of a thing in `dir`.
+    fn widen(&mut self, path: &str, dir: &str) {
         if self.one_path && self.under == path {
             return;
         }
-        let parent = parent(path);
         if self.one_path {
             self.one_path = false;
-            self.under.truncate(parent_length(&self.under));
+            self.under = std::mem::take(&mut self.dir);
         }
-        while !is_below(parent, &self.under) {
+        while !is_below(dir, &self.under) {
             self.under.truncate(parent_length(&self.under));
         }
     }
@@ -206,8 +209,8 @@ impl Fold {
     }
 
     /// Gives what is complete.
-    pub fn next(&mut self) -> Option<Told> {
-        let complete = match self.queue.front()? {
+    pub fn complete(&mut self) -> Option<Told> {
+        let is_complete = match self.queue.front()? {
             Told::Doing(doing) => {
                 doing.closed
                     || self.queue.len() > OPEN
@@ -216,7 +219,7 @@ impl Fold {
             }
             Told::Single { .. } => true,
         };
-        if complete {
+        if is_complete {
             self.queue.pop_front()
         } else {
             None
@@ -260,7 +263,9 @@ impl Fold {
         let (first, act) = match open {
             Some(doing) => (doing.first, doing.add(record, time)),
             None => {
+                let path = record.text("path").unwrap_or_default();
                 let mut doing = Box::new(Doing {
+                    dir: dir_of(&record.op, &path).to_owned(),
                     session: session.to_owned(),
                     pid,
                     comm: comm.into_owned(),
@@ -271,7 +276,7 @@ impl Fold {
                     ended: time,
                     records: 0,
                     not_done: 0,
-                    under: record.text("path").unwrap_or_default().into_owned(),
+                    under: path.into_owned(),
                     one_path: true,
                     lines: Vec::new(),
                     counts: [0; ACTS.len()],
@@ -331,6 +336,14 @@ fn act_of(op: &str) -> Option<Act> {
     })
 }
 
+/// The directory that an operation on a path is in: a directory that is made or removed is in itself.
+fn dir_of<'a>(op: &str, path: &'a str) -> &'a str {
+    match op {
+        "mkdir" | "rmdir" => path,
+        _ => parent(path),
+    }
+}
+
 fn parent_length(path: &str) -> usize {
     path.rfind('/').unwrap_or(0)
 }
@@ -363,10 +376,10 @@ mod tests {
         let mut out = Vec::new();
         for line in lines {
             fold.add("s", &Glance::of(line.as_bytes()).unwrap());
-            out.extend(std::iter::from_fn(|| fold.next()));
+            out.extend(std::iter::from_fn(|| fold.complete()));
         }
         fold.close_all();
-        out.extend(std::iter::from_fn(|| fold.next()));
+        out.extend(std::iter::from_fn(|| fold.complete()));
         out
     }
 
@@ -471,7 +484,7 @@ mod tests {
         for i in 1..5000 {
             let line = create(i, 0, i as u32, &format!("/f{i}"));
             fold.add("s", &Glance::of(line.as_bytes()).unwrap());
-            while fold.next().is_some() {}
+            while fold.complete().is_some() {}
             assert!(fold.queue.len() <= OPEN);
         }
     }

@@ -9,6 +9,8 @@ pub mod filter;
 pub mod fold;
 pub mod log;
 pub mod point;
+pub mod session;
+pub mod show;
 pub mod trash;
 
 use std::os::fd::OwnedFd;

@@ -198,7 +198,7 @@ impl Printer {
 
     fn told(&mut self) -> Result<()> {
         while let Form::Folded(fold) = &mut self.form
-            && let Some(told) = fold.next()
+            && let Some(told) = fold.complete()
         {
             match told {
                 Told::Single { session, line } => self.one(&session, &line)?,

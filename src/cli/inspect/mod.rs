@@ -2,9 +2,13 @@
 //! changes anything.
 
 mod log;
+mod session;
+mod show;
 mod status;
 mod words;
 
 pub(super) use super::output::{bytes, json};
 pub(super) use log::{LogArgs, log};
+pub(super) use session::{SessionCommand, session};
+pub(super) use show::{ShowArgs, show};
 pub(super) use status::{StatusArgs, status};
