@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
 pub use glance::Glance;
-pub use op::{How, Kept, Op, Replaced, Was};
+pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
 pub use reverse::Backward;

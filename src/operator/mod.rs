@@ -5,9 +5,13 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod filter;
+pub mod fold;
 pub mod log;
 pub mod past;
 pub mod point;
+pub mod session;
+pub mod show;
 pub mod trash;
 
 use std::os::fd::OwnedFd;
