@@ -4,6 +4,7 @@
 
 mod inspect;
 mod mount;
+mod purge;
 mod recover;
 
 use std::path::{Path, PathBuf};

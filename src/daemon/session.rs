@@ -229,7 +229,8 @@ fn serve(
     spawn("trash", move || {
         for_count
             .world
-            .count_trash()
+            .finish_purges()
+            .and_then(|_| for_count.world.count_trash())
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
     let registered = register(checked);

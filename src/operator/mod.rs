@@ -5,8 +5,12 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod ephemeral;
 pub mod log;
+pub mod purge;
 pub mod trash;
+pub mod usage;
+pub mod versions;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

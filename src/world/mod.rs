@@ -9,9 +9,11 @@
 //! after the act by device and inode, and rolled back.
 
 mod create;
+mod erase;
 mod file;
 mod list;
 pub mod meta;
+pub mod purge;
 mod remove;
 mod rename;
 pub mod root;
@@ -28,6 +30,7 @@ pub use create::Created;
 pub use file::{Change, SetTime};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
+pub use purge::Purged;
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use root::{Dir, Node, Root};
@@ -274,7 +277,8 @@ impl World {
     /// # Errors
     /// What reading the trash says.
     pub fn count_trash(&self) -> Result<()> {
-        // What comes while this counts is counted by itself.
+        // Nothing is purged meanwhile. What comes while this counts is counted by itself.
+        let _still = self.trash.still();
         let start = chrono::Utc::now();
         let top = WorldPath::parse(view::TRASH)?;
         let mut bytes = 0;
