@@ -407,3 +407,36 @@ fn taking_back_and_purging_at_the_same_time_lose_nothing() {
         }
     }
 }
+
+#[test]
+fn former_contents_are_purged_by_age_and_number() {
+    need_mount!();
+    let mut home = Home::mount();
+    for mounted in [true, false] {
+        home.sh(
+            "for i in 1 2 3 4; do echo content $i > f; done; rm -f gone; echo x > gone; rm gone",
+        );
+        if !mounted {
+            home.umount();
+        }
+        let versions = |home: &Home| {
+            let output = trash(home, "usage", &["--json"]);
+            let usage: Value = serde_json::from_slice(&output.stdout).unwrap();
+            usage["versions"]["count"].as_u64().unwrap()
+        };
+        let before = versions(&home);
+        assert!(before >= 3, "{before}");
+        assert!(purge(&home, &["--keep-last", "1", "--versions=only"]).starts_with("purged"));
+        assert_eq!(versions(&home), 1);
+        assert!(!home.trash().is_empty());
+        purge(&home, &["--all", "--versions"]);
+        assert_eq!(versions(&home), 0);
+        assert!(home.trash().is_empty());
+        let journal = home.journal();
+        assert!(
+            journal
+                .iter()
+                .any(|r| r["op"] == "evict" && r["actor"]["pid"].is_u64())
+        );
+    }
+}

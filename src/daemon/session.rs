@@ -141,6 +141,7 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
             Identity::Thread
         },
         durable: wanted.durable,
+        keep: wanted.keep.clone(),
         owner: checked.owner.as_ref().map(|owner| (owner.uid, owner.gid)),
         session: new_session_id(),
         home: Some(checked.home.as_os_str().as_bytes().to_vec()),
@@ -230,7 +231,8 @@ fn serve(
         for_count
             .world
             .finish_purges()
-            .and_then(|_| for_count.world.count_trash())
+            .and_then(|_| for_count.world.count_versions())
+            .and_then(|()| for_count.world.count_trash())
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
     let registered = register(checked);
@@ -314,6 +316,8 @@ fn status_of(
             watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),
+            kept_bytes: shared.world.versions().room().used(),
+            refused: shared.world.versions().room().refused(),
         }
     }
 }

@@ -4,17 +4,15 @@
 
 use std::collections::HashMap;
 
-use rustix::fs::{Mode, OFlags};
-
 use super::Store;
 use super::log::Log;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How, Ids, Kept, Op};
 use crate::name::{Name, WorldPath};
-use crate::world::purge::VERSIONS;
-use crate::world::root::{open_beneath, stat_at};
+use crate::world::room::versions_of;
+use crate::world::root::stat_at;
 use crate::world::settle::sessions;
-use crate::world::state::SESSIONS;
+use crate::world::versions::number_of;
 
 /// The files of one version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,12 +66,8 @@ pub struct Version {
 /// What reading the directory says.
 pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
     let mut found = OnDisk::default();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let path = format!("{SESSIONS}/{session}/{VERSIONS}");
-    let state = std::os::fd::AsFd::as_fd(&store.state);
-    let dir = match open_beneath(state, path.as_bytes(), flags, Mode::empty()) {
-        Err(Error::NotFound) => return Ok(found),
-        dir => dir?,
+    let Some(dir) = versions_of(&store.state, session)? else {
+        return Ok(found);
     };
     for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
         let entry = entry.map_err(Error::os("getdents64"))?;
@@ -88,8 +82,8 @@ pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
             Some(number) => (number, true),
             None => (bytes, false),
         };
-        match std::str::from_utf8(number).map(str::parse::<u64>) {
-            Ok(Ok(n)) if format!("{n:08}").as_bytes() == number => {
+        match number_of(number) {
+            Some(n) => {
                 let files = found.versions.entry(n).or_default();
                 files.disk += meta.blocks * 512;
                 files.map |= map;

@@ -1,4 +1,4 @@
-//! Deleting one tree for good, by descriptors: the only code in the program that deletes what an occupant made.
+//! Deleting one tree for good, by descriptors: how an operator's purge deletes what an occupant made.
 //!
 //! `purge.rs` calls it, on what it has moved out of everybody's reach before. Every step is a directory's descriptor and
 //! one name, opened beneath it: no link is followed, no other file system entered (`openat2`, `root.rs`). One directory

@@ -1,6 +1,6 @@
 //! Purging: entries of the trash and former contents are deleted for good, for operators only.
 //!
-//! No request of an occupant leads here. Each wish is recorded first; then an entry moves to `.trumanfs/purging`, where
+//! No request of an occupant leads here; only where the operator has chosen `--keep-evict`, `room.rs` deletes versions too. Each wish is recorded first; then an entry moves to `.trumanfs/purging`, where
 //! nobody in the home can reach it or take it back, and only then its tree is deleted (`erase.rs`). If the daemon dies
 //! meanwhile, what is left there is deleted with the next purge.
 //!
@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::erase::{Gone, erase};
+use super::room::versions_of;
 use super::root::{open_beneath, stat_at};
-use super::state::SESSIONS;
+use super::versions::{file_name, map_name};
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -21,9 +22,6 @@ use crate::name::{Escaped, Name, escape};
 
 /// Where entries lie while they are being deleted, in the state directory.
 pub const PURGING: &str = "purging";
-
-/// The directory of a session's versions, in the session's directory.
-pub const VERSIONS: &str = "versions";
 
 /// How many entries one record names, so that no line of the journal grows without limit.
 const AT_ONCE: usize = 200;
@@ -118,7 +116,11 @@ impl World {
             };
             self.journal.note(op, Some(&actor))?;
             for (session, n) in some {
-                let label = || Escaped(format!("{session}/{n:08}").into_bytes());
+                let label = || Escaped(format!("{session}/{}", file_name(*n)).into_bytes());
+                if *session == self.session && self.versions.room().is_live(*n) {
+                    purged.left.push((label(), "is being written".to_owned()));
+                    continue;
+                }
                 match self.delete_version(session, *n, &mut purged, step) {
                     Ok(()) => purged.entries += 1,
                     Err(Error::NotFound) => purged.missing.push(label()),
@@ -216,22 +218,21 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         Name::new(session.as_bytes())?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let path = format!("{SESSIONS}/{session}/{VERSIONS}");
-        let dir = open_beneath(self.state.as_fd(), path.as_bytes(), flags, Mode::empty())?;
-        let file = format!("{n:08}");
+        let dir = versions_of(&self.state, session)?.ok_or(Error::NotFound)?;
+        let file = file_name(n);
         let name = Name::new(file.as_bytes())?;
         if stat_at(dir.as_fd(), name)?.is_dir() {
             return Err(Error::IsDirectory);
         }
         erase(&self.root, dir.as_fd(), name, &mut |gone| {
             purged.names += 1;
+            self.versions.room().give_back(gone.meta.blocks * 512);
             if gone.last {
                 purged.bytes += gone.meta.blocks * 512;
                 step(gone.meta.blocks * 512);
             }
         })?;
-        let _ = rustix::fs::unlinkat(&dir, format!("{file}.map"), AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&dir, map_name(n), AtFlags::empty());
         Ok(())
     }
 }
