@@ -5,6 +5,7 @@
 mod inspect;
 mod mount;
 mod output;
+mod purge;
 mod recover;
 
 use std::path::{Path, PathBuf};

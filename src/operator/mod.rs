@@ -5,14 +5,18 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod ephemeral;
 pub mod filter;
 pub mod fold;
 pub mod log;
 pub mod past;
 pub mod point;
+pub mod purge;
 pub mod session;
 pub mod show;
 pub mod trash;
+pub mod usage;
+pub mod versions;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

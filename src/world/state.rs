@@ -285,6 +285,14 @@ impl State {
             .map_err(|e| io(&e))
     }
 
+    /// Keeps something hidden no longer: it has been deleted, and its inode number may come to mean another thing.
+    pub fn unpin(&self, id: Id) {
+        let line = format!("-{} {}\n", id.0, id.1);
+        if let Err(error) = self.pinned.lock().write_all(line.as_bytes()) {
+            log::warn!("cannot note that a hidden thing was deleted: {error}");
+        }
+    }
+
     /// Returns what earlier sessions kept hidden.
     ///
     /// # Errors
@@ -295,7 +303,7 @@ impl State {
         file.rewind()
             .and_then(|()| file.read_to_string(&mut text))
             .map_err(|e| io(&e))?;
-        Ok(text.lines().filter_map(parse_id).collect())
+        Ok(parse_pinned(&text))
     }
 
     /// Lets the lock go and leaves a word on who held it last.
@@ -330,6 +338,18 @@ fn held_by(holder: Option<Holder>) -> Error {
 fn open_file(state: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<File> {
     let flags = flags | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     open_beneath(state, name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
+/// Reads the list of what is kept hidden.
+fn parse_pinned(text: &str) -> HashSet<Id> {
+    let mut pinned = HashSet::new();
+    for line in text.lines() {
+        match line.strip_prefix('-') {
+            Some(gone) => parse_id(gone).is_some_and(|id| pinned.remove(&id)),
+            None => parse_id(line).is_some_and(|id| pinned.insert(id)),
+        };
+    }
+    pinned
 }
 
 fn parse_id(text: &str) -> Option<Id> {
