@@ -2,6 +2,7 @@
 //!
 //! clap lives here and nowhere else, and so does every word that is printed.
 
+mod check;
 mod inspect;
 mod mount;
 mod purge;
@@ -69,6 +70,8 @@ enum Command {
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Checks that journal, trash and former contents of a store agree with each other
+    Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -95,6 +98,7 @@ pub fn run() -> ExitCode {
         Command::Status(args) => inspect::status(&args),
         Command::Log(args) => inspect::log(&args),
         Command::Trash(command) => recover::trash(command),
+        Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)

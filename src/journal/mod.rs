@@ -11,6 +11,7 @@ mod actor;
 mod op;
 mod read;
 mod record;
+mod survey;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub use actor::{Actors, Caller};
 pub use op::{How, Kept, Op, Replaced, Was};
 pub use read::{Reader, Tail, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
+pub use survey::{Line, Survey};
 
 use crate::error::{Error, Result};
 

@@ -74,7 +74,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-fn parse(line: &[u8], number: u64) -> Result<Record> {
+pub(super) fn parse(line: &[u8], number: u64) -> Result<Record> {
     let record: Record = serde_json::from_slice(line)
         .map_err(|error| Error::Damaged(format!("journal line {number}: not a record: {error}")))?;
     if record.v > SCHEMA {
@@ -124,7 +124,7 @@ pub fn tail(mut file: &File) -> Result<Option<Tail>> {
     }
 }
 
-fn io_error(call: &'static str, error: &std::io::Error) -> Error {
+pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
     let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
     Error::Os { call, errno }
 }

@@ -6,6 +6,7 @@
 //! [`World`]: crate::world::World
 
 pub mod ephemeral;
+pub mod fsck;
 pub mod log;
 pub mod purge;
 pub mod trash;
