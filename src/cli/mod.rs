@@ -172,6 +172,30 @@ fn open_store(target: &Path) -> crate::error::Result<(PathBuf, Store)> {
     Ok((path, store))
 }
 
+/// A number of bytes, as operators write it: 4096, 500K, 20M, 3G, 1T (powers of 1024).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Size(u64);
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let bad = || format!("{text}: not a size; write it as in 500K, 20M or 3G");
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = text.get(number.len()..).unwrap_or_default();
+        let shift = match unit.to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
+            _ => return Err(bad()),
+        };
+        let number: u64 = number.parse().map_err(|_| bad())?;
+        number.checked_mul(1 << shift).map(Size).ok_or_else(bad)
+    }
+}
+
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use super::Exit;
+use super::{Exit, Size};
 use crate::daemon::{self, MountFlagsWanted, Wanted, mountpoint, registry};
 use crate::error::{Error, Result};
+use crate::world::KeepOptions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SymlinksArg {
@@ -23,6 +24,14 @@ enum TrashArg {
     Unlisted,
     /// `.trash` shows in listings
     Listed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KeepArg {
+    /// What is removed or replaced, and the former contents of what is overwritten
+    Versions,
+    /// Only what is removed or replaced
+    Trash,
 }
 
 /// What `trumanfs mount` takes.
@@ -65,6 +74,18 @@ pub(super) struct MountArgs {
     /// Sync each record before its act, against power cuts
     #[arg(long)]
     durable: bool,
+    /// What is kept of what a program destroys
+    #[arg(long, value_enum, default_value = "versions")]
+    keep: KeepArg,
+    /// The most that former contents may take together, as in 500M or 20G; at the limit, writes that would destroy more fail
+    #[arg(long, value_name = "SIZE")]
+    keep_max: Option<Size>,
+    /// At the limit, delete the oldest former contents instead
+    #[arg(long, requires = "keep_max")]
+    keep_evict: bool,
+    /// Files up to this size are copied when they are opened for writing; of bigger ones only what is overwritten is
+    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    copy_up_to: Size,
     /// Poll for requests while they come closely: quicker on an idle machine, at a processor's expense
     #[arg(long, overrides_with = "no_poll")]
     poll: bool,
@@ -111,6 +132,12 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
         cache_ttl,
         xattr: args.xattr,
         durable: args.durable,
+        keep: KeepOptions {
+            versions: args.keep == KeepArg::Versions,
+            copied_up_to: args.copy_up_to.0,
+            max: args.keep_max.map(|size| size.0),
+            evict: args.keep_evict,
+        },
         poll: args.poll && !args.no_poll,
         passthrough: !args.no_passthrough,
     };
@@ -171,6 +198,10 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
         }
         ("no_passthrough", None) => args.no_passthrough = true,
         ("read_only", Some(pattern)) => args.read_only.push(pattern.to_owned()),
+        ("keep", _) => args.keep = KeepArg::from_str(&need()?, true).map_err(|e| bad(&e))?,
+        ("keep_max", _) => args.keep_max = Some(need()?.parse().map_err(|e: String| bad(&e))?),
+        ("keep_evict", None) => args.keep_evict = true,
+        ("copy_up_to", _) => args.copy_up_to = need()?.parse().map_err(|e: String| bad(&e))?,
         ("hide", _) => args.hide.push(need()?),
         ("owner", _) => args.owner = Some(need()?),
         ("symlinks", _) => {

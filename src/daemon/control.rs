@@ -94,6 +94,12 @@ pub struct Status {
     pub records: u64,
     /// How much the trash takes on disk, in bytes.
     pub trash_bytes: u64,
+    /// How much former contents take on disk, in bytes.
+    #[serde(default)]
+    pub kept_bytes: u64,
+    /// How many writes were refused because former contents had reached their limit (`--keep-max`).
+    #[serde(default)]
+    pub refused: u64,
 }
 
 /// Listens on the socket of a store.

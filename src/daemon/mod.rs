@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::world::KeepOptions;
 pub use mountpoint::MountFlagsWanted;
 
 /// The hidden sub-command that the background daemon is started with.
@@ -52,6 +53,8 @@ pub struct Wanted {
     pub xattr: bool,
     /// Whether each record is on the disk before its act.
     pub durable: bool,
+    /// What is kept of contents.
+    pub keep: KeepOptions,
     /// Whether the daemon may poll.
     pub poll: bool,
     /// Whether the kernel may go to the store's files by itself.

@@ -141,6 +141,7 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
             Identity::Thread
         },
         durable: wanted.durable,
+        keep: wanted.keep.clone(),
         owner: checked.owner.as_ref().map(|owner| (owner.uid, owner.gid)),
         session: new_session_id(),
         home: Some(checked.home.as_os_str().as_bytes().to_vec()),
@@ -229,7 +230,8 @@ fn serve(
     spawn("trash", move || {
         for_count
             .world
-            .count_trash()
+            .count_versions()
+            .and_then(|()| for_count.world.count_trash())
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
     let registered = register(checked);
@@ -313,6 +315,8 @@ fn status_of(
             watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),
+            kept_bytes: shared.world.versions().room().used(),
+            refused: shared.world.versions().room().refused(),
         }
     }
 }

@@ -7,13 +7,23 @@ use std::sync::Arc;
 use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
 use rustix::fs::OFlags;
 
-use super::handles::{Handle, Way};
+use super::door::Opens;
+use super::handles::{Asked, Handle, Way};
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
-use crate::world::Caller;
+use crate::world::{Blocks, Caller};
 
 /// How much one request copies, in bytes.
 const COPIED_AT_ONCE: u64 = 32 << 20;
+
+/// What has been kept of a file that is opened.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Whether a version has been begun, and the one to be saved by blocks.
+    begun: Option<Option<Arc<Blocks>>>,
+    /// The size, where it was opened only to be appended to.
+    appends_from: Option<u64>,
+}
 
 impl FileSystem {
     /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
@@ -38,28 +48,45 @@ impl FileSystem {
         self.shared.handles.get(number.0).ok_or(bad)
     }
 
-    /// Opens a file of the store for a handle.
-    pub(super) fn open_held(&self, ino: INodeNo, flags: i32, caller: Caller) -> Result<OwnedFd> {
+    /// Opens a file for a handle, and says how the kernel shall treat it.
+    pub(super) fn open_handle(
+        &self,
+        ino: INodeNo,
+        flags: i32,
+        caller: Caller,
+        register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
+    ) -> Result<(FileHandle, FopenFlags, Way)> {
         let mechanisms = *self.shared.mechanisms.lock();
+        let _turn = self.shared.handles.turn(ino.0);
         let held = self.held(ino.0)?;
-        let opened = self
-            .world()
-            .open_file(&held, handle_flags(flags, mechanisms), caller);
-        if held.node.meta().mode & 0o6000 != 0 {
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let opens = Opens::opening(self, ino.0, asked);
+        let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
+        let opened = self.world().open_file(&held, wanted, &opens, caller);
+        let meta = held.node.meta();
+        if meta.mode & 0o6000 != 0 {
             // Opening for writing may take these bits away, and its answer cannot say so.
             self.attributes_changed(ino.0);
         }
-        match opened {
+        let file = match opened {
             // The page cache would like to read what it is only allowed to write: then it writes through.
             Err(Error::Os {
                 errno: rustix::io::Errno::ACCESS,
                 ..
             }) if mechanisms.writeback => {
-                let asked = handle_flags(flags, Mechanisms::default());
-                self.world().open_file(&held, asked, caller)
+                let asked = handle_flags(flags, Mechanisms::default()) | asked & OFlags::APPEND;
+                self.world().open_file(&held, asked, &opens, caller)?
             }
-            file => file,
-        }
+            file => file?,
+        };
+        let only = OFlags::RWMODE | OFlags::APPEND | OFlags::TRUNC;
+        // The page cache writes back whole pages, old bytes too: there it is an open like any other.
+        let appends = !mechanisms.writeback && asked & only == OFlags::WRONLY | OFlags::APPEND;
+        let kept = Kept {
+            appends_from: appends.then_some(meta.size),
+            begun: opens.begun(),
+        };
+        Ok(self.add_handle(ino, file, flags, kept, register))
     }
 
     /// Notes an open file, and says how the kernel shall treat it.
@@ -68,23 +95,53 @@ impl FileSystem {
         ino: INodeNo,
         file: OwnedFd,
         flags: i32,
+        kept: Kept,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> (FileHandle, FopenFlags, Way) {
         let passthrough = self.shared.mechanisms.lock().passthrough;
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
-        let maps = writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR);
-        let (number, way) = self.shared.handles.add(ino.0, file, (writes, maps), |fd| {
+        let asked = Asked {
+            writes,
+            maps: writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR),
+            flags,
+            begun: kept.begun,
+            appends_from: kept.appends_from,
+        };
+        let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
         let served = match way {
             Way::Passthrough(_) => FopenFlags::empty(),
+            Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
             Way::Served if flags.contains(OFlags::DIRECT) => FopenFlags::FOPEN_DIRECT_IO,
+            // What the page cache has may be older than what was written past it.
+            Way::Served if passthrough => FopenFlags::empty(),
             // Changes made behind the mount are noticed and invalidate; else the attributes' life is short and the
             // kernel compares the time of change (AUTO_INVAL_DATA).
             Way::Served => FopenFlags::FOPEN_KEEP_CACHE,
         };
         (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
+    }
+
+    /// Keeps what is about to be overwritten through an open file, where no version of it has been begun yet or where it
+    /// is saved block by block.
+    fn before_overwriting(&self, handle: &Handle, range: (u64, u64), caller: Caller) -> Result<()> {
+        let number = handle.node();
+        if handle.is_covered() {
+            return match self.shared.handles.blocks(number) {
+                Some(blocks) => blocks.save(range.0, range.0.saturating_add(range.1)),
+                None => Ok(()),
+            };
+        }
+        if range.0 >= handle.appends_from {
+            return Ok(());
+        }
+        let _turn = self.shared.handles.turn(number);
+        let held = self.held_by_user(number)?;
+        let opens = Opens::through(self, number, Some(handle));
+        self.world()
+            .before_overwriting(&held, range, &opens, caller)
     }
 
     /// Reads from an open file.
@@ -106,8 +163,15 @@ impl FileSystem {
     }
 
     /// Writes to an open file.
-    pub(super) fn write_at(&self, fh: FileHandle, offset: u64, data: &[u8]) -> Result<u32> {
+    pub(super) fn write_at(
+        &self,
+        fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        caller: Caller,
+    ) -> Result<u32> {
         let handle = self.handle(fh)?;
+        self.before_overwriting(&handle, (offset, data.len() as u64), caller)?;
         let mut written = 0;
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
             match rustix::io::pwrite(handle.as_fd(), rest, offset + written as u64) {
@@ -155,7 +219,9 @@ impl FileSystem {
         }
         let (from, to) = (self.handle(fh_in)?, self.handle(fh_out)?);
         // A part at a time, which the call allows: other requests wait meanwhile.
-        let len = usize::try_from(len.min(COPIED_AT_ONCE)).unwrap_or(0);
+        let len = len.min(COPIED_AT_ONCE);
+        self.before_overwriting(&to, (offset_out, len), caller)?;
+        let len = usize::try_from(len).unwrap_or(0);
         let copied = rustix::fs::copy_file_range(
             from.as_fd(),
             Some(&mut offset_in),

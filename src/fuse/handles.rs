@@ -4,15 +4,24 @@
 //! name the same backing file, else EIO; and none is possible while it is open through the page cache. So each node's
 //! first open decides for all that overlap with it.
 //!
-//! Lock: one mutex. The ioctl that registers a backing file is made under it, because two first opens of one node must
-//! not register two; it does not block.
+//! Locks: one mutex over all of it. The ioctl that registers a backing file is made under it, because two first opens of
+//! one node must not register two; it does not block. And the turns, taken before it: who opens, cuts or empties a file
+//! has its turn until the outcome is noted here, because another inode may take the file's place meanwhile. A turn is held
+//! over the copying of a small file; others of the same file wait for that.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::BackingId;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fs::OFlags;
+
+use crate::world::Blocks;
+
+/// How many turns there are; files that share one wait for each other without need.
+const TURNS: usize = 256;
 
 /// An open file.
 #[derive(Debug)]
@@ -24,6 +33,44 @@ pub struct Handle {
     /// Whether its content may change without the kernel's attributes hearing of it: by a shared map (which needs
     /// reading and writing), or by the page cache's writing back.
     pub maps: bool,
+    /// Whether its writes pass the daemon by.
+    hidden: bool,
+    /// Whether what can be destroyed through it has been kept.
+    covered: AtomicBool,
+    /// The size that the file had when it was opened only to be appended to.
+    pub appends_from: u64,
+}
+
+impl Handle {
+    /// Returns whether what can be destroyed through it has been kept.
+    pub fn is_covered(&self) -> bool {
+        self.covered.load(Ordering::Relaxed)
+    }
+
+    /// Notes that what can be destroyed through it has been kept.
+    pub fn cover(&self) {
+        self.covered.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns which node it is open on.
+    pub fn node(&self) -> u64 {
+        self.node
+    }
+}
+
+/// What is asked of an open file's registration.
+#[derive(Debug)]
+pub struct Asked {
+    /// Whether it was opened for writing.
+    pub writes: bool,
+    /// Whether its content may change without the kernel's attributes hearing of it.
+    pub maps: bool,
+    /// The access asked for and `O_APPEND`.
+    pub flags: OFlags,
+    /// Whether a version of the content has been begun, and the one to be saved by blocks.
+    pub begun: Option<Option<Arc<Blocks>>>,
+    /// The file's size, where it was opened only to be appended to and nothing but that was kept.
+    pub appends_from: Option<u64>,
 }
 
 impl AsFd for Handle {
@@ -37,14 +84,26 @@ impl AsFd for Handle {
 pub enum Way {
     /// The kernel goes to the backing file by itself.
     Passthrough(Arc<BackingId>),
+    /// Reading by mmap goes to the backing file, writing to the daemon.
+    Direct(Arc<BackingId>),
     /// Through the page cache and the daemon.
     Served,
 }
 
 /// All open files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Handles {
     open: Mutex<Open>,
+    turns: Vec<Mutex<()>>,
+}
+
+impl Default for Handles {
+    fn default() -> Handles {
+        Handles {
+            open: Mutex::default(),
+            turns: std::iter::repeat_with(Mutex::default).take(TURNS).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,27 +117,89 @@ struct Open {
 struct Node {
     count: u32,
     writers: u32,
+    /// Writers whose writes pass the daemon by.
+    hidden: u32,
     way: Way,
+    /// The version that is saved as the file is overwritten.
+    blocks: Option<Arc<Blocks>>,
 }
 
 impl Handles {
+    /// Takes the turn of a file.
+    pub fn turn(&self, node: u64) -> Option<MutexGuard<'_, ()>> {
+        let at = usize::try_from(node).unwrap_or(0) % TURNS;
+        self.turns.get(at).map(Mutex::lock)
+    }
+
+    /// Returns whether every write to a node would be seen, those of one more open too.
+    pub fn sees_writes(&self, node: u64, access: OFlags, passthrough: bool) -> bool {
+        let open = self.open.lock();
+        match open.by_node.get(&node) {
+            None => true,
+            Some(node) => match node.way {
+                Way::Served => true,
+                _ => passthrough && node.hidden == 0 && access == OFlags::WRONLY,
+            },
+        }
+    }
+
+    /// Returns the version that is saved as a node is overwritten.
+    pub fn blocks(&self, node: u64) -> Option<Arc<Blocks>> {
+        let open = self.open.lock();
+        open.by_node.get(&node).and_then(|node| node.blocks.clone())
+    }
+
+    /// Notes which version is saved from now on.
+    pub fn set_blocks(&self, node: u64, blocks: Option<Arc<Blocks>>) {
+        if let Some(node) = self.open.lock().by_node.get_mut(&node) {
+            node.blocks = blocks;
+        }
+    }
+
     /// Notes an open file. `register` asks the kernel for a backing file; where it cannot, the data is served.
     pub fn add(
         &self,
         node: u64,
         file: OwnedFd,
-        (writes, maps): (bool, bool),
+        asked: Asked,
         register: impl FnOnce(BorrowedFd<'_>) -> Option<BackingId>,
     ) -> (u64, Way) {
         let mut open = self.open.lock();
-        let entry = open.by_node.entry(node).or_insert_with(|| Node {
-            count: 0,
-            writers: 0,
-            way: register(file.as_fd()).map_or(Way::Served, |id| Way::Passthrough(Arc::new(id))),
+        let by_blocks = matches!(asked.begun, Some(Some(_)));
+        let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
+        let entry = open.by_node.entry(node).or_insert_with(|| {
+            let backing = if by_blocks && !only_writes {
+                None
+            } else {
+                register(file.as_fd())
+            };
+            Node {
+                count: 0,
+                writers: 0,
+                hidden: 0,
+                way: backing.map_or(Way::Served, |id| Way::Passthrough(Arc::new(id))),
+                blocks: None,
+            }
         });
+        let way = match (&entry.way, by_blocks) {
+            (Way::Passthrough(id), true) => Way::Direct(id.clone()),
+            (way, _) => way.clone(),
+        };
+        let hidden = asked.writes && matches!(way, Way::Passthrough(_));
         entry.count += 1;
-        entry.writers += u32::from(writes);
-        let way = entry.way.clone();
+        entry.writers += u32::from(asked.writes);
+        entry.hidden += u32::from(hidden);
+        if let Some(blocks) = asked.begun {
+            entry.blocks = blocks;
+        }
+        if !matches!(way, Way::Passthrough(_)) {
+            // The kernel says where to read and write, and its buffers are not aligned as O_DIRECT would want them.
+            let flags = rustix::fs::fcntl_getfl(&file).unwrap_or(OFlags::empty());
+            let unwanted = OFlags::APPEND | OFlags::DIRECT;
+            if flags.intersects(unwanted) {
+                let _ = rustix::fs::fcntl_setfl(&file, flags - unwanted);
+            }
+        }
         open.next += 1;
         let number = open.next;
         open.by_handle.insert(
@@ -86,8 +207,11 @@ impl Handles {
             Arc::new(Handle {
                 file,
                 node,
-                writes,
-                maps,
+                writes: asked.writes,
+                maps: asked.maps,
+                hidden,
+                covered: AtomicBool::new(asked.appends_from.is_none()),
+                appends_from: asked.appends_from.unwrap_or(0),
             }),
         );
         (number, way)
@@ -110,6 +234,7 @@ impl Handles {
         };
         node.count -= 1;
         node.writers -= u32::from(handle.writes);
+        node.hidden -= u32::from(handle.hidden);
         let last = if node.count == 0 {
             open.by_node.remove(&handle.node)
         } else {

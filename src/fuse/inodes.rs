@@ -70,6 +70,7 @@ impl Inodes {
                 root,
                 nodes: HashMap::from([(ROOT, Box::new(inode))]),
                 given: HashMap::new(),
+                expected: HashMap::new(),
                 next: GIVEN,
                 removed: HashMap::new(),
             }),
@@ -172,16 +173,7 @@ impl Inodes {
     /// Returns the number of a thing, if the kernel knows it.
     pub fn number_of(&self, id: Id) -> Option<u64> {
         let table = self.table.lock();
-        let number = if id == table.root {
-            ROOT
-        } else {
-            table.given.get(&id).copied().unwrap_or(id.1)
-        };
-        table
-            .nodes
-            .get(&number)
-            .filter(|inode| inode.id == id)
-            .map(|_| number)
+        table.known(id)
     }
 
     /// Returns the number that a thing has or would have; what `d_ino` says.
@@ -242,6 +234,29 @@ impl Inodes {
             );
             table.removed.insert(entry.into(), number);
         }
+    }
+
+    /// Announces that another inode is about to take a file's place: whoever finds it there finds the same file.
+    pub fn expect(&self, number: u64, new: Id) {
+        self.table.lock().expected.insert(new, number);
+    }
+
+    /// Notes that an expected inode has taken a file's place (when it was born), or that it has not.
+    pub fn replaced(&self, number: u64, new: Id, born: Option<u64>) {
+        let mut table = self.table.lock();
+        table.expected.remove(&new);
+        let Some(born) = born else {
+            return;
+        };
+        let Some(inode) = table.nodes.get_mut(&number) else {
+            return;
+        };
+        let old = std::mem::replace(&mut inode.id, new);
+        inode.born = born;
+        if table.given.get(&old) == Some(&number) {
+            table.given.remove(&old);
+        }
+        table.given.insert(new, number);
     }
 
     /// Notes that the kernel holds a directory for dead: it was removed, or replaced.

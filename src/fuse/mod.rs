@@ -7,6 +7,7 @@
 mod attr;
 mod counters;
 mod data;
+mod door;
 mod handles;
 mod inodes;
 mod listing;

@@ -16,6 +16,8 @@ use rustix::fs::OFlags;
 
 use super::attr::{attributes, errno, nothing, set_time};
 use super::counters::{Counters, count};
+use super::data::Kept;
+use super::door::{Opens, Unseen};
 use super::handles::Way;
 use super::{FileSystem, caller, handle_flags};
 use crate::error::Error;
@@ -131,6 +133,7 @@ impl Filesystem for FileSystem {
     ) {
         self.seen(|c| &c.setattr);
         let answer = || {
+            let _turn = size.and_then(|_| self.shared.handles.turn(ino.0));
             let held = self.held_by_user(ino.0)?;
             let change = Change {
                 mode,
@@ -144,7 +147,10 @@ impl Filesystem for FileSystem {
                 .and_then(|fh| self.shared.handles.get(fh.0))
                 .filter(|handle| handle.writes);
             let file = handle.as_ref().map(|handle| handle.as_fd());
-            let meta = self.world().set_attr(&held, change, file, caller(req))?;
+            let opens = Opens::through(self, ino.0, handle.as_deref());
+            let meta = self
+                .world()
+                .set_attr(&held, change, file, &opens, caller(req))?;
             Ok(self.attributes_of(&held, &meta, ino.0))
         };
         answer!(reply, answer(), |reply: ReplyAttr, (ttl, attr)| reply
@@ -266,14 +272,14 @@ impl Filesystem for FileSystem {
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.seen(|c| &c.open);
-        let opened = self.open_held(ino, flags.0, caller(req));
-        answer!(reply, opened, |reply: ReplyOpen, file| {
-            let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            match self.add_handle(ino, file, flags.0, register) {
-                (fh, fopen, Way::Passthrough(id)) => reply.opened_passthrough(fh, fopen, &id),
-                (fh, fopen, Way::Served) => reply.opened(fh, fopen),
+        let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+        match self.open_handle(ino, flags.0, caller(req), register) {
+            Ok((fh, fopen, Way::Passthrough(id) | Way::Direct(id))) => {
+                reply.opened_passthrough(fh, fopen, &id)
             }
-        })
+            Ok((fh, fopen, Way::Served)) => reply.opened(fh, fopen),
+            Err(error) => reply.error(errno(&error)),
+        }
     }
 
     fn create(
@@ -292,7 +298,9 @@ impl Filesystem for FileSystem {
         let wanted = handle_flags(flags, mechanisms) | exclusive;
         let mut file = None;
         let made = self.make(parent, name, |dir, name| {
-            let created = self.world().create(dir, name, wanted, mode, caller(req))?;
+            let created = self
+                .world()
+                .create(dir, name, wanted, mode, &Unseen, caller(req))?;
             file = Some(created.file);
             Ok(created.meta)
         });
@@ -304,8 +312,8 @@ impl Filesystem for FileSystem {
             OwnedFd
         )| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            match self.add_handle(attr.ino, file, flags, register) {
-                (fh, fopen, Way::Passthrough(id)) => {
+            match self.add_handle(attr.ino, file, flags, Kept::default(), register) {
+                (fh, fopen, Way::Passthrough(id) | Way::Direct(id)) => {
                     reply.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id)
                 }
                 (fh, fopen, Way::Served) => reply.created(&ttl, &attr, ONLY, fh, fopen),
@@ -346,7 +354,7 @@ impl Filesystem for FileSystem {
     ) {
         self.seen(|c| &c.write);
         let answer = || {
-            let written = self.write_at(fh, offset, data)?;
+            let written = self.write_at(fh, offset, data, caller(req))?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 self.world().drop_setid(&self.held(ino.0)?, caller(req))?;
             }
@@ -575,12 +583,15 @@ impl Filesystem for FileSystem {
     ) {
         self.seen(|c| &c.fallocate);
         let answer = || {
+            let _turn = self.shared.handles.turn(ino.0);
             let (held, handle) = (self.held_by_user(ino.0)?, self.handle(fh)?);
+            let opens = Opens::through(self, ino.0, Some(&handle));
             self.world().allocate(
                 &held,
                 handle.as_fd(),
                 mode.cast_unsigned(),
                 (offset, length),
+                &opens,
                 caller(req),
             )
         };

@@ -24,6 +24,8 @@ pub(super) struct Table {
     pub(super) nodes: HashMap<u64, Box<Inode>>,
     /// Numbers of what lies on another device than the root, or whose inode number is taken.
     pub(super) given: HashMap<Id, u64>,
+    /// Inodes that are about to take the place of a node's own.
+    pub(super) expected: HashMap<Id, u64>,
     pub(super) next: u64,
     /// Nodes that were removed while known, by their entry in the trash.
     pub(super) removed: HashMap<Box<[u8]>, u64>,
@@ -83,6 +85,9 @@ impl Table {
         if id == self.root {
             return ROOT;
         }
+        if let Some(number) = self.expected.get(&id) {
+            return *number;
+        }
         let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < GIVEN;
         let number = self.given.get(&id).copied().or(own.then_some(id.1));
         let stale = |inode: &Inode| inode.retired || inode.born != born;
@@ -102,7 +107,8 @@ impl Table {
         } else {
             self.given.get(&id).copied().unwrap_or(id.1)
         };
-        self.nodes.contains_key(&number).then_some(number)
+        let is = self.nodes.get(&number).is_some_and(|inode| inode.id == id);
+        is.then_some(number)
     }
 
     pub(super) fn path(&self, number: u64) -> Result<WorldPath> {

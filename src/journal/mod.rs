@@ -12,6 +12,7 @@ mod glance;
 mod op;
 mod read;
 mod record;
+mod reverse;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use glance::Glance;
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
+pub use reverse::Backward;
 
 use crate::error::{Error, Result};
 

@@ -175,7 +175,7 @@ fn not_a_record(number: u64, error: &serde_json::Error) -> Error {
     Error::Damaged(format!("journal line {number}: not a record: {error}"))
 }
 
-fn check_schema(v: u32, number: u64) -> Result<()> {
+pub(super) fn check_schema(v: u32, number: u64) -> Result<()> {
     if v > SCHEMA {
         return Err(Error::Damaged(format!(
             "journal line {number}: written by a newer release (schema {v}, this one reads up to {SCHEMA})"

@@ -8,6 +8,7 @@
 pub mod filter;
 pub mod fold;
 pub mod log;
+pub mod past;
 pub mod point;
 pub mod session;
 pub mod show;
@@ -57,6 +58,11 @@ impl Store {
     /// What `flock(2)` says.
     pub fn is_served(&self) -> Result<bool> {
         state::is_held(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
+    /// Returns the resolver of paths.
+    pub fn root(&self) -> &Root {
+        &self.root
     }
 
     /// Returns the state directory's descriptor.

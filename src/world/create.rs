@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::meta::Meta;
 use super::root::{Dir, open_beneath, stat_fd};
+use super::versions::Door;
 use super::{Caller, Held, Identity, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -34,6 +35,7 @@ impl World {
         name: Name<'_>,
         flags: OFlags,
         mode: u32,
+        door: &dyn Door,
         caller: Caller,
     ) -> Result<Created> {
         let vacant = self.view.vacant(dir, name, false)?;
@@ -65,7 +67,7 @@ impl World {
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
                 let held = self.hold(dir, name)?;
-                let file = self.open_file(&held, flags - OFlags::CREATE, caller)?;
+                let file = self.open_file(&held, flags - OFlags::CREATE, door, caller)?;
                 Ok(Created {
                     file,
                     meta: held.node.stat()?,

@@ -1,53 +1,16 @@
-//! Working on one thing that is already known: opening, attributes, sizes.
+//! The content of one thing that is already known: opening, sizes, space. What is about to be destroyed is kept first
+//! (`versions.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, OFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{FallocateFlags, FileType, OFlags};
 
-use super::meta::{Meta, Time};
-use super::root::Dir;
-use super::{Caller, Held, Identity, World};
+use super::attr::SET_IDS;
+use super::root::{Dir, Node};
+use super::versions::{Destroys, Door};
+use super::{Caller, Held, World};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Was};
-
-const S_ISUID: u32 = 0o4000;
-const S_ISGID: u32 = 0o2000;
-const S_IXGRP: u32 = 0o010;
-
-/// A time to be set (utimensat(2)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SetTime {
-    /// It stays (`UTIME_OMIT`).
-    #[default]
-    Keep,
-    /// The moment of the call (`UTIME_NOW`); needs only write permission.
-    Now,
-    /// This time.
-    To(Time),
-}
-
-/// Attributes to be set together, as setattr does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Change {
-    /// Permission bits.
-    pub mode: Option<u32>,
-    /// Owner.
-    pub uid: Option<u32>,
-    /// Group.
-    pub gid: Option<u32>,
-    /// Size in bytes.
-    pub size: Option<u64>,
-    /// Last access.
-    pub atime: SetTime,
-    /// Last change of content.
-    pub mtime: SetTime,
-}
-
-impl Change {
-    fn sets_times(&self) -> bool {
-        (self.atime, self.mtime) != (SetTime::Keep, SetTime::Keep)
-    }
-}
+use crate::journal::{Ids, Kept, Op};
 
 impl World {
     /// Says whether a held thing may be changed.
@@ -59,11 +22,18 @@ impl World {
         self.view.changeable(&held.path, held.node.meta().is_dir())
     }
 
-    /// Opens a regular file. `O_TRUNC` empties it.
+    /// Opens a regular file. `O_TRUNC` empties it. What may be destroyed through it is kept first.
     ///
     /// # Errors
-    /// `EROFS`; `EINVAL` for what is no regular file; `EACCES`, `ETXTBSY` and the like as `open(2)` says.
-    pub fn open_file(&self, held: &Held, flags: OFlags, caller: Caller) -> Result<OwnedFd> {
+    /// `EROFS`; `EINVAL` for what is no regular file; `ENOSPC` where its content cannot be kept; `EACCES`, `ETXTBSY` and
+    /// the like as `open(2)` says.
+    pub fn open_file(
+        &self,
+        held: &Held,
+        flags: OFlags,
+        door: &dyn Door,
+        caller: Caller,
+    ) -> Result<OwnedFd> {
         if held.node.meta().is_dir() {
             return Err(Error::IsDirectory);
         }
@@ -75,81 +45,65 @@ impl World {
         self.changeable(held)?;
         // Permission is found out by opening; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
+        if !truncates {
+            let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);
+            let destroys = if appends {
+                Destroys::Nothing
+            } else {
+                Destroys::Anything
+            };
+            let keeping = self.keep(held, destroys, door)?;
+            let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+            let (size, mtime, mode) = before(held);
+            let op = Op::Write {
+                path,
+                ids,
+                size,
+                mtime,
+                mode,
+                kept: keeping.kept,
+            };
+            self.journal.note(op, Some(&self.actor(caller)))?;
+            keeping.stands(door);
+            // With passthrough the writes themselves pass by, with the daemon's rights.
+            self.drop_setid(held, caller)?;
+            return Ok(file);
+        }
         // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty.
         let emptied = match access {
             OFlags::RDONLY => Some(self.root.reopen(&held.node, OFlags::WRONLY)?),
             _ => None,
         };
-        let (size, mtime, mode) = before(held);
-        let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
-        let op = if truncates {
-            Op::Truncate {
-                path,
-                ids,
-                size,
-                to: 0,
-                mtime,
-                mode,
-                kept: None,
-                new: None,
-            }
-        } else {
-            Op::Write {
-                path,
-                ids,
-                size,
-                mtime,
-                mode,
-                kept: None,
-            }
-        };
-        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-        if truncates {
-            let emptied = emptied.as_ref().unwrap_or(&file);
-            pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
-        } else {
-            pending.done();
+        let moved = self.empty_by_moving(
+            held,
+            flags,
+            door,
+            |kept, new| cut(held, 0, Some(kept), Some(new)),
+            caller,
+        )?;
+        if let Some((file, _)) = moved {
+            return Ok(file);
         }
-        // With passthrough the writes themselves pass by, with the daemon's rights.
+        let size = held.node.meta().size;
+        let keeping = self.keep(held, Destroys::Range(0, size), door)?;
+        let op = cut(held, 0, keeping.kept, None);
+        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+        let emptied = emptied.as_ref().unwrap_or(&file);
+        pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
+        keeping.stands(door);
         self.drop_setid(held, caller)?;
         Ok(file)
     }
 
-    /// Sets attributes. `file` is the descriptor of an open file, where the caller has one: it may then be cut although
-    /// its permissions no longer allow opening it.
-    ///
-    /// # Errors
-    /// `EROFS`; what chmod(2), chown(2), truncate(2) and utimensat(2) say.
-    pub fn set_attr(
-        &self,
-        held: &Held,
-        change: Change,
-        file: Option<BorrowedFd<'_>>,
-        caller: Caller,
-    ) -> Result<Meta> {
-        self.changeable(held)?;
-        if let Some(size) = change.size {
-            self.truncate(held, size, file, caller)?;
-        }
-        if change.mode.is_some()
-            || change.uid.is_some()
-            || change.gid.is_some()
-            || change.sets_times()
-        {
-            let op = attr_op(held, &change);
-            let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-            pending.settle(self.apply(held, change))?;
-        }
-        held.node.stat()
-    }
-
-    fn truncate(
+    /// Cuts or extends a file. Returns the inode that has taken its place, where one has.
+    pub(super) fn truncate(
         &self,
         held: &Held,
         size: u64,
         file: Option<BorrowedFd<'_>>,
+        door: &dyn Door,
         caller: Caller,
-    ) -> Result<()> {
+    ) -> Result<Option<Node>> {
         let opened;
         let file = match file {
             Some(file) => file,
@@ -158,57 +112,31 @@ impl World {
                 opened.as_fd()
             }
         };
-        let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
-        let (was, mtime, mode) = before(held);
-        let op = Op::Truncate {
-            path,
-            ids,
-            size: was,
-            to: size,
-            mtime,
-            mode,
-            kept: None,
-            new: None,
+        let was = held.node.meta().size;
+        if size == 0 {
+            let moved = self.empty_by_moving(
+                held,
+                OFlags::WRONLY,
+                door,
+                |kept, new| cut(held, 0, Some(kept), Some(new)),
+                caller,
+            )?;
+            if let Some((file, _)) = moved {
+                return Node::from_fd(file).map(Some);
+            }
+        }
+        let destroys = if size < was {
+            Destroys::Range(size, was)
+        } else {
+            Destroys::Nothing
         };
+        let keeping = self.keep(held, destroys, door)?;
+        let op = cut(held, size, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
-        self.drop_setid(held, caller)
-    }
-
-    fn apply(&self, held: &Held, change: Change) -> Result<()> {
-        if change.uid.is_some() || change.gid.is_some() {
-            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
-            rustix::fs::chownat(&held.node, "", uid, gid, AtFlags::EMPTY_PATH)
-                .map_err(Error::os("chownat"))?;
-        }
-        if let Some(mode) = change.mode {
-            self.root.chmod(&held.node, mode)?;
-        }
-        if change.sets_times() {
-            let times = Timestamps {
-                last_access: timespec(change.atime),
-                last_modification: timespec(change.mtime),
-            };
-            rustix::fs::utimensat(&held.node, c"", &times, AtFlags::EMPTY_PATH)
-                .map_err(Error::os("utimensat"))?;
-        }
-        Ok(())
-    }
-
-    /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
-    /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
-    pub fn drop_setid(&self, held: &Held, caller: Caller) -> Result<()> {
-        let mode = held.node.meta().mode;
-        let set = mode & S_ISUID != 0 || mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
-        if self.identity == Identity::Thread || caller.uid == 0 || !set {
-            return Ok(());
-        }
-        let drop = if mode & S_IXGRP == 0 {
-            S_ISUID
-        } else {
-            S_ISUID | S_ISGID
-        };
-        self.root.chmod(&held.node, mode & !drop)
+        keeping.stands(door);
+        self.drop_setid(held, caller)?;
+        Ok(None)
     }
 
     /// Reserves or frees space in an open file.
@@ -221,10 +149,12 @@ impl World {
         file: BorrowedFd<'_>,
         mode: u32,
         range: (u64, u64),
+        door: &dyn Door,
         caller: Caller,
     ) -> Result<()> {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
         self.changeable(held)?;
+        let keeping = self.keep(held, destroyed(flags, range), door)?;
         let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
         let (size, mtime, _) = before(held);
         let pending = self.journal.begin(
@@ -235,7 +165,7 @@ impl World {
                 range,
                 size,
                 mtime,
-                kept: None,
+                kept: keeping.kept,
             },
             &[],
             Some(&self.actor(caller)),
@@ -243,7 +173,38 @@ impl World {
         pending.settle(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
         )?;
+        keeping.stands(door);
         self.drop_setid(held, caller)
+    }
+
+    /// Keeps what copy_file_range(2), or a write that comes to the daemon, is about to overwrite in an open file.
+    ///
+    /// # Errors
+    /// `ENOSPC` where it cannot be kept; then it must not be overwritten.
+    pub fn before_overwriting(
+        &self,
+        held: &Held,
+        range: (u64, u64),
+        door: &dyn Door,
+        caller: Caller,
+    ) -> Result<()> {
+        let to = range.0.saturating_add(range.1);
+        let keeping = self.keep(held, Destroys::Range(range.0, to), door)?;
+        if keeping.kept.is_some() {
+            let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
+            let (size, mtime, mode) = before(held);
+            let op = Op::Write {
+                path,
+                ids,
+                size,
+                mtime,
+                mode,
+                kept: keeping.kept,
+            };
+            self.journal.note(op, Some(&self.actor(caller)))?;
+        }
+        keeping.stands(door);
+        Ok(())
     }
 
     /// Says where a symlink leads.
@@ -264,20 +225,6 @@ impl World {
         }
     }
 
-    /// Checks what the acting thread may do (access(2), with the effective ids).
-    ///
-    /// # Errors
-    /// `EACCES`; `EROFS` where writing is asked for and the thing is read-only.
-    pub fn access(&self, held: &Held, wanted: rustix::fs::Access) -> Result<()> {
-        if wanted.contains(rustix::fs::Access::WRITE_OK) {
-            self.changeable(held)?;
-        }
-        if held.node.meta().kind == FileType::Symlink {
-            return Ok(());
-        }
-        crate::sys::fd::access(held.node.as_fd(), wanted.bits()).map_err(Error::os("faccessat2"))
-    }
-
     /// Waits until a directory's entries are on the disk.
     ///
     /// # Errors
@@ -287,47 +234,42 @@ impl World {
     }
 }
 
+/// Returns what an fallocate(2) is about to destroy.
+fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> Destroys {
+    let shifts = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
+    let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+    if flags.intersects(shifts) {
+        // Everything behind it moves.
+        Destroys::Range(from, u64::MAX)
+    } else if flags.intersects(clears) {
+        Destroys::Range(from, from.saturating_add(length))
+    } else {
+        Destroys::Nothing
+    }
+}
+
+/// Returns the record of a file's being cut or extended.
+fn cut(held: &Held, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
+    let (size, mtime, mode) = before(held);
+    Op::Truncate {
+        path: held.path.clone(),
+        ids: World::ids(held.node.meta().id),
+        size,
+        to,
+        mtime,
+        mode,
+        kept,
+        new,
+    }
+}
+
 /// What a record says of a file before its content changes: size, time, and the permission bits that it may lose.
 fn before(held: &Held) -> (u64, crate::journal::Stamp, Option<u32>) {
     let meta = held.node.meta();
-    let loses = meta.mode & (S_ISUID | S_ISGID) != 0;
+    let loses = meta.mode & SET_IDS != 0;
     (
         meta.size,
         (meta.mtime.sec, meta.mtime.nsec),
         loses.then(|| meta.permissions()),
     )
-}
-
-fn timespec(time: SetTime) -> Timespec {
-    let special = |nsec: i64| Timespec {
-        tv_sec: 0,
-        tv_nsec: nsec,
-    };
-    match time {
-        SetTime::Keep => special(rustix::fs::UTIME_OMIT),
-        SetTime::Now => special(rustix::fs::UTIME_NOW),
-        SetTime::To(time) => Timespec {
-            tv_sec: time.sec,
-            tv_nsec: i64::from(time.nsec),
-        },
-    }
-}
-
-fn attr_op(held: &Held, change: &Change) -> Op {
-    let meta = held.node.meta();
-    Op::Attr {
-        path: held.path.clone(),
-        ids: World::ids(meta.id),
-        was: Was {
-            mode: meta.permissions(),
-            uid: meta.uid,
-            gid: meta.gid,
-            atime: (meta.atime.sec, meta.atime.nsec),
-            mtime: (meta.mtime.sec, meta.mtime.nsec),
-        },
-        mode: change.mode.map(|mode| mode & 0o7777),
-        uid: change.uid,
-        gid: change.gid,
-        times: change.sets_times(),
-    }
 }

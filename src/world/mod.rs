@@ -8,29 +8,37 @@
 //! None is held over a system call but the journal's own `write(2)`. What must not change between two calls is verified
 //! after the act by device and inode, and rolled back.
 
+mod attr;
+mod blocks;
 mod create;
 mod file;
 mod list;
 pub mod meta;
 mod remove;
 mod rename;
+mod replace;
+pub mod room;
 pub mod root;
 pub mod settle;
 pub mod state;
 pub mod trash;
+pub mod versions;
 pub mod view;
 mod xattr;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+pub use attr::{Change, SetTime};
+pub use blocks::Blocks;
 pub use create::Created;
-pub use file::{Change, SetTime};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
+pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
+pub use versions::{Door, KeepOptions, NoDoor};
 pub use view::{Symlinks, View, ViewOptions, Visible};
 
 use crate::error::{Error, Result};
@@ -40,6 +48,7 @@ use crate::name::{Escaped, Name, WorldPath};
 use settle::Settled;
 use state::{Holder, State};
 use trash::Trash;
+use versions::Versions;
 
 /// To whom created things belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +71,8 @@ pub struct WorldOptions {
     pub durable: bool,
     /// The user that acts on the store, where it is not this process's own: the trash must be theirs.
     pub owner: Option<(u32, u32)>,
+    /// What is kept of contents.
+    pub keep: KeepOptions,
     /// The id of the session; it names its directory.
     pub session: String,
     /// Where the home is, for the record; absent for work on an unmounted store.
@@ -75,7 +86,8 @@ pub struct World {
     view: View,
     trash: Trash,
     state: State,
-    journal: Journal,
+    journal: Arc<Journal>,
+    versions: Versions,
     actors: Actors,
     identity: Identity,
     session: String,
@@ -122,7 +134,16 @@ impl World {
         }
         let settled = settle::last_session(&root, &state)?;
         let view = View::new(options.view, state.id(), state.pinned()?)?;
-        let journal = Journal::new(state.new_session(&options.session)?, None, options.durable);
+        let file = state.new_session(&options.session)?;
+        let journal = Arc::new(Journal::new(file, None, options.durable));
+        let dir = state.versions(&options.session, options.owner)?;
+        let evict = options.keep.evict.then(|| {
+            rustix::io::fcntl_dupfd_cloexec(&state, 0)
+                .map(|state| (state, journal.clone(), options.session.clone()))
+        });
+        let evict = evict.transpose().map_err(Error::os("fcntl"))?;
+        let room = room::Room::new(options.keep.max, evict);
+        let versions = Versions::new(dir, options.keep, room);
         let holder = Holder::this_process(&options.session, None);
         let begin = Op::Begin {
             session: options.session.clone(),
@@ -138,6 +159,7 @@ impl World {
             trash: Trash::default(),
             state,
             journal,
+            versions,
             actors: Actors::default(),
             identity: options.identity,
             session: options.session,
@@ -257,14 +279,15 @@ impl World {
         }
     }
 
-    /// Asks for the state of the store's file system. What lies in the trash does not count as used.
+    /// Asks for the state of the store's file system. What lies in the trash and the versions does not count as used.
     ///
     /// # Errors
     /// What `fstatvfs(3)` says.
     pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
         let mut fs = rustix::fs::fstatvfs(&self.root).map_err(Error::os("statfs"))?;
         let used = fs.f_blocks.saturating_sub(fs.f_bfree);
-        let trash = self.trash.bytes() / fs.f_frsize.max(1);
+        let kept = self.trash.bytes() + self.versions.room().used();
+        let trash = kept / fs.f_frsize.max(1);
         fs.f_blocks -= trash.min(used);
         Ok(fs)
     }
@@ -287,6 +310,27 @@ impl World {
         })?;
         self.trash.counted(bytes);
         Ok(())
+    }
+
+    /// Counts what earlier sessions have kept of contents. May take long; meant for a thread of its own.
+    ///
+    /// # Errors
+    /// What reading the directories says.
+    pub fn count_versions(&self) -> Result<()> {
+        for session in settle::sessions(&self.state)? {
+            if session != self.session
+                && let Some(dir) = room::versions_of(&self.state, &session)?
+            {
+                let bytes = room::list(&dir)?.iter().map(|(_, bytes)| bytes).sum();
+                self.versions.room().counted(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the former contents.
+    pub fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     /// Returns the trash.

@@ -223,6 +223,27 @@ impl State {
         )
     }
 
+    /// Makes the directory of a session's versions, for whoever acts on the store, and opens it.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    pub fn versions(&self, session: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
+        let path = format!("{SESSIONS}/{session}/{}", super::versions::VERSIONS);
+        rustix::fs::mkdirat(&self.fd, path.as_str(), Mode::RWXU).map_err(Error::os("mkdirat"))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = open_beneath(self.fd.as_fd(), path.as_bytes(), flags, Mode::empty())?;
+        if let Some((uid, gid)) = owner {
+            let (uid, gid) = (
+                rustix::fs::Uid::from_raw(uid),
+                rustix::fs::Gid::from_raw(gid),
+            );
+            let flags = rustix::fs::AtFlags::EMPTY_PATH;
+            rustix::fs::chownat(&dir, "", Some(uid), Some(gid), flags)
+                .map_err(Error::os("chownat"))?;
+        }
+        Ok(dir)
+    }
+
     /// Returns how many of a file's hard links lie in the trash.
     pub fn trashed_links(&self, id: Id) -> u32 {
         let counts = self.links.lock();

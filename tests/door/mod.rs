@@ -13,7 +13,7 @@ use trumanfs::error::{Error, Result};
 use trumanfs::journal::{FILE, Reader, Record};
 use trumanfs::name::{Name, WorldPath};
 use trumanfs::world::{
-    Caller, Change, Held, Renaming, ViewOptions, World, WorldOptions, new_session_id,
+    Caller, Change, Held, NoDoor, Renaming, ViewOptions, World, WorldOptions, new_session_id,
 };
 
 use crate::common::calls::{self, Errno, Sys};
@@ -92,7 +92,7 @@ impl InProcess {
 
     fn write(&self, path: &str, flags: OFlags, bytes: &[u8]) -> Sys<()> {
         let file = self.held(path, |world, held| {
-            world.open_file(held, OFlags::WRONLY | flags, Caller::myself())
+            world.open_file(held, OFlags::WRONLY | flags, &NoDoor, Caller::myself())
         })?;
         File::from(file).write_all(bytes).unwrap();
         Ok(())
@@ -103,7 +103,7 @@ impl Door for InProcess {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()> {
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let made = self.at(path, |world, dir, name| {
-            world.create(dir, name, flags, 0o644, Caller::myself())
+            world.create(dir, name, flags, 0o644, &NoDoor, Caller::myself())
         })?;
         File::from(made.file).write_all(bytes).unwrap();
         Ok(())
@@ -119,7 +119,7 @@ impl Door for InProcess {
 
     fn read(&self, path: &str) -> Sys<Vec<u8>> {
         let file = self.held(path, |world, held| {
-            world.open_file(held, OFlags::RDONLY, Caller::myself())
+            world.open_file(held, OFlags::RDONLY, &NoDoor, Caller::myself())
         })?;
         let mut bytes = Vec::new();
         File::from(file).read_to_end(&mut bytes).unwrap();
@@ -218,7 +218,7 @@ impl Door for InProcess {
             ..Change::default()
         };
         let set = self.held(path, |world, held| {
-            world.set_attr(held, change, None, Caller::myself())
+            world.set_attr(held, change, None, &NoDoor, Caller::myself())
         });
         set.map(drop)
     }
@@ -229,7 +229,7 @@ impl Door for InProcess {
             ..Change::default()
         };
         let set = self.held(path, |world, held| {
-            world.set_attr(held, change, None, Caller::myself())
+            world.set_attr(held, change, None, &NoDoor, Caller::myself())
         });
         set.map(drop)
     }

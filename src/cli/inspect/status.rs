@@ -88,10 +88,18 @@ fn print_status(status: &Status) {
         status.session, status.since, status.pid
     ));
     say(format_args!(
-        "  changes     {} recorded; the trash takes {}",
+        "  changes     {} recorded; the trash takes {}, former contents {}",
         status.records,
-        bytes(status.trash_bytes)
+        bytes(status.trash_bytes),
+        bytes(status.kept_bytes)
     ));
+    if status.refused > 0 {
+        say(format_args!(
+            "  refused     {} writes, because former contents have reached their limit (--keep-max); \
+             `trumanfs trash purge --versions` makes room",
+            status.refused
+        ));
+    }
     let words = |value: &serde_json::Value| match value {
         serde_json::Value::Object(map) => map
             .iter()

@@ -1,0 +1,128 @@
+//! What the kernel's opens mean for keeping contents: [`Door`] for one request about one file.
+//!
+//! With passthrough, writes through an open file are not seen. A file that has to be kept block by block is therefore
+//! opened so that they are: through the page cache and the daemon, or, where it is open in passthrough already and only
+//! to be written, directly to the daemon (`FOPEN_DIRECT_IO` beside the backing file, which the kernel allows). What cannot
+//! be seen is copied whole. The turn of the file ([`super::handles::Handles::turn`]) is held by whoever has one of these.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use super::FileSystem;
+use super::handles::Handle;
+use crate::error::Result;
+use crate::world::{Blocks, Door, Meta};
+
+/// The opens of one file, as a request about it meets them.
+pub(super) struct Opens<'a> {
+    fs: &'a FileSystem,
+    number: u64,
+    /// The access that an open under way asks for.
+    access: OFlags,
+    /// The open file that the request comes through.
+    handle: Option<&'a Handle>,
+    /// What has been begun for the open under way.
+    begun: RefCell<Option<Option<Arc<Blocks>>>>,
+}
+
+impl<'a> Opens<'a> {
+    /// For a file that is being opened.
+    pub(super) fn opening(fs: &'a FileSystem, number: u64, flags: OFlags) -> Opens<'a> {
+        Opens {
+            fs,
+            number,
+            access: flags & OFlags::RWMODE,
+            handle: None,
+            begun: RefCell::default(),
+        }
+    }
+
+    /// For a request that comes through an open file, or by name.
+    pub(super) fn through(
+        fs: &'a FileSystem,
+        number: u64,
+        handle: Option<&'a Handle>,
+    ) -> Opens<'a> {
+        Opens {
+            fs,
+            number,
+            access: OFlags::WRONLY,
+            handle,
+            begun: RefCell::default(),
+        }
+    }
+
+    /// Returns whether a version was begun, and the one to be saved by blocks.
+    pub(super) fn begun(self) -> Option<Option<Arc<Blocks>>> {
+        self.begun.into_inner()
+    }
+}
+
+impl Door for Opens<'_> {
+    fn is_open(&self) -> bool {
+        self.fs.shared.handles.is_open(self.number).0
+    }
+
+    fn sees_writes(&self) -> bool {
+        let passthrough = self.fs.shared.mechanisms.lock().passthrough;
+        self.fs
+            .shared
+            .handles
+            .sees_writes(self.number, self.access, passthrough)
+    }
+
+    fn is_covered(&self) -> bool {
+        self.handle.is_some_and(Handle::is_covered)
+    }
+
+    fn blocks(&self) -> Option<Arc<Blocks>> {
+        self.fs.shared.handles.blocks(self.number)
+    }
+
+    fn kept(&self, blocks: Option<Arc<Blocks>>) {
+        if let Some(handle) = self.handle {
+            handle.cover();
+        }
+        self.fs
+            .shared
+            .handles
+            .set_blocks(self.number, blocks.clone());
+        self.begun.replace(Some(blocks));
+    }
+
+    fn replace(&self, new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let inodes = self.fs.inodes();
+        // Whoever does not find the old inode meanwhile tries again.
+        let _moving = inodes.moving();
+        inodes.expect(self.number, new.id);
+        let outcome = act();
+        inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));
+        outcome
+    }
+}
+
+/// For a file that turned out to be there when it was to be made: how it is open is not known, so nothing is taken for
+/// granted.
+#[derive(Debug)]
+pub(super) struct Unseen;
+
+impl Door for Unseen {
+    fn is_open(&self) -> bool {
+        true
+    }
+    fn sees_writes(&self) -> bool {
+        false
+    }
+    fn is_covered(&self) -> bool {
+        false
+    }
+    fn blocks(&self) -> Option<Arc<Blocks>> {
+        None
+    }
+    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
+    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        act()
+    }
+}

@@ -1,0 +1,182 @@
+//! The attributes of one thing that is already known: permission bits, owner, times; and who may do what.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, FileType, Gid, Timespec, Timestamps, Uid};
+
+use super::meta::{Meta, Time};
+use super::versions::Door;
+use super::{Caller, Held, Identity, World};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Was};
+
+const S_ISUID: u32 = 0o4000;
+const S_ISGID: u32 = 0o2000;
+const S_IXGRP: u32 = 0o010;
+
+/// Set-user-id and set-group-id.
+pub(super) const SET_IDS: u32 = S_ISUID | S_ISGID;
+
+/// A time to be set (utimensat(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SetTime {
+    /// It stays (`UTIME_OMIT`).
+    #[default]
+    Keep,
+    /// The moment of the call (`UTIME_NOW`); needs only write permission.
+    Now,
+    /// This time.
+    To(Time),
+}
+
+/// Attributes to be set together, as setattr does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: SetTime,
+    /// Last change of content.
+    pub mtime: SetTime,
+}
+
+impl Change {
+    fn sets_times(&self) -> bool {
+        (self.atime, self.mtime) != (SetTime::Keep, SetTime::Keep)
+    }
+}
+
+impl World {
+    /// Sets attributes. `file` is the descriptor of an open file, where the caller has one: it may then be cut although
+    /// its permissions no longer allow opening it.
+    ///
+    /// # Errors
+    /// `EROFS`; what chmod(2), chown(2), truncate(2) and utimensat(2) say.
+    pub fn set_attr(
+        &self,
+        held: &Held,
+        change: Change,
+        file: Option<BorrowedFd<'_>>,
+        door: &dyn Door,
+        caller: Caller,
+    ) -> Result<Meta> {
+        self.changeable(held)?;
+        let moved;
+        let mut held = held;
+        if let Some(size) = change.size
+            && let Some(node) = self.truncate(held, size, file, door, caller)?
+        {
+            moved = Held {
+                node,
+                path: held.path.clone(),
+                removed: false,
+            };
+            held = &moved;
+        }
+        if change.mode.is_some()
+            || change.uid.is_some()
+            || change.gid.is_some()
+            || change.sets_times()
+        {
+            let op = attr_op(held, &change);
+            let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+            pending.settle(self.apply(held, change))?;
+        }
+        held.node.stat()
+    }
+
+    fn apply(&self, held: &Held, change: Change) -> Result<()> {
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            rustix::fs::chownat(&held.node, "", uid, gid, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("chownat"))?;
+        }
+        if let Some(mode) = change.mode {
+            self.root.chmod(&held.node, mode)?;
+        }
+        if change.sets_times() {
+            let times = Timestamps {
+                last_access: timespec(change.atime),
+                last_modification: timespec(change.mtime),
+            };
+            rustix::fs::utimensat(&held.node, c"", &times, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("utimensat"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
+    /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
+    pub fn drop_setid(&self, held: &Held, caller: Caller) -> Result<()> {
+        let left = without_setid(held.node.meta().mode, caller);
+        match left.filter(|_| self.identity == Identity::Caller) {
+            Some(mode) => self.root.chmod(&held.node, mode),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks what the acting thread may do (access(2), with the effective ids).
+    ///
+    /// # Errors
+    /// `EACCES`; `EROFS` where writing is asked for and the thing is read-only.
+    pub fn access(&self, held: &Held, wanted: rustix::fs::Access) -> Result<()> {
+        if wanted.contains(rustix::fs::Access::WRITE_OK) {
+            self.changeable(held)?;
+        }
+        if held.node.meta().kind == FileType::Symlink {
+            return Ok(());
+        }
+        crate::sys::fd::access(held.node.as_fd(), wanted.bits()).map_err(Error::os("faccessat2"))
+    }
+}
+
+/// Returns the permission bits that a file is left with when a caller changes its content; `None` where all stay.
+pub(super) fn without_setid(mode: u32, caller: Caller) -> Option<u32> {
+    let has = mode & S_ISUID != 0 || mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
+    let drop = if mode & S_IXGRP == 0 {
+        S_ISUID
+    } else {
+        S_ISUID | S_ISGID
+    };
+    (has && caller.uid != 0).then_some(mode & 0o7777 & !drop)
+}
+
+fn timespec(time: SetTime) -> Timespec {
+    let special = |nsec: i64| Timespec {
+        tv_sec: 0,
+        tv_nsec: nsec,
+    };
+    match time {
+        SetTime::Keep => special(rustix::fs::UTIME_OMIT),
+        SetTime::Now => special(rustix::fs::UTIME_NOW),
+        SetTime::To(time) => Timespec {
+            tv_sec: time.sec,
+            tv_nsec: i64::from(time.nsec),
+        },
+    }
+}
+
+fn attr_op(held: &Held, change: &Change) -> Op {
+    let meta = held.node.meta();
+    Op::Attr {
+        path: held.path.clone(),
+        ids: World::ids(meta.id),
+        was: Was {
+            mode: meta.permissions(),
+            uid: meta.uid,
+            gid: meta.gid,
+            atime: (meta.atime.sec, meta.atime.nsec),
+            mtime: (meta.mtime.sec, meta.mtime.nsec),
+        },
+        mode: change.mode.map(|mode| mode & 0o7777),
+        uid: change.uid,
+        gid: change.gid,
+        times: change.sets_times(),
+    }
+}

@@ -1,0 +1,207 @@
+//! Former content, block by block: what is about to be overwritten is saved first.
+//!
+//! For files that are too big to be copied when they are opened for writing. Owns one version of the kind
+//! [`How::Blocks`](crate::journal::How): a sparse file that has the old bytes at their own offsets, and beside it a list
+//! of the ranges that it has. A range is listed only after its bytes are there, and overwritten only after it is listed,
+//! so a daemon that dies at any point leaves a version that can be read. Costs as much as is overwritten, never the
+//! file's size.
+//!
+//! Lock: one mutex over what has been saved, held over the saving itself: two writers of one block must not both pass.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+use super::room::Room;
+use crate::error::{Error, Result};
+
+/// What is saved is widened to whole blocks of this many bytes, so that small writes in a row cost one copy.
+const BLOCK: u64 = 4096;
+
+/// How much one copy asks for.
+const AT_ONCE: usize = 1 << 30;
+
+/// A version that grows as its file is overwritten.
+#[derive(Debug)]
+pub struct Blocks {
+    /// The file, open for reading.
+    source: OwnedFd,
+    /// The version.
+    version: OwnedFd,
+    /// The list of ranges, open for appending.
+    map: OwnedFd,
+    /// The file's size when the version began: what lies behind it was not there.
+    size: u64,
+    n: u64,
+    room: Arc<Room>,
+    saved: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Blocks {
+    pub(super) fn new(
+        source: OwnedFd,
+        (version, map): (OwnedFd, OwnedFd),
+        n: u64,
+        size: u64,
+        room: Arc<Room>,
+    ) -> Blocks {
+        room.set_live(n, true);
+        Blocks {
+            source,
+            version,
+            map,
+            size,
+            n,
+            room,
+            saved: Mutex::default(),
+        }
+    }
+
+    /// Saves what a range holds, before it is overwritten, cut off or punched out.
+    ///
+    /// # Errors
+    /// `ENOSPC` where there is no room for it; then it must not be overwritten. What the system calls say.
+    pub fn save(&self, from: u64, to: u64) -> Result<()> {
+        let from = from / BLOCK * BLOCK;
+        let to = to.div_ceil(BLOCK).saturating_mul(BLOCK).min(self.size);
+        if from >= to {
+            return Ok(());
+        }
+        let mut saved = self.saved.lock();
+        for (from, to) in gaps(&saved, from, to) {
+            self.room.take(to - from)?;
+            copy_range(self.source.as_fd(), self.version.as_fd(), from, to)
+                .and_then(|()| self.note(from, to))
+                .inspect_err(|_| self.room.give_back(to - from))?;
+            insert(&mut saved, from, to);
+        }
+        Ok(())
+    }
+
+    fn note(&self, from: u64, to: u64) -> Result<()> {
+        let line = format!("{from} {}\n", to - from);
+        write_all(self.map.as_fd(), line.as_bytes())
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        self.room.set_live(self.n, false);
+    }
+}
+
+/// Copies a range to the same place of another file. Holes stay holes.
+///
+/// # Errors
+/// What the system calls say.
+pub(super) fn copy_range(
+    source: BorrowedFd<'_>,
+    target: BorrowedFd<'_>,
+    from: u64,
+    to: u64,
+) -> Result<()> {
+    let mut at = from;
+    while at < to {
+        let data = match rustix::fs::seek(source, SeekFrom::Data(at)) {
+            Ok(data) if data < to => data,
+            // Only a hole is left, or the file ends before.
+            Ok(_) | Err(Errno::NXIO) => return Ok(()),
+            // Not every file system knows of holes.
+            Err(Errno::INVAL) => at,
+            Err(errno) => return Err(Error::os("lseek")(errno)),
+        };
+        let end = rustix::fs::seek(source, SeekFrom::Hole(data)).map_or(to, |end| end.min(to));
+        copy_data(source, target, data, end)?;
+        at = end;
+    }
+    Ok(())
+}
+
+fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64) -> Result<()> {
+    let (mut read, mut written) = (from, from);
+    while read < to {
+        let wanted = usize::try_from(to - read).unwrap_or(AT_ONCE).min(AT_ONCE);
+        match rustix::fs::copy_file_range(
+            source,
+            Some(&mut read),
+            target,
+            Some(&mut written),
+            wanted,
+        ) {
+            // The file became shorter meanwhile: what is not there any more was not there to be lost here.
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::os("copy_file_range")(errno)),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::os("write")(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the parts of a range that have not been saved.
+fn gaps(saved: &BTreeMap<u64, u64>, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    let mut at = saved
+        .range(..=from)
+        .next_back()
+        .map_or(from, |(_, end)| from.max(*end));
+    for (start, end) in saved.range(from..to) {
+        if at < *start {
+            gaps.push((at, *start));
+        }
+        at = at.max(*end);
+    }
+    if at < to {
+        gaps.push((at, to));
+    }
+    gaps
+}
+
+/// Notes a range as saved, joined with its neighbours.
+fn insert(saved: &mut BTreeMap<u64, u64>, mut from: u64, mut to: u64) {
+    if let Some((start, end)) = saved.range(..=from).next_back()
+        && *end >= from
+    {
+        (from, to) = (*start, to.max(*end));
+    }
+    while let Some((start, end)) = saved.range(from..=to).next().map(|(s, e)| (*s, *e)) {
+        to = to.max(end);
+        saved.remove(&start);
+    }
+    saved.insert(from, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_not_been_saved_is() {
+        let mut saved = BTreeMap::new();
+        for (from, to) in [(8, 12), (20, 24), (12, 16), (0, 4)] {
+            insert(&mut saved, from, to);
+        }
+        assert_eq!(saved, BTreeMap::from([(0, 4), (8, 16), (20, 24)]));
+        assert_eq!(gaps(&saved, 0, 30), [(4, 8), (16, 20), (24, 30)]);
+        assert_eq!(gaps(&saved, 9, 15), []);
+        assert_eq!(gaps(&saved, 10, 21), [(16, 20)]);
+        insert(&mut saved, 2, 22);
+        assert_eq!(saved, BTreeMap::from([(0, 24)]));
+        insert(&mut saved, 30, 31);
+        assert_eq!(gaps(&saved, 24, 30), [(24, 30)]);
+    }
+}

@@ -1,0 +1,326 @@
+//! Another inode in a file's place: how a whole content is kept without copying a byte, and how an operator puts one back.
+//!
+//! A new inode with the same mode, owner and extended attributes is made among the versions; then the two change places in
+//! one step (`RENAME_EXCHANGE`), so the name is never vacant and the old content is whole at every moment. Only for a file
+//! with one link that nobody has open: whoever had the old inode open would go on writing into the version.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::attr::without_setid;
+use super::blocks::copy_range;
+use super::meta::Meta;
+use super::root::{Node, open_beneath, stat_at, stat_fd};
+use super::versions::{Destroys, Door, Making};
+use super::{Caller, Held, World};
+use crate::error::{Error, Result};
+use crate::journal::{How, Kept, Op};
+use crate::name::Name;
+
+/// An inode that is ready to take a file's place.
+#[derive(Debug)]
+pub(super) struct Fresh<'a> {
+    /// It, open as was asked for.
+    pub(super) file: OwnedFd,
+    /// What it is.
+    pub(super) meta: Meta,
+    making: Making<'a>,
+}
+
+impl Fresh<'_> {
+    /// Returns what a record says of the old inode.
+    pub(super) fn kept(&self) -> Kept {
+        Kept {
+            how: How::Moved,
+            n: self.making.n(),
+        }
+    }
+}
+
+/// A content that is to be put in a file's place.
+pub trait NewContent {
+    /// Returns its size in bytes.
+    fn size(&self) -> u64;
+    /// Writes it to an empty file; where it has holes, nothing is written.
+    ///
+    /// # Errors
+    /// What reading and writing say.
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()>;
+}
+
+impl World {
+    /// Makes an inode for a file's place, with these permission bits; `None` where the old one cannot move away, and has to be kept otherwise.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EDQUOT` and `EIO`: the file must stay as it is then.
+    pub(super) fn fresh(
+        &self,
+        held: &Held,
+        flags: OFlags,
+        mode: u32,
+        door: &dyn Door,
+    ) -> Result<Option<Fresh<'_>>> {
+        let meta = held.node.meta();
+        let possible = self.versions.options().versions
+            && meta.nlink == 1
+            && !held.removed
+            && !door.is_open()
+            && meta.size > 0;
+        if !possible {
+            return Ok(None);
+        }
+        let making = self.versions.make(meta.blocks * 512)?;
+        match self.like(&making, held, flags, mode) {
+            Ok(Some(file)) => Ok(Some(Fresh {
+                meta: stat_fd(file.as_fd())?,
+                file,
+                making,
+            })),
+            Ok(None) => Ok(None),
+            Err(error) => match error.errno() {
+                Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS => Err(error),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// Makes an empty file with these permission bits and the owner and extended attributes of another; `None` where one of them cannot be
+    /// given to it.
+    fn like(
+        &self,
+        making: &Making<'_>,
+        held: &Held,
+        flags: OFlags,
+        permissions: u32,
+    ) -> Result<Option<OwnedFd>> {
+        let meta = held.node.meta();
+        let create = (flags - OFlags::TRUNC)
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(permissions);
+        let file = open_beneath(
+            self.versions.dir().as_fd(),
+            making.name().as_bytes(),
+            create,
+            mode,
+        )?;
+        let made = stat_fd(file.as_fd())?;
+        if (made.uid, made.gid) != (meta.uid, meta.gid) {
+            let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
+            match rustix::fs::fchown(&file, Some(uid), Some(gid)) {
+                Err(Errno::PERM) => return Ok(None),
+                set => set.map_err(Error::os("fchown"))?,
+            }
+        }
+        if made.permissions() != permissions || made.uid != meta.uid || made.gid != meta.gid {
+            rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
+        }
+        Ok(self.copy_xattrs(&held.node, &file)?.then_some(file))
+    }
+
+    /// Gives a file the extended attributes of another; `false` where one cannot be given.
+    fn copy_xattrs(&self, from: &Node, to: &OwnedFd) -> Result<bool> {
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", from.as_fd().as_raw_fd());
+        let mut names = [0_u8; 4096];
+        let length = match rustix::fs::listxattr(&path, &mut names) {
+            Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(true),
+            Ok(length) => length,
+            Err(_) => return Ok(false),
+        };
+        for name in names.get(..length).unwrap_or_default().split(|b| *b == 0) {
+            // The system sets its own labels on every new file.
+            if name.is_empty() || name.starts_with(b"security.") {
+                continue;
+            }
+            let mut value = vec![0; 64 * 1024];
+            let copied = rustix::fs::getxattr(&path, name, &mut value).and_then(|length| {
+                let value = value.get(..length).unwrap_or_default();
+                rustix::fs::fsetxattr(to, name, value, XattrFlags::empty())
+            });
+            match copied {
+                Ok(()) => {}
+                Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
+                    return Err(Error::os("fsetxattr")(errno));
+                }
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets a new inode take a file's place; the old one is a version from then on.
+    ///
+    /// # Errors
+    /// What `renameat2(2)` says; `ENOENT` where something else stood there. Then nothing has changed.
+    pub(super) fn put_in_place(
+        &self,
+        held: &Held,
+        fresh: &Fresh<'_>,
+        door: &dyn Door,
+    ) -> Result<()> {
+        let (Some(parent), Some(name)) = (held.path.parent(), held.path.name()) else {
+            return Err(Error::NotFound);
+        };
+        let dir = self.root.dir(&parent)?;
+        let version = fresh.making.name();
+        let versions = self.versions.dir().as_fd();
+        let swap = || {
+            rustix::fs::renameat_with(
+                &dir,
+                name.bytes(),
+                versions,
+                version.as_bytes(),
+                RenameFlags::EXCHANGE,
+            )
+            .map_err(Error::os("renameat2"))
+        };
+        door.replace(&fresh.meta, &mut || {
+            swap()?;
+            let arrived = stat_at(versions, Name::new(version.as_bytes())?);
+            if arrived.is_ok_and(|meta| meta.id == held.node.meta().id) {
+                return Ok(());
+            }
+            swap()?;
+            Err(Error::NotFound)
+        })?;
+        // The directory's entries are the same as before to everybody; so is its time.
+        let (tv_sec, nsec) = dir.changed();
+        let omit = Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        };
+        let times = Timestamps {
+            last_access: omit,
+            last_modification: Timespec {
+                tv_sec,
+                tv_nsec: i64::from(nsec),
+            },
+        };
+        let _ = rustix::fs::utimensat(&dir, c"", &times, AtFlags::EMPTY_PATH);
+        Ok(())
+    }
+
+    /// Puts another content in a file's place, and keeps what is there. Returns what the file is then.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL` for what is no regular file; `EROFS`; `ENOSPC` where what is there cannot be kept. Then nothing
+    /// has changed.
+    pub fn put_content(
+        &self,
+        held: &Held,
+        content: &dyn NewContent,
+        door: &dyn Door,
+        caller: Caller,
+    ) -> Result<Meta> {
+        self.changeable(held)?;
+        if held.node.meta().is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        let meta = *held.node.meta();
+        let op = |kept, new| Op::Content {
+            path: held.path.clone(),
+            ids: World::ids(meta.id),
+            size: meta.size,
+            to: content.size(),
+            mtime: (meta.mtime.sec, meta.mtime.nsec),
+            kept,
+            new,
+        };
+        let actor = self.actor(caller);
+        if let Some(mut fresh) = self.fresh(held, OFlags::RDWR, meta.permissions(), door)? {
+            content.write_to(fresh.file.as_fd())?;
+            let new = Some(World::ids(fresh.meta.id));
+            let pending = self
+                .journal
+                .begin(op(Some(fresh.kept()), new), &[], Some(&actor))?;
+            match self.put_in_place(held, &fresh, door) {
+                Ok(()) => {
+                    pending.done();
+                    fresh.making.stands();
+                    return stat_fd(fresh.file.as_fd());
+                }
+                Err(error) => pending.abort(&error),
+            }
+        }
+        // Not to be left half written: the new content is whole before the old one is touched.
+        let ready = self.aside(content)?;
+        let file = self.root.reopen(&held.node, OFlags::RDWR)?;
+        let keeping = self.keep(held, Destroys::Range(0, meta.size), door)?;
+        let pending = self
+            .journal
+            .begin(op(keeping.kept, None), &[], Some(&actor))?;
+        let size = content.size();
+        let act = || {
+            rustix::fs::ftruncate(&file, 0).map_err(Error::os("ftruncate"))?;
+            copy_range(ready.as_fd(), file.as_fd(), 0, size)?;
+            rustix::fs::ftruncate(&file, size).map_err(Error::os("ftruncate"))
+        };
+        pending.settle(act())?;
+        keeping.stands(door);
+        held.node.stat()
+    }
+
+    /// Writes a content to a file without a name.
+    fn aside(&self, content: &dyn NewContent) -> Result<OwnedFd> {
+        let making = self.versions.make(0)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = open_beneath(
+            self.versions.dir().as_fd(),
+            making.name().as_bytes(),
+            flags,
+            mode,
+        )?;
+        content.write_to(file.as_fd())?;
+        Ok(file)
+    }
+
+    /// Empties a file by putting a new inode in its place; `None` where that cannot be done, and nothing has changed.
+    ///
+    /// # Errors
+    /// `ENOSPC` where the old content cannot be kept.
+    pub(super) fn empty_by_moving(
+        &self,
+        held: &Held,
+        flags: OFlags,
+        door: &dyn Door,
+        op: impl FnOnce(Kept, crate::journal::Ids) -> Op,
+        caller: Caller,
+    ) -> Result<Option<(OwnedFd, Meta)>> {
+        // The kernel clears these bits where a file is cut; here none is.
+        let mode = held.node.meta().permissions();
+        let mode = without_setid(mode, caller).unwrap_or(mode);
+        let Some(mut fresh) = self.fresh(held, flags, mode, door)? else {
+            return Ok(None);
+        };
+        let op = op(fresh.kept(), World::ids(fresh.meta.id));
+        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+        match self.put_in_place(held, &fresh, door) {
+            Ok(()) => {
+                pending.done();
+                fresh.making.stands();
+                Ok(Some((fresh.file, fresh.meta)))
+            }
+            Err(error) => {
+                // A directory that may not be written to, a file system that cannot exchange: it is kept otherwise.
+                pending.abort(&error);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Returns the path of the file of a version, from the state directory.
+pub fn version_path(session: &str, n: u64) -> String {
+    format!(
+        "{}/{session}/{}/{}",
+        super::state::SESSIONS,
+        super::versions::VERSIONS,
+        super::versions::file_name(n)
+    )
+}

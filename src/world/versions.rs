@@ -1,0 +1,342 @@
+//! Former contents: what a file held before something destroyed it.
+//!
+//! Owns `sessions/{id}/versions/` and the decision how a content is kept, at bounded cost: move the inode whole, share its
+//! blocks, copy a small file, save what is overwritten as it is overwritten, or note the length where only appending
+//! follows. A version is made before its record is written and is taken away again if the record or the act fails, so a
+//! record never names a version that is not there. Where keeping fails, the act is not done.
+//!
+//! With kernel passthrough writes pass the daemon by, so the decision falls when a file is opened for writing. What the
+//! way in knows of other opens comes through [`Door`].
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::blocks::{Blocks, copy_range};
+use super::meta::Meta;
+use super::room::Room;
+use super::root::{Node, Root, open_beneath};
+use super::{Held, World};
+use crate::error::{Error, Result};
+use crate::journal::{How, Kept};
+
+/// The directory of versions in a session's own.
+pub const VERSIONS: &str = "versions";
+
+/// Files up to this size are copied when they are opened for writing, in bytes, unless another limit was chosen.
+pub const COPIED_UP_TO: u64 = 1 << 20;
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct KeepOptions {
+    /// Whether contents are kept as well as removals.
+    pub versions: bool,
+    /// Files up to this size are copied when they are opened for writing, in bytes.
+    pub copied_up_to: u64,
+    /// The most that the versions of all sessions may take together, in bytes.
+    pub max: Option<u64>,
+    /// Whether the oldest make room at that limit; if not, the write fails.
+    pub evict: bool,
+}
+
+impl Default for KeepOptions {
+    fn default() -> KeepOptions {
+        KeepOptions {
+            versions: true,
+            copied_up_to: COPIED_UP_TO,
+            max: None,
+            evict: false,
+        }
+    }
+}
+
+/// What the way into the world knows of a file's other opens, and has to hear of its content.
+pub trait Door {
+    /// Returns whether the file is open.
+    fn is_open(&self) -> bool;
+    /// Returns whether every write that may come can be seen, those of the open under way too.
+    fn sees_writes(&self) -> bool;
+    /// Returns whether an earlier record of the same open file has kept what is about to be destroyed.
+    fn is_covered(&self) -> bool;
+    /// Returns the version that is saved block by block at this time.
+    fn blocks(&self) -> Option<Arc<Blocks>>;
+    /// A version of the whole content has been begun: by blocks, if given, from now on; else there is nothing to save.
+    fn kept(&self, blocks: Option<Arc<Blocks>>);
+    /// Lets another inode take the file's place.
+    ///
+    /// # Errors
+    /// Those of `act`; then it has not.
+    fn replace(&self, new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
+/// The door of who works in process: nothing is open, and nobody sees what is written through an open file.
+#[derive(Debug, Clone, Copy)]
+pub struct NoDoor;
+
+impl Door for NoDoor {
+    fn is_open(&self) -> bool {
+        false
+    }
+    fn sees_writes(&self) -> bool {
+        false
+    }
+    fn is_covered(&self) -> bool {
+        false
+    }
+    fn blocks(&self) -> Option<Arc<Blocks>> {
+        None
+    }
+    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
+    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        act()
+    }
+}
+
+/// What is about to be destroyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Destroys {
+    /// Anything, at any time: the file is opened for writing.
+    Anything,
+    /// What lies between two offsets.
+    Range(u64, u64),
+    /// Nothing but the length.
+    Nothing,
+}
+
+/// The versions of the session under way.
+#[derive(Debug)]
+pub struct Versions {
+    dir: OwnedFd,
+    last: AtomicU64,
+    options: KeepOptions,
+    room: Arc<Room>,
+    /// Whether the store's file system has turned out not to share blocks.
+    cannot_clone: AtomicBool,
+}
+
+/// A version that is taken away again unless its record stands.
+#[derive(Debug)]
+pub(super) struct Making<'a> {
+    versions: &'a Versions,
+    n: u64,
+    taken: u64,
+    stands: bool,
+}
+
+/// A content that has been kept, for a record to name.
+#[derive(Debug, Default)]
+pub(super) struct Keeping<'a> {
+    pub(super) kept: Option<Kept>,
+    making: Option<Making<'a>>,
+    /// What the door has to hear, once the record stands.
+    began: Option<Option<Arc<Blocks>>>,
+}
+
+impl<'a> Keeping<'a> {
+    fn of(how: How, making: Making<'a>, blocks: Option<Arc<Blocks>>) -> Keeping<'a> {
+        Keeping {
+            kept: Some(Kept { how, n: making.n }),
+            making: Some(making),
+            began: Some(blocks),
+        }
+    }
+
+    /// The record stands and its act was done.
+    pub(super) fn stands(mut self, door: &dyn Door) {
+        if let Some(making) = &mut self.making {
+            making.stands = true;
+        }
+        if let Some(blocks) = self.began.take() {
+            door.kept(blocks);
+        }
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        if self.stands {
+            return;
+        }
+        for name in [file_name(self.n), map_name(self.n)] {
+            let _ = rustix::fs::unlinkat(&self.versions.dir, name, AtFlags::empty());
+        }
+        self.versions.room.give_back(self.taken);
+    }
+}
+
+/// Returns the file name of a version.
+pub fn file_name(n: u64) -> String {
+    format!("{n:08}")
+}
+
+/// Returns the number in the file name of a version; `None` for other files.
+pub fn number_of(name: &[u8]) -> Option<u64> {
+    let digits = name.len() >= 8 && name.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(name).ok().filter(|_| digits)?;
+    text.parse().ok()
+}
+
+/// Returns the file name of a version's list of ranges.
+pub fn map_name(n: u64) -> String {
+    format!("{n:08}.map")
+}
+
+impl Versions {
+    pub(super) fn new(dir: OwnedFd, options: KeepOptions, room: Arc<Room>) -> Versions {
+        Versions {
+            dir,
+            last: AtomicU64::new(0),
+            options,
+            room,
+            cannot_clone: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns how much room the versions take.
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
+    pub(super) fn options(&self) -> &KeepOptions {
+        &self.options
+    }
+
+    pub(super) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    /// Reserves a number and room for a version.
+    pub(super) fn make(&self, bytes: u64) -> Result<Making<'_>> {
+        self.room.take(bytes)?;
+        Ok(Making {
+            versions: self,
+            n: self.last.fetch_add(1, Ordering::Relaxed) + 1,
+            taken: bytes,
+            stands: false,
+        })
+    }
+
+    fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        open_beneath(
+            self.dir.as_fd(),
+            name.as_bytes(),
+            flags,
+            Mode::RUSR | Mode::WUSR,
+        )
+    }
+
+    /// Shares the blocks of a file with a version; `false` where the file system cannot.
+    fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
+        if self.cannot_clone.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match rustix::fs::ioctl_ficlone(version, source) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => {
+                self.cannot_clone.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            // This file cannot be shared (another device of the same mount, a swap file).
+            Err(Errno::XDEV | Errno::INVAL | Errno::TXTBSY) => Ok(false),
+            Err(errno) => Err(Error::os("ioctl(FICLONE)")(errno)),
+        }
+    }
+}
+
+impl Making<'_> {
+    pub(super) fn n(&self) -> u64 {
+        self.n
+    }
+
+    pub(super) fn name(&self) -> String {
+        file_name(self.n)
+    }
+
+    pub(super) fn stands(&mut self) {
+        self.stands = true;
+    }
+}
+
+impl World {
+    /// Keeps what is about to be destroyed.
+    ///
+    /// # Errors
+    /// `ENOSPC` and what else the system calls say; then nothing may be destroyed.
+    pub(super) fn keep(
+        &self,
+        held: &Held,
+        destroys: Destroys,
+        door: &dyn Door,
+    ) -> Result<Keeping<'_>> {
+        let versions = &self.versions;
+        let (size, allocated) = (held.node.meta().size, held.node.meta().blocks * 512);
+        if !versions.options.versions || size == 0 || door.is_covered() {
+            if let (Destroys::Range(from, to), Some(blocks)) = (destroys, door.blocks()) {
+                blocks.save(from, to)?;
+            }
+            return Ok(Keeping::default());
+        }
+        let range = match destroys {
+            Destroys::Nothing => {
+                return Ok(Keeping {
+                    kept: Some(Kept {
+                        how: How::Length,
+                        n: 0,
+                    }),
+                    ..Keeping::default()
+                });
+            }
+            Destroys::Anything => (0, size),
+            Destroys::Range(from, to) => (from, to.min(size)),
+        };
+        let source = readable(&self.root, &held.node)?;
+        let mut making = versions.make(0)?;
+        let version = versions.create(&making.name(), OFlags::RDWR)?;
+        if versions.clone_into(&version, &source)? {
+            // Counted as a copy: it is one as soon as the file is overwritten.
+            versions.room.take(allocated)?;
+            making.taken = allocated;
+            return Ok(Keeping::of(How::Cloned, making, None));
+        }
+        let by_blocks = match destroys {
+            Destroys::Anything => door.sees_writes(),
+            _ => true,
+        };
+        if size > versions.options.copied_up_to && by_blocks {
+            let map = versions.create(&map_name(making.n), OFlags::WRONLY | OFlags::APPEND)?;
+            // Its size is the file's, so that what was not saved is not taken for the end.
+            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
+            let room = versions.room.clone();
+            let blocks = Arc::new(Blocks::new(source, (version, map), making.n, size, room));
+            if destroys != Destroys::Anything {
+                blocks.save(range.0, range.1)?;
+            }
+            return Ok(Keeping::of(How::Blocks, making, Some(blocks)));
+        }
+        versions.room.take(allocated)?;
+        making.taken = allocated;
+        copy_range(source.as_fd(), version.as_fd(), 0, size)?;
+        rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
+        Ok(Keeping::of(How::Copied, making, None))
+    }
+}
+
+/// Opens a file for reading although its owner may have taken that right away: what it holds is about to be destroyed.
+pub(super) fn readable(root: &Root, node: &Node) -> Result<OwnedFd> {
+    // To be read by nobody is no use of it. Only its owner may ask for that.
+    match root.reopen(node, OFlags::RDONLY | OFlags::NOATIME) {
+        Err(error) if error.errno() == Errno::PERM => root.reopen(node, OFlags::RDONLY),
+        Err(error) if error.errno() == Errno::ACCESS => {
+            let mode = node.meta().permissions();
+            root.chmod(node, mode | 0o400)?;
+            let opened = root.reopen(node, OFlags::RDONLY);
+            root.chmod(node, mode)?;
+            opened
+        }
+        opened => opened,
+    }
+}
