@@ -43,7 +43,14 @@ impl Lab {
         let (dir, name) = self.world.parent(&at).unwrap();
         let made = self
             .world
-            .create(&dir, name, OFlags::RDWR, 0o644, Caller::myself())
+            .create(
+                &dir,
+                name,
+                OFlags::RDWR,
+                0o644,
+                &crate::world::NoDoor,
+                Caller::myself(),
+            )
             .unwrap();
         rustix::io::write(&made.file, text.as_bytes()).unwrap();
     }
@@ -84,7 +91,7 @@ impl Lab {
         let (dir, name) = self.world.parent(&at).unwrap();
         let held = self.world.hold(&dir, name).unwrap();
         self.world
-            .set_attr(&held, change, None, Caller::myself())
+            .set_attr(&held, change, None, &crate::world::NoDoor, Caller::myself())
             .unwrap();
     }
 
