@@ -294,7 +294,10 @@ fn no_inodes_left() {
     rename(home.path("f1"), home.path("old")).unwrap();
     rename(home.path("f2"), home.path("dir/f2")).unwrap();
     renameat2(home.path("f3"), home.path("f4"), RENAME_EXCHANGE).unwrap();
-    fs::write(home.path("f5"), "longer than it was before").unwrap();
+    // A former content does need one. Where it cannot be kept, it stays.
+    let refused = fs::write(home.path("f5"), "longer than it was before").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ENOSPC));
+    assert_eq!(fs::read(home.path("f5")).unwrap(), b"content");
     assert_eq!(fs::read(home.path("old")).unwrap(), b"content");
     assert_eq!(
         fs::read(home.trashed("old").pop().unwrap()).unwrap(),

@@ -181,14 +181,24 @@ fn content(size: usize) -> Vec<u8> {
     text
 }
 
-fn records(store: &Path) -> (PathBuf, Vec<Record>) {
+fn sessions(store: &Path) -> Vec<PathBuf> {
     let sessions = store.join(".trumanfs/sessions");
     let mut ids: Vec<_> = fs::read_dir(sessions)
         .unwrap()
         .map(|e| e.unwrap().path())
         .collect();
     ids.sort();
-    let session = ids.pop().unwrap();
+    ids
+}
+
+/// Returns the newest session and its records.
+fn records(store: &Path) -> (PathBuf, Vec<Record>) {
+    let session = sessions(store).pop().unwrap();
+    let records = records_of(&session);
+    (session, records)
+}
+
+fn records_of(session: &Path) -> Vec<Record> {
     let file = fs::File::open(session.join(FILE)).unwrap();
     let records: Vec<Record> = Reader::new(BufReader::new(file))
         .map(Result::unwrap)
@@ -201,7 +211,7 @@ fn records(store: &Path) -> (PathBuf, Vec<Record>) {
         })
         .collect();
     let done = |r: &Record| !aborted.contains(&r.seq);
-    (session, records.into_iter().filter(done).collect())
+    records.into_iter().filter(done).collect()
 }
 
 fn kept(op: &Op) -> Option<(Ids, u64, Option<Kept>)> {
@@ -369,4 +379,273 @@ fn big_files_by_every_door_without_passthrough() {
 fn by_every_door_where_every_user_gets_in() {
     need_mount!();
     all_doors(3_000_077, &["--allow-other"]);
+}
+
+/// Also shows that the tests above can fail.
+#[test]
+fn with_keep_trash_only_removals_are_kept() {
+    need_mount!();
+    let mut home = Home::prepared(
+        |store| fs::write(store.join("f"), content(500)).unwrap(),
+        &["--keep", "trash"],
+    );
+    fs::write(home.path("f"), "other").unwrap();
+    fs::remove_file(home.path("f")).unwrap();
+    home.umount();
+    let (session, records) = records(home.store());
+    assert!(
+        records
+            .iter()
+            .all(|r| kept(&r.op).is_none_or(|k| k.2.is_none()))
+    );
+    assert_eq!(fs::read_dir(session.join("versions")).unwrap().count(), 0);
+    let trash = fs::read_dir(home.store().join(".trash")).unwrap().count();
+    assert_eq!(trash, 1);
+}
+
+#[test]
+fn at_the_limit_a_write_fails_and_loses_nothing() {
+    need_mount!();
+    let home = Home::with(&["--keep-max", "100K"]);
+    let path = home.path("f");
+    fs::write(&path, content(20_000)).unwrap();
+    let mut written = 0;
+    let error = loop {
+        let mut other = content(20_000);
+        other[0] = written;
+        match fs::write(&path, &other) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 100);
+    };
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    assert!((2..=5).contains(&written), "{written}");
+    let mut last = content(20_000);
+    last[0] = written - 1;
+    assert_eq!(fs::read(&path).unwrap(), last, "the old content is whole");
+    // Nothing is destroyed by these.
+    fs::write(home.path("new"), content(50_000)).unwrap();
+    let mut appended = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut appended, b"more").unwrap();
+    fs::remove_file(&path).unwrap();
+    let status = home.status().unwrap();
+    assert!(status["refused"].as_u64().unwrap() >= 1, "{status}");
+    assert!(status["kept_bytes"].as_u64().unwrap() <= 100 * 1024);
+}
+
+#[test]
+fn with_keep_evict_the_oldest_contents_go() {
+    need_mount!();
+    let mut home = Home::with(&["--keep-max", "200K", "--keep-evict"]);
+    let path = home.path("f");
+    for n in 0..40 {
+        let mut other = content(20_000);
+        other[0] = n;
+        fs::write(&path, &other).unwrap();
+    }
+    home.umount();
+    let (session, records) = records(home.store());
+    let gone: Vec<u64> = records
+        .iter()
+        .filter_map(|record| match &record.op {
+            Op::Evict { versions } => Some(versions),
+            _ => None,
+        })
+        .flatten()
+        .map(|(_, n)| *n)
+        .collect();
+    assert!(!gone.is_empty() && gone.is_sorted(), "{gone:?}");
+    let mut left = 0;
+    for record in &records {
+        if let Some((_, _, Some(Kept { n, .. }))) = kept(&record.op) {
+            let there = session.join(format!("versions/{n:08}")).exists();
+            assert_eq!(there, !gone.contains(&n), "{n}");
+            left += usize::from(there);
+        }
+    }
+    assert!((1..=10).contains(&left), "{left}");
+}
+
+/// The inode in a file's place changes with every O_TRUNC; nobody who uses the file meanwhile may notice.
+#[test]
+fn a_storm_on_one_file_fails_nobody() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"], &["--cache-ttl", "0"]] {
+        let home = Home::prepared(
+            |store| fs::write(store.join("f"), content(3000)).unwrap(),
+            options,
+        );
+        let path = home.path("f");
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
+        let until = |act: &dyn Fn() -> std::io::Result<()>| {
+            let mut count = 0;
+            while std::time::Instant::now() < end {
+                act().unwrap();
+                count += 1;
+            }
+            count
+        };
+        let counts = std::thread::scope(|scope| {
+            let threads = [
+                scope.spawn(|| until(&|| fs::write(&path, content(3000)))),
+                scope.spawn(|| until(&|| fs::write(&path, content(2000)))),
+                scope.spawn(|| until(&|| fs::read(&path).map(drop))),
+                scope.spawn(|| {
+                    until(&|| {
+                        let mut file = fs::OpenOptions::new().append(true).open(&path)?;
+                        std::io::Write::write_all(&mut file, b"more")
+                    })
+                }),
+                scope.spawn(|| until(&|| fs::metadata(&path).map(drop))),
+                scope.spawn(|| {
+                    until(&|| {
+                        let mode = fs::Permissions::from_mode(0o600);
+                        fs::set_permissions(&path, mode)
+                    })
+                }),
+            ];
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
+        let number = fs::metadata(&path).unwrap().ino();
+        fs::write(&path, "last").unwrap();
+        assert_eq!(number, fs::metadata(&path).unwrap().ino());
+        assert_eq!(fs::read(home.store().join("f")).unwrap(), b"last");
+    }
+}
+
+#[test]
+fn what_takes_a_files_place_looks_the_same() {
+    need_mount!();
+    let home = Home::prepared(
+        |store| {
+            let dir = store.join("d");
+            fs::create_dir(&dir).unwrap();
+            let path = dir.join("f");
+            fs::write(&path, content(3000)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o641)).unwrap();
+            std::os::unix::fs::chown(&path, Some(12), Some(34)).unwrap();
+            // A file system in memory may have none of these; then there is nothing to keep.
+            let _ = common::calls::setxattr(&path, "user.mark", b"value", 0);
+        },
+        &["--xattr"],
+    );
+    let path = home.path("d/f");
+    let before = fs::metadata(&path).unwrap();
+    let of_dir = fs::metadata(home.path("d")).unwrap();
+    let mark = common::calls::getxattr(&path, "user.mark");
+    fs::write(&path, "other").unwrap();
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (before.ino(), before.mode(), before.uid(), before.gid()),
+        (after.ino(), after.mode(), after.uid(), after.gid())
+    );
+    assert_eq!(mark, common::calls::getxattr(&path, "user.mark"));
+    let stored = fs::metadata(home.store().join("d/f")).unwrap();
+    assert_eq!((stored.mode(), stored.uid()), (before.mode(), 12));
+    let of_dir_after = fs::metadata(home.store().join("d")).unwrap();
+    assert_eq!(
+        (of_dir.mtime(), of_dir.mtime_nsec()),
+        (of_dir_after.mtime(), of_dir_after.mtime_nsec())
+    );
+}
+
+/// A file too big to copy costs what is overwritten, not what it holds.
+#[test]
+fn overwriting_the_middle_of_a_big_file_does_not_copy_it() {
+    need_mount!();
+    let size = 64 << 20;
+    let home = Home::prepared(
+        |store| {
+            let file = fs::File::create(store.join("f")).unwrap();
+            for at in 0..64 {
+                file.write_all_at(&vec![at; 1 << 20], u64::from(at) << 20)
+                    .unwrap();
+            }
+        },
+        &[],
+    );
+    for flags in [libc::O_WRONLY, libc::O_RDWR] {
+        let fd = common::calls::open(home.path("f"), flags, 0).unwrap();
+        for at in 0..10 {
+            common::calls::pwrite(&fd, b"middle", size / 2 + at).unwrap();
+        }
+    }
+    let kept = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
+    assert!((1..=64 * 1024).contains(&kept), "{kept}");
+}
+
+/// The daemon is killed in the middle of writing; what had been answered for is there, and what it held before too.
+#[test]
+fn a_killed_daemon_loses_no_content() {
+    need_mount!();
+    let original = content(400_000);
+    for round in 0..4_u64 {
+        let mut ids = [0, 0];
+        let mut home = Home::plan()
+            .options(&["--copy-up-to", "8K"])
+            .prepare(|store| {
+                fs::write(store.join("big"), &original).unwrap();
+                let meta = store.join("big").metadata().unwrap();
+                ids = [meta.dev(), meta.ino()];
+            })
+            .mount();
+        let (small, big) = (home.path("small"), home.path("big"));
+        let texts = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut done = Vec::new();
+                for n in 0.. {
+                    let text = format!("content {n}\n").repeat(100);
+                    if fs::write(&small, &text).is_err() {
+                        break;
+                    }
+                    done.push(text);
+                }
+                done
+            });
+            let overwriter = scope.spawn(|| {
+                for n in 0_u64.. {
+                    let flags = if n % 2 == 0 {
+                        libc::O_RDWR
+                    } else {
+                        libc::O_WRONLY
+                    };
+                    let Ok(fd) = common::calls::open(&big, flags, 0) else {
+                        break;
+                    };
+                    let at = n * 7919 % 390_000;
+                    if common::calls::pwrite(&fd, format!("over {n}").as_bytes(), at).is_err() {
+                        break;
+                    }
+                }
+            });
+            std::thread::sleep(std::time::Duration::from_millis(300 + round * 37));
+            home.kill_daemon_only();
+            overwriter.join().unwrap();
+            writer.join().unwrap()
+        });
+        assert!(texts.len() > 3);
+        common::watch::detach(home.home());
+        home.mount_again();
+        home.umount();
+        let session = sessions(home.store()).remove(0);
+        let records = records_of(&session);
+        let mut inodes = HashMap::new();
+        all_contents(home.store(), &mut inodes);
+        for record in &records {
+            if let Some((_, _, Some(Kept { how, n }))) = kept(&record.op) {
+                let version = session.join(format!("versions/{n:08}"));
+                assert!(how == How::Length || version.exists(), "{record:?}");
+            }
+        }
+        let all: std::collections::HashSet<String> = inodes
+            .values()
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect();
+        let lost = texts.iter().filter(|text| !all.contains(*text)).count();
+        assert_eq!(lost, 0, "of {}", texts.len());
+        let present = |ids: Ids| fs::read(&inodes[&ids]).unwrap();
+        assert!(before(&session, &records, ids, &present) == original);
+    }
 }

@@ -86,12 +86,13 @@ WORKLOADS = [
     Workload("single calls", "write-stat", "write 100 bytes, then stat the file by name", 5000),
     Workload("single calls", "access", "access(R_OK|W_OK) of 200 files in turn", 20000),
     Workload("data", "write", "a new file in chunks of 1 MiB", megabytes=256),
-    Workload("data", "overwrite", "an existing file from start to end in chunks of 1 MiB", megabytes=64),
     Workload("data", "read-first", "read() in chunks of 128 KiB; nobody has read the file yet", megabytes=256, seeds=["read"]),
     Workload("data", "read-again", "the same once more", megabytes=256, seeds=["read"]),
     Workload("data", "random-read", "pread of 4 KiB pages at random places", 8192, 64, seeds=["random"]),
-    Workload("data", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
     Workload("data", "mmap-read", "mmap and read from start to end", megabytes=64, seeds=["mapped"]),
+    Workload("rewriting", "overwrite", "an existing file from start to end in chunks of 1 MiB", megabytes=64),
+    Workload("rewriting", "overwrite-middle", "open a big file, write 4 KiB into its middle, close", 200, 256),
+    Workload("rewriting", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
 ]
 GROUPS = list(dict.fromkeys(w.group for w in WORKLOADS))
 TREES = {"walk", "grep", "copy"}

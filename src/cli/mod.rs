@@ -5,6 +5,7 @@
 mod check;
 mod inspect;
 mod mount;
+mod output;
 mod purge;
 mod recover;
 
@@ -65,8 +66,13 @@ enum Command {
     Umount(mount::UmountArgs),
     /// Says what is mounted, and how it is going
     Status(inspect::StatusArgs),
+    /// Says which sessions there were
+    #[command(subcommand)]
+    Session(inspect::SessionCommand),
     /// Prints what was changed, by whom, and when
     Log(inspect::LogArgs),
+    /// Says everything about one operation: who, when, what was there before, how to get it back
+    Show(inspect::ShowArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
@@ -96,7 +102,9 @@ pub fn run() -> ExitCode {
         Command::Mount(args) => mount::mount(args),
         Command::Umount(args) => mount::umount(&args),
         Command::Status(args) => inspect::status(&args),
+        Command::Session(command) => inspect::session(command),
         Command::Log(args) => inspect::log(&args),
+        Command::Show(args) => inspect::show(&args),
         Command::Trash(command) => recover::trash(command),
         Command::Fsck(args) => check::fsck(&args),
         Command::Background => {

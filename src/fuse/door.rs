@@ -23,18 +23,26 @@ pub(super) struct Opens<'a> {
     access: OFlags,
     /// The open file that the request comes through.
     handle: Option<&'a Handle>,
+    /// Whether there is time to copy much.
+    may_wait: bool,
     /// What has been begun for the open under way.
     begun: RefCell<Option<Option<Arc<Blocks>>>>,
 }
 
 impl<'a> Opens<'a> {
     /// For a file that is being opened.
-    pub(super) fn opening(fs: &'a FileSystem, number: u64, flags: OFlags) -> Opens<'a> {
+    pub(super) fn opening(
+        fs: &'a FileSystem,
+        number: u64,
+        flags: OFlags,
+        may_wait: bool,
+    ) -> Opens<'a> {
         Opens {
             fs,
             number,
             access: flags & OFlags::RWMODE,
             handle: None,
+            may_wait,
             begun: RefCell::default(),
         }
     }
@@ -44,12 +52,14 @@ impl<'a> Opens<'a> {
         fs: &'a FileSystem,
         number: u64,
         handle: Option<&'a Handle>,
+        may_wait: bool,
     ) -> Opens<'a> {
         Opens {
             fs,
             number,
             access: OFlags::WRONLY,
             handle,
+            may_wait,
             begun: RefCell::default(),
         }
     }
@@ -63,6 +73,10 @@ impl<'a> Opens<'a> {
 impl Door for Opens<'_> {
     fn is_open(&self) -> bool {
         self.fs.shared.handles.is_open(self.number).0
+    }
+
+    fn may_wait(&self) -> bool {
+        self.may_wait
     }
 
     fn sees_writes(&self) -> bool {
@@ -110,6 +124,9 @@ pub(super) struct Unseen;
 
 impl Door for Unseen {
     fn is_open(&self) -> bool {
+        true
+    }
+    fn may_wait(&self) -> bool {
         true
     }
     fn sees_writes(&self) -> bool {

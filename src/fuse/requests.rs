@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use super::attr::{attributes, errno, nothing, set_time};
 use super::counters::{Counters, count};
 use super::data::Kept;
-use super::door::{Opens, Unseen};
+use super::door::Unseen;
 use super::handles::Way;
 use super::{FileSystem, caller, handle_flags};
 use crate::error::Error;
@@ -25,6 +25,9 @@ use crate::world::{Change, Held, Meta};
 
 /// Numbers are not used again while the kernel knows them, so there is only one generation.
 const ONLY: Generation = Generation(0);
+
+/// Copies of more than this are made aside, in bytes.
+const LONG_COPY: u64 = 4 << 20;
 
 /// Answers a request with what a closure returns, or with its error: the one place where errors become replies.
 macro_rules! answer {
@@ -46,7 +49,12 @@ impl FileSystem {
         self.shared.activity.request();
     }
 
-    fn attributes_of(&self, held: &Held, meta: &Meta, number: u64) -> (Duration, fuser::FileAttr) {
+    pub(super) fn attributes_of(
+        &self,
+        held: &Held,
+        meta: &Meta,
+        number: u64,
+    ) -> (Duration, fuser::FileAttr) {
         (
             self.ttl_of(number, held),
             attributes(number, self.link_count(held, meta), meta),
@@ -132,29 +140,23 @@ impl Filesystem for FileSystem {
         reply: ReplyAttr,
     ) {
         self.seen(|c| &c.setattr);
-        let answer = || {
-            let _turn = size.and_then(|_| self.shared.handles.turn(ino.0));
-            let held = self.held_by_user(ino.0)?;
-            let change = Change {
-                mode,
-                uid,
-                gid,
-                size,
-                atime: set_time(atime),
-                mtime: set_time(mtime),
-            };
-            let handle = fh
-                .and_then(|fh| self.shared.handles.get(fh.0))
-                .filter(|handle| handle.writes);
-            let file = handle.as_ref().map(|handle| handle.as_fd());
-            let opens = Opens::through(self, ino.0, handle.as_deref());
-            let meta = self
-                .world()
-                .set_attr(&held, change, file, &opens, caller(req))?;
-            Ok(self.attributes_of(&held, &meta, ino.0))
+        let change = Change {
+            mode,
+            uid,
+            gid,
+            size,
+            atime: set_time(atime),
+            mtime: set_time(mtime),
         };
-        answer!(reply, answer(), |reply: ReplyAttr, (ttl, attr)| reply
-            .attr(&ttl, &attr))
+        let caller = caller(req);
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| fs.set_attributes(ino.0, change, fh, may_wait, caller),
+            |reply: ReplyAttr, done| {
+                answer!(reply, done, |reply: ReplyAttr, (ttl, attr)| reply
+                    .attr(&ttl, &attr))
+            },
+        );
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
@@ -272,14 +274,21 @@ impl Filesystem for FileSystem {
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.seen(|c| &c.open);
-        let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-        match self.open_handle(ino, flags.0, caller(req), register) {
-            Ok((fh, fopen, Way::Passthrough(id) | Way::Direct(id))) => {
-                reply.opened_passthrough(fh, fopen, &id)
-            }
-            Ok((fh, fopen, Way::Served)) => reply.opened(fh, fopen),
-            Err(error) => reply.error(errno(&error)),
-        }
+        let caller = caller(req);
+        self.at_once_or_aside(
+            reply,
+            move |fs, reply: &ReplyOpen, may_wait| {
+                let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+                fs.open_handle(ino, flags.0, caller, may_wait, register)
+            },
+            |reply, opened| match opened {
+                Ok((fh, fopen, Way::Passthrough(id) | Way::Direct(id))) => {
+                    reply.opened_passthrough(fh, fopen, &id)
+                }
+                Ok((fh, fopen, Way::Served)) => reply.opened(fh, fopen),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
     }
 
     fn create(
@@ -582,20 +591,13 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen(|c| &c.fallocate);
-        let answer = || {
-            let _turn = self.shared.handles.turn(ino.0);
-            let (held, handle) = (self.held_by_user(ino.0)?, self.handle(fh)?);
-            let opens = Opens::through(self, ino.0, Some(&handle));
-            self.world().allocate(
-                &held,
-                handle.as_fd(),
-                mode.cast_unsigned(),
-                (offset, length),
-                &opens,
-                caller(req),
-            )
-        };
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        let caller = caller(req);
+        let (mode, range) = (mode.cast_unsigned(), (offset, length));
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| fs.allocate(ino.0, fh, mode, range, may_wait, caller),
+            |reply: ReplyEmpty, done| answer!(reply, done, |reply: ReplyEmpty, ()| reply.ok()),
+        );
     }
 
     fn lseek(
@@ -629,17 +631,27 @@ impl Filesystem for FileSystem {
         reply: ReplyWrite,
     ) {
         self.seen(|c| &c.copy_file_range);
-        answer!(
+        let caller = caller(req);
+        self.at_once_or_aside(
             reply,
-            self.copy(
-                ino_out,
-                caller(req),
-                (fh_in, offset_in),
-                (fh_out, offset_out),
-                len,
-                flags
-            ),
-            |reply: ReplyWrite, copied| reply.written(copied)
-        )
+            move |fs, _, may_wait| {
+                // What is overwritten is copied first: it takes twice as long as it does elsewhere.
+                if !may_wait && len > LONG_COPY {
+                    return Err(Error::TakesLong);
+                }
+                fs.copy(
+                    ino_out,
+                    caller,
+                    (fh_in, offset_in),
+                    (fh_out, offset_out),
+                    len,
+                    flags,
+                )
+            },
+            |reply: ReplyWrite, done| {
+                answer!(reply, done, |reply: ReplyWrite, copied| reply
+                    .written(copied))
+            },
+        );
     }
 }

@@ -8,9 +8,11 @@
 //! hashes. Nothing else is called under it.
 
 mod actor;
+mod glance;
 mod op;
 mod read;
 mod record;
+mod reverse;
 mod survey;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,9 +22,11 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
-pub use op::{How, Kept, Op, Replaced, Was};
-pub use read::{Reader, Tail, tail};
+pub use glance::Glance;
+pub use op::{How, Kept, Op, Replaced, WORDS, Was};
+pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
+pub use reverse::Backward;
 pub use survey::{Line, Survey};
 
 use crate::error::{Error, Result};

@@ -1,10 +1,12 @@
 //! Reading a journal back: line by line with little memory, checking the chain, and finding a torn end.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
+use super::glance::{self, Glance};
 use super::{Record, SCHEMA, START, hex};
 use crate::error::{Error, Result};
 
@@ -14,6 +16,12 @@ use crate::error::{Error, Result};
 pub struct Reader<R> {
     lines: R,
     line: Vec<u8>,
+    /// Whether `line` has been given out.
+    given: bool,
+    /// The line after it, as far as it has been read.
+    ahead: Vec<u8>,
+    /// Whether that is all of it (its newline is taken off).
+    whole: bool,
     number: u64,
     prev: [u8; 64],
 }
@@ -35,6 +43,9 @@ impl<R: BufRead> Reader<R> {
         Reader {
             lines,
             line: Vec::new(),
+            given: false,
+            ahead: Vec::new(),
+            whole: false,
             number: 0,
             prev: START,
         }
@@ -45,24 +56,103 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// [`Error::Damaged`] naming the line where the chain breaks or a line is no record; what `read(2)` says.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        let read = self.lines.read_until(b'\n', &mut self.line);
-        read.map_err(|e| io_error("read", &e))?;
-        if self.line.last() != Some(&b'\n') {
-            // Torn, or still being written: what has been read stays in `line` and is completed by a later call.
-            return Ok(None);
+        self.next_where(|_| true)
+    }
+
+    /// Reads the next record that is wanted. The chain is checked for the others too, but they are not parsed, which
+    /// takes most of the time.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`].
+    pub fn next_where(
+        &mut self,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<Option<Record>> {
+        while self.advance()? {
+            if wanted(&self.glance()?) {
+                return self.record().map(Some);
+            }
         }
-        self.line.pop();
+        Ok(None)
+    }
+
+    /// Goes to the next line. Returns whether there is one, for now. A line is only given out when the one after it, if
+    /// there is one, says that it is as it was written.
+    ///
+    /// # Errors
+    /// As [`Reader::next_record`].
+    pub fn advance(&mut self) -> Result<bool> {
+        self.given = false;
+        if !self.read_ahead()? {
+            return Ok(false);
+        }
         self.number += 1;
-        let record = parse(&self.line, self.number)?;
-        if record.prev.as_bytes() != self.prev {
-            return Err(Error::Damaged(format!(
-                "journal line {}: does not follow the line before it; the line before was changed or lines are missing",
-                self.number
-            )));
-        }
+        self.check_follows(self.number)?;
+        std::mem::swap(&mut self.line, &mut self.ahead);
+        self.ahead.clear();
+        self.whole = false;
         self.prev = hex(&Sha256::digest(&self.line));
-        self.line.clear();
-        Ok(Some(record))
+        if self.read_ahead()? {
+            self.check_follows(self.number + 1)?;
+        } else {
+            // The last has nobody to vouch for it: is it a record at all?
+            parse(&self.line, self.number)?;
+        }
+        self.given = true;
+        Ok(true)
+    }
+
+    /// Reads the line after the present one, unless that is done; `false` at the end, for now.
+    fn read_ahead(&mut self) -> Result<bool> {
+        if self.whole {
+            return Ok(true);
+        }
+        let read = self.lines.read_until(b'\n', &mut self.ahead);
+        read.map_err(|e| io_error("read", &e))?;
+        if self.ahead.last() == Some(&b'\n') {
+            self.ahead.pop();
+            self.whole = true;
+        }
+        // Without its newline it is torn, or still being written: it stays and is completed by a later call.
+        Ok(self.whole)
+    }
+
+    /// Checks that the line ahead holds the hash of the line before it.
+    fn check_follows(&self, number: u64) -> Result<()> {
+        let prev = match glance::prev(&self.ahead) {
+            Some(prev) => Cow::Borrowed(prev),
+            // Not as this program writes it: it says what is wrong, or has the field elsewhere.
+            None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
+        };
+        if *prev == self.prev {
+            return Ok(());
+        }
+        Err(Error::Damaged(format!(
+            "journal line {number}: does not follow the line before it; the line before was changed or lines are missing"
+        )))
+    }
+
+    /// Returns the line that [`Reader::advance`] went to, without its newline.
+    pub fn line(&self) -> &[u8] {
+        if self.given { &self.line } else { &[] }
+    }
+
+    /// Looks at that line without parsing it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is no record.
+    pub fn glance(&self) -> Result<Glance<'_>> {
+        let glance = Glance::of(self.line()).map_err(|error| not_a_record(self.number, &error))?;
+        check_schema(glance.v, self.number)?;
+        Ok(glance)
+    }
+
+    /// Parses that line.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is no record.
+    pub fn record(&self) -> Result<Record> {
+        parse(self.line(), self.number)
     }
 }
 
@@ -75,15 +165,23 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 pub(super) fn parse(line: &[u8], number: u64) -> Result<Record> {
-    let record: Record = serde_json::from_slice(line)
-        .map_err(|error| Error::Damaged(format!("journal line {number}: not a record: {error}")))?;
-    if record.v > SCHEMA {
+    let record: Record =
+        serde_json::from_slice(line).map_err(|error| not_a_record(number, &error))?;
+    check_schema(record.v, number)?;
+    Ok(record)
+}
+
+fn not_a_record(number: u64, error: &serde_json::Error) -> Error {
+    Error::Damaged(format!("journal line {number}: not a record: {error}"))
+}
+
+pub(super) fn check_schema(v: u32, number: u64) -> Result<()> {
+    if v > SCHEMA {
         return Err(Error::Damaged(format!(
-            "journal line {number}: written by a newer release (schema {}, this one reads up to {SCHEMA})",
-            record.v
+            "journal line {number}: written by a newer release (schema {v}, this one reads up to {SCHEMA})"
         )));
     }
-    Ok(record)
+    Ok(())
 }
 
 /// Finds the last whole record without reading the whole journal; `None` for an empty one.
@@ -121,6 +219,66 @@ pub fn tail(mut file: &File) -> Result<Option<Tail>> {
             _ if from == 0 => return Ok(None),
             _ => window *= 4,
         }
+    }
+}
+
+/// Finds the number of the last record that is not younger than a time, by bisection; `None` where all are younger. The
+/// chain is not checked on the way: whoever reads the records does.
+///
+/// # Errors
+/// [`Error::Damaged`] where a line that was looked at is no record; what `read(2)` says.
+pub fn seq_at(file: &File, time: chrono::DateTime<chrono::Utc>) -> Result<Option<u64>> {
+    let Some(last) = tail(file)? else {
+        return Ok(None);
+    };
+    let older = |time_of: &str| {
+        chrono::DateTime::parse_from_rfc3339(time_of)
+            .map(|t| t <= time)
+            .map_err(|_| Error::Damaged(format!("journal: {time_of:?} is not a time")))
+    };
+    if older(&last.record.time)? {
+        return Ok(Some(last.record.seq));
+    }
+    // Every line that begins before `low` is older; the first that begins at or after `high` is not.
+    let (mut low, mut high) = (0, last.length);
+    let mut found = None;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let (start, line) = line_at(file, middle, last.length)?;
+        let Some(line) = line else {
+            high = middle;
+            continue;
+        };
+        let glance = Glance::of(&line).map_err(|error| not_a_record(0, &error))?;
+        if older(&glance.time)? {
+            found = Some(glance.seq);
+            low = start + line.len() as u64 + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(found)
+}
+
+/// The first line that begins at an offset or after it, and where it begins; none up to `end`.
+fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8>>)> {
+    // From the byte before: an offset at which a line begins is told by the newline there.
+    let from = offset.saturating_sub(1);
+    file.seek(SeekFrom::Start(from))
+        .map_err(|e| io_error("lseek", &e))?;
+    let mut reader = BufReader::new(file.take(end.saturating_sub(from)));
+    let mut start = from;
+    if offset > 0 {
+        let skipped = reader.skip_until(b'\n').map_err(|e| io_error("read", &e))?;
+        start += skipped as u64;
+    }
+    let mut line = Vec::new();
+    reader
+        .read_until(b'\n', &mut line)
+        .map_err(|e| io_error("read", &e))?;
+    match line.pop() {
+        Some(b'\n') => Ok((start, Some(line))),
+        _ => Ok((start, None)),
     }
 }
 

@@ -6,9 +6,15 @@
 //! [`World`]: crate::world::World
 
 pub mod ephemeral;
+pub mod filter;
+pub mod fold;
 pub mod fsck;
 pub mod log;
+pub mod past;
+pub mod point;
 pub mod purge;
+pub mod session;
+pub mod show;
 pub mod trash;
 pub mod usage;
 pub mod versions;
@@ -57,6 +63,11 @@ impl Store {
     /// What `flock(2)` says.
     pub fn is_served(&self) -> Result<bool> {
         state::is_held(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
+    /// Returns the resolver of paths.
+    pub fn root(&self) -> &Root {
+        &self.root
     }
 
     /// Returns the state directory's descriptor.

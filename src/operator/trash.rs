@@ -120,6 +120,20 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     Ok(path)
 }
 
+/// Looks at an entry of the trash, or at something below one.
+///
+/// # Errors
+/// `ENOENT` where it is not there.
+pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
+    let mut path = WorldPath::parse(TRASH)?;
+    WorldPath::parse(entry)?
+        .components()
+        .for_each(|part| path.push(part));
+    let parent = path.parent().ok_or(Error::NotFound)?;
+    let name = path.name().ok_or(Error::NotFound)?;
+    store.root.dir(&parent)?.stat(name)
+}
+
 /// Puts an entry of the trash (or something below one) back to a path where nothing is.
 ///
 /// # Errors

@@ -114,27 +114,11 @@ impl World {
     /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
     /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
     pub fn drop_setid(&self, held: &Held, caller: Caller) -> Result<()> {
-        self.drop_setid_of(held.node.meta().mode, caller, |mode| {
-            self.root.chmod(&held.node, mode)
-        })
-    }
-
-    pub(super) fn drop_setid_of(
-        &self,
-        mode: u32,
-        caller: Caller,
-        set: impl FnOnce(u32) -> Result<()>,
-    ) -> Result<()> {
-        let has = mode & S_ISUID != 0 || mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
-        if self.identity == Identity::Thread || caller.uid == 0 || !has {
-            return Ok(());
+        let left = without_setid(held.node.meta().mode, caller);
+        match left.filter(|_| self.identity == Identity::Caller) {
+            Some(mode) => self.root.chmod(&held.node, mode),
+            None => Ok(()),
         }
-        let drop = if mode & S_IXGRP == 0 {
-            S_ISUID
-        } else {
-            S_ISUID | S_ISGID
-        };
-        set(mode & 0o7777 & !drop)
     }
 
     /// Checks what the acting thread may do (access(2), with the effective ids).
@@ -150,6 +134,17 @@ impl World {
         }
         crate::sys::fd::access(held.node.as_fd(), wanted.bits()).map_err(Error::os("faccessat2"))
     }
+}
+
+/// Returns the permission bits that a file is left with when a caller changes its content; `None` where all stay.
+pub(super) fn without_setid(mode: u32, caller: Caller) -> Option<u32> {
+    let has = mode & S_ISUID != 0 || mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
+    let drop = if mode & S_IXGRP == 0 {
+        S_ISUID
+    } else {
+        S_ISUID | S_ISGID
+    };
+    (has && caller.uid != 0).then_some(mode & 0o7777 & !drop)
 }
 
 fn timespec(time: SetTime) -> Timespec {

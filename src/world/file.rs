@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FileType, OFlags};
 
 use super::attr::SET_IDS;
 use super::root::{Dir, Node};
@@ -81,10 +81,7 @@ impl World {
             |kept, new| cut(held, 0, Some(kept), Some(new)),
             caller,
         )?;
-        if let Some((file, meta)) = moved {
-            self.drop_setid_of(meta.mode, caller, |mode| {
-                rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(Error::os("fchmod"))
-            })?;
+        if let Some((file, _)) = moved {
             return Ok(file);
         }
         let size = held.node.meta().size;
@@ -124,11 +121,7 @@ impl World {
                 |kept, new| cut(held, 0, Some(kept), Some(new)),
                 caller,
             )?;
-            if let Some((file, meta)) = moved {
-                self.drop_setid_of(meta.mode, caller, |mode| {
-                    let mode = Mode::from_raw_mode(mode);
-                    rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))
-                })?;
+            if let Some((file, _)) = moved {
                 return Node::from_fd(file).map(Some);
             }
         }

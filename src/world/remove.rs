@@ -6,10 +6,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
 use super::meta::{Id, Meta};
-use super::root::{Dir, Node, open_beneath, stat_at};
+use super::root::{Dir, Node, open_beneath, stat_at, stat_fd};
 use super::trash::{EntryName, Removal, move_to};
 use super::view::Visible;
 use super::{Caller, World};
@@ -240,6 +240,7 @@ impl World {
         let gathered = self.trash.dir(&self.root).and_then(|trash| {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let into = open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty())?;
+            let mtime = stat_fd(into.as_fd())?.mtime;
             for some in removals.chunks(GATHERED_AT_ONCE) {
                 let entries = some.iter().map(|r| Escaped(r.entry.bytes().to_vec()));
                 let op = Op::Gather {
@@ -259,6 +260,18 @@ impl World {
                     .inspect_err(|error| log::debug!("not gathered: {error}"))
                     .is_ok()
             });
+            // No record says when the directory had changed last, so it must say so itself.
+            let times = Timestamps {
+                last_access: Timespec {
+                    tv_sec: 0,
+                    tv_nsec: UTIME_OMIT,
+                },
+                last_modification: Timespec {
+                    tv_sec: mtime.sec,
+                    tv_nsec: i64::from(mtime.nsec),
+                },
+            };
+            let _ = rustix::fs::utimensat(&into, c"", &times, AtFlags::EMPTY_PATH);
             Ok(())
         });
         match gathered {

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::attr::without_setid;
 use super::blocks::copy_range;
 use super::meta::Meta;
 use super::root::{Node, open_beneath, stat_at, stat_fd};
@@ -50,7 +51,7 @@ pub trait NewContent {
 }
 
 impl World {
-    /// Makes an inode for a file's place; `None` where the old one cannot move away, and has to be kept otherwise.
+    /// Makes an inode for a file's place, with these permission bits; `None` where the old one cannot move away, and has to be kept otherwise.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT` and `EIO`: the file must stay as it is then.
@@ -58,6 +59,7 @@ impl World {
         &self,
         held: &Held,
         flags: OFlags,
+        mode: u32,
         door: &dyn Door,
     ) -> Result<Option<Fresh<'_>>> {
         let meta = held.node.meta();
@@ -70,7 +72,7 @@ impl World {
             return Ok(None);
         }
         let making = self.versions.make(meta.blocks * 512)?;
-        match self.like(&making, held, flags) {
+        match self.like(&making, held, flags, mode) {
             Ok(Some(file)) => Ok(Some(Fresh {
                 meta: stat_fd(file.as_fd())?,
                 file,
@@ -84,16 +86,22 @@ impl World {
         }
     }
 
-    /// Makes an empty file with the mode, owner and extended attributes of another; `None` where one of them cannot be
+    /// Makes an empty file with these permission bits and the owner and extended attributes of another; `None` where one of them cannot be
     /// given to it.
-    fn like(&self, making: &Making<'_>, held: &Held, flags: OFlags) -> Result<Option<OwnedFd>> {
+    fn like(
+        &self,
+        making: &Making<'_>,
+        held: &Held,
+        flags: OFlags,
+        permissions: u32,
+    ) -> Result<Option<OwnedFd>> {
         let meta = held.node.meta();
         let create = (flags - OFlags::TRUNC)
             | OFlags::CREATE
             | OFlags::EXCL
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(meta.permissions());
+        let mode = Mode::from_raw_mode(permissions);
         let file = open_beneath(
             self.versions.dir().as_fd(),
             making.name().as_bytes(),
@@ -108,8 +116,7 @@ impl World {
                 set => set.map_err(Error::os("fchown"))?,
             }
         }
-        if made.permissions() != meta.permissions() || made.uid != meta.uid || made.gid != meta.gid
-        {
+        if made.permissions() != permissions || made.uid != meta.uid || made.gid != meta.gid {
             rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
         }
         Ok(self.copy_xattrs(&held.node, &file)?.then_some(file))
@@ -225,7 +232,7 @@ impl World {
             new,
         };
         let actor = self.actor(caller);
-        if let Some(mut fresh) = self.fresh(held, OFlags::RDWR, door)? {
+        if let Some(mut fresh) = self.fresh(held, OFlags::RDWR, meta.permissions(), door)? {
             content.write_to(fresh.file.as_fd())?;
             let new = Some(World::ids(fresh.meta.id));
             let pending = self
@@ -285,7 +292,10 @@ impl World {
         op: impl FnOnce(Kept, crate::journal::Ids) -> Op,
         caller: Caller,
     ) -> Result<Option<(OwnedFd, Meta)>> {
-        let Some(mut fresh) = self.fresh(held, flags, door)? else {
+        // The kernel clears these bits where a file is cut; here none is.
+        let mode = held.node.meta().permissions();
+        let mode = without_setid(mode, caller).unwrap_or(mode);
+        let Some(mut fresh) = self.fresh(held, flags, mode, door)? else {
             return Ok(None);
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));

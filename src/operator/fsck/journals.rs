@@ -31,12 +31,16 @@ pub(super) struct Entry {
     pub(super) known: bool,
 }
 
-/// A version that a record names and that is not there.
+/// A version that a record names and that is not there, or does not fit.
 pub(super) struct Gone {
     pub(super) session: String,
     pub(super) seq: u64,
     pub(super) n: u64,
     pub(super) path: WorldPath,
+    /// How big that content was, in bytes.
+    pub(super) size: u64,
+    /// What is wrong with its list of ranges.
+    pub(super) unfit: Option<String>,
 }
 
 pub(super) struct Journals<'a> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::os::fd::AsFd;
 
-use super::journals::{Journals, hash};
+use super::journals::{Gone, Journals, hash};
 use super::{Finding, Kind};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Survey};
@@ -23,25 +23,39 @@ impl Journals<'_> {
     /// After the last session: what has not turned up.
     pub(super) fn finish(mut self) -> Result<()> {
         for gone in std::mem::take(&mut self.gone) {
-            let (n, seq) = (file_name(gone.n), gone.seq);
-            // Made after the versions were listed: things go on while the store is served.
-            let dir = versions_of(&self.store.state, &gone.session)?;
-            if let (Some(dir), Ok(name)) = (dir, Name::new(n.as_bytes()))
-                && stat_at(dir.as_fd(), name).is_ok()
-            {
-                continue;
-            }
-            let what = format!(
-                "version {n} is missing: what {} held before record {seq}",
-                gone.path
-            );
-            let remedy = "That content, and older ones that are made from it, cannot be given back. Look for the file in a backup of the store.";
-            let finding = Finding::problem(Kind::VersionMissing, what, remedy);
-            self.report.add(finding.of(&gone.session, Some(gone.n)));
+            self.doubted(&gone)?;
         }
         self.unknown_entries();
         self.other_inodes();
         self.missing_entries()
+    }
+
+    /// A version that was not there, or did not fit, looked at once more: things go on while a store is served.
+    fn doubted(&mut self, gone: &Gone) -> Result<()> {
+        let (name, seq, path) = (file_name(gone.n), gone.seq, &gone.path);
+        let dir = versions_of(&self.store.state, &gone.session)?;
+        let meta = match &dir {
+            Some(dir) => stat_at(dir.as_fd(), Name::new(name.as_bytes())?).ok(),
+            None => None,
+        };
+        let finding = match (meta, &gone.unfit) {
+            (None, _) => {
+                let what =
+                    format!("version {name} is missing: what {path} held before record {seq}");
+                let remedy = "That content, and older ones that are made from it, cannot be given back. Look for the file in a backup of the store.";
+                Finding::problem(Kind::VersionMissing, what, remedy)
+            }
+            (Some(meta), None) if meta.size == gone.size => return Ok(()),
+            (Some(meta), unfit) => {
+                let size = || format!("has {} bytes instead of {}", meta.size, gone.size);
+                let how = unfit.clone().unwrap_or_else(size);
+                let what = format!("version {name}, what {path} held before record {seq}, {how}");
+                let remedy = "That content cannot be given back as it was, nor older ones of the same file that are made from it.";
+                Finding::problem(Kind::VersionUnfit, what, remedy)
+            }
+        };
+        self.report.add(finding.of(&gone.session, Some(gone.n)));
+        Ok(())
     }
 
     fn unknown_entries(&mut self) {

@@ -16,7 +16,7 @@ use crate::world::Id;
 use crate::world::room::versions_of;
 use crate::world::root::open_beneath;
 use crate::world::trash::parse_entry;
-use crate::world::versions::{file_name, map_name};
+use crate::world::versions::map_name;
 
 impl Journals<'_> {
     pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {
@@ -135,40 +135,27 @@ impl Journals<'_> {
             return Ok(());
         }
         here.last_n = here.last_n.max(kept.n);
-        let Some((files, known)) = here.versions.get_mut(&kept.n) else {
-            self.missing(here, seq, path, kept.n);
-            return Ok(());
+        let found = here.versions.get_mut(&kept.n).map(|(files, known)| {
+            *known = true;
+            files.size == Some(size)
+        });
+        let unfit = match (found, kept.how) {
+            (Some(true), How::Blocks) => self.unfit_map(&here.id, kept.n, size)?,
+            _ => None,
         };
-        *known = true;
-        let files = *files;
-        let Some(found) = files.size else {
-            self.missing(here, seq, path, kept.n);
+        if found == Some(true) && unfit.is_none() {
             return Ok(());
-        };
-        let mut unfit = Vec::new();
-        if found != size {
-            unfit.push(format!("has {found} bytes instead of {size}"));
         }
-        if kept.how == How::Blocks {
-            unfit.extend(self.unfit_map(&here.id, kept.n, size)?);
-        }
-        for how in unfit {
-            let name = file_name(kept.n);
-            let what = format!("version {name}, what {path} held before record {seq}, {how}");
-            let remedy = "That content cannot be given back as it was. Nothing else depends on it but older contents of the same file.";
-            let finding = Finding::problem(Kind::VersionUnfit, what, remedy);
-            self.report.add(finding.of(&here.id, Some(kept.n)));
-        }
-        Ok(())
-    }
-
-    fn missing(&mut self, here: &Here, seq: u64, path: &WorldPath, n: u64) {
+        // Looked at again at the end: the change may be taken back by a later record, or just be under way.
         self.gone.push(Gone {
             session: here.id.clone(),
             seq,
-            n,
+            n: kept.n,
             path: path.clone(),
+            size,
+            unfit,
         });
+        Ok(())
     }
 
     /// Checks the list of the ranges that a version has, and says what is wrong with it.

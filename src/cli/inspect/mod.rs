@@ -1,0 +1,14 @@
+//! The reading verbs: what is mounted, what happened, what differs, what was there before. One file for each; none of them
+//! changes anything.
+
+mod log;
+mod session;
+mod show;
+mod status;
+mod words;
+
+pub(super) use super::output::{bytes, json};
+pub(super) use log::{LogArgs, log};
+pub(super) use session::{SessionCommand, session};
+pub(super) use show::{ShowArgs, show};
+pub(super) use status::{StatusArgs, status};

@@ -1,0 +1,231 @@
+//! Reading a journal from its end: the newest record first, in blocks, with little memory.
+//!
+//! The chain is checked on the way: each line holds the hash of the line that is read next. A line that is no record, or
+//! was changed, is an error that names its place. What stands after the last newline was being written when the writer
+//! died, or is being written now: it is no record yet.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use sha2::{Digest, Sha256};
+
+use super::read::check_schema;
+use super::{Glance, Record, START, glance, hex};
+use crate::error::{Error, Result};
+
+/// How much is read at once.
+const BLOCK: u64 = 256 * 1024;
+
+/// Reads records, the last one first. What is appended meanwhile is not seen.
+#[derive(Debug)]
+pub struct Backward {
+    file: File,
+    /// Where in the file `buffer` starts.
+    start: u64,
+    /// What has not been given out yet of what was read; ends with a newline.
+    buffer: Vec<u8>,
+    /// What the line that was read last says the hash of the one before it is.
+    expected: Option<[u8; 64]>,
+}
+
+impl Backward {
+    /// Starts at the end of a journal.
+    ///
+    /// # Errors
+    /// What `read(2)` says.
+    pub fn new(file: File) -> Result<Backward> {
+        let start = file.metadata().map_err(|e| io_error("stat", &e))?.len();
+        let mut backward = Backward {
+            file,
+            start,
+            buffer: Vec::new(),
+            expected: None,
+        };
+        while backward.start > 0 && !backward.buffer.contains(&b'\n') {
+            backward.read_more()?;
+        }
+        let end = backward.buffer.iter().rposition(|b| *b == b'\n');
+        backward.buffer.truncate(end.map_or(0, |end| end + 1));
+        Ok(backward)
+    }
+
+    /// Returns the record before; `None` at the journal's start.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] saying where the line is that is no record; what `read(2)` says.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        self.next_where(|_| true)
+    }
+
+    /// As [`Backward::next_record`], for the next record that is wanted; the others are not parsed.
+    ///
+    /// # Errors
+    /// As [`Backward::next_record`].
+    pub fn next_where(
+        &mut self,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<Option<Record>> {
+        while let Some(from) = self.find_line()? {
+            let at = self.start + from as u64;
+            let end = self.buffer.len().saturating_sub(1);
+            let line = self.buffer.get(from..end).unwrap_or_default();
+            let damaged = |error: &serde_json::Error| {
+                Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
+            };
+            let glance = Glance::of(line).map_err(|error| damaged(&error))?;
+            check_schema(glance.v, glance.seq)?;
+            let hash = hex(&Sha256::digest(line));
+            if self.expected.is_some_and(|expected| expected != hash) {
+                return Err(Error::Damaged(format!(
+                    "journal, at byte {at}: the line was changed, or lines after it are missing: the next one does not follow it"
+                )));
+            }
+            let prev = match glance::prev(line) {
+                Some(prev) => prev.to_vec(),
+                None => {
+                    let record: Record =
+                        serde_json::from_slice(line).map_err(|error| damaged(&error))?;
+                    record.prev.into_bytes()
+                }
+            };
+            let prev: [u8; 64] = prev.try_into().map_err(|_| {
+                Error::Damaged(format!("journal, at byte {at}: `prev` is not a hash"))
+            })?;
+            if at == 0 && prev != START {
+                return Err(Error::Damaged(
+                    "journal: lines are missing at its start".to_owned(),
+                ));
+            }
+            self.expected = Some(prev);
+            let record = match wanted(&glance) {
+                true => Some(serde_json::from_slice(line).map_err(|error| damaged(&error))?),
+                false => None,
+            };
+            self.buffer.truncate(from);
+            if record.is_some() {
+                return Ok(record);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns where in the buffer the last line starts.
+    fn find_line(&mut self) -> Result<Option<usize>> {
+        loop {
+            if self.buffer.is_empty() && self.start == 0 {
+                return Ok(None);
+            }
+            let line = self
+                .buffer
+                .len()
+                .checked_sub(1)
+                .and_then(|end| self.buffer.get(..end));
+            match line.map(|line| line.iter().rposition(|b| *b == b'\n')) {
+                Some(Some(newline)) => return Ok(Some(newline + 1)),
+                Some(None) if self.start == 0 => return Ok(Some(0)),
+                _ => self.read_more()?,
+            }
+        }
+    }
+
+    /// Puts the block before in front of the buffer; each time a greater one, so that a long line costs no more than its
+    /// length.
+    fn read_more(&mut self) -> Result<()> {
+        let size = BLOCK.max(self.buffer.len() as u64).min(self.start);
+        let from = self.start - size;
+        let mut block = vec![0; usize::try_from(size).unwrap_or(0)];
+        self.file
+            .read_exact_at(&mut block, from)
+            .map_err(|e| io_error("read", &e))?;
+        block.append(&mut self.buffer);
+        self.buffer = block;
+        self.start = from;
+        Ok(())
+    }
+}
+
+fn io_error(call: &'static str, error: &std::io::Error) -> Error {
+    let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
+    Error::Os { call, errno }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Lines of a journal, each with the hash of the one before.
+    fn journal(names: &[&str]) -> String {
+        let mut text = String::new();
+        let mut prev = START;
+        for (i, name) in names.iter().enumerate() {
+            let line = format!(
+                r#"{{"v":1,"seq":{},"time":"2026-01-16T10:15:30.123460Z","op":"checkpoint","name":"{name}","prev":"{}"}}"#,
+                i + 1,
+                std::str::from_utf8(&prev).unwrap(),
+            );
+            prev = hex(&Sha256::digest(&line));
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn backward(text: &str) -> Backward {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        Backward::new(file).unwrap()
+    }
+
+    fn read(text: &str) -> Vec<u64> {
+        let mut backward = backward(text);
+        let mut seqs = Vec::new();
+        while let Some(record) = backward.next_record().unwrap() {
+            seqs.push(record.seq);
+        }
+        seqs
+    }
+
+    #[test]
+    fn records_come_newest_first_over_blocks_and_long_lines() {
+        let long = "n".repeat(700_000);
+        let names: Vec<&str> = (1..=4000)
+            .map(|seq| if seq % 1500 == 0 { long.as_str() } else { "a" })
+            .collect();
+        let mut text = journal(&names);
+        assert_eq!(read(&text), (1..=4000).rev().collect::<Vec<_>>());
+        text.push_str("{\"torn");
+        assert_eq!(read(&text).len(), 4000);
+        assert!(read("").is_empty() && read("{\"torn").is_empty());
+    }
+
+    #[test]
+    fn what_was_changed_is_named() {
+        let whole = journal(&["a", "b", "c"]);
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        let damages = [
+            // One before the end: the last line vouches for it.
+            (whole.replace("\"b\"", "\"x\""), 1, "at byte"),
+            (whole.replace("\"b\"", "rubbish"), 1, "not a record"),
+            (
+                lines.iter().skip(1).copied().collect(),
+                1,
+                "missing at its start",
+            ),
+            (
+                lines.iter().step_by(2).copied().collect(),
+                1,
+                "does not follow",
+            ),
+        ];
+        for (text, good, complaint) in damages {
+            let mut backward = backward(&text);
+            for _ in 0..good {
+                backward.next_record().unwrap().unwrap();
+            }
+            let error = backward.next_record().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{error}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Copying between descriptors: data without its holes, and extended attributes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::SeekFrom;
+
+use crate::error::{Error, Result};
+use crate::world::Node;
+
+/// Copies a range of a file to the same place of another, without its holes.
+///
+/// # Errors
+/// What the system calls say, `ENOSPC` above all.
+pub(super) fn copy_data(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<()> {
+    let mut at = start;
+    while at < end {
+        let data = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => break, // A hole up to the end.
+            Err(errno) => return Err(Error::os("lseek")(errno)),
+        };
+        if data >= end {
+            break;
+        }
+        let hole = rustix::fs::seek(from, SeekFrom::Hole(data)).map_err(Error::os("lseek"))?;
+        copy_bytes(from, to, data, hole.min(end))?;
+        at = hole;
+    }
+    Ok(())
+}
+
+fn copy_bytes(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<()> {
+    let (mut read, mut written) = (start, start);
+    while written < end {
+        let length = usize::try_from(end - written).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut written), length) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(
+                rustix::io::Errno::XDEV | rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP,
+            ) => return copy_by_hand(from, to, written, end),
+            Err(errno) => return Err(Error::os("copy_file_range")(errno)),
+        }
+    }
+    Ok(())
+}
+
+fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Result<()> {
+    let mut buffer = vec![0; 1 << 18];
+    while at < end {
+        let want = usize::try_from(end - at)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let part = buffer.get_mut(..want).unwrap_or_default();
+        let read = from.read_at(part, at).map_err(|e| io_error("pread", &e))?;
+        let mut rest = part.get(..read).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        while !rest.is_empty() {
+            match rustix::io::pwrite(to, rest, at) {
+                Ok(n) => {
+                    rest = rest.get(n..).unwrap_or_default();
+                    at += n as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(Error::os("pwrite")(errno)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the extended attributes of the `user.` kind that a node has on the disk.
+///
+/// # Errors
+/// What `listxattr(2)` and `getxattr(2)` say.
+pub(super) fn xattrs(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    use rustix::io::Errno;
+    let path = format!("/proc/self/fd/{}", node.as_fd().as_raw_fd());
+    let mut xattrs = BTreeMap::new();
+    let mut names = vec![0; 64 * 1024];
+    let length = match rustix::fs::listxattr(&path, &mut names) {
+        Ok(length) => length,
+        // The file system has none, or not for this kind of thing.
+        Err(Errno::OPNOTSUPP | Errno::PERM) => 0,
+        Err(errno) => return Err(Error::os("listxattr")(errno)),
+    };
+    let mut value = vec![0; 64 * 1024];
+    for name in names.get(..length).unwrap_or_default().split(|b| *b == 0) {
+        if !name.starts_with(b"user.") {
+            continue;
+        }
+        match rustix::fs::getxattr(&path, name, &mut value) {
+            Ok(length) => {
+                let value = value.get(..length).unwrap_or_default();
+                xattrs.insert(name.to_vec(), value.to_vec());
+            }
+            Err(Errno::NODATA) => {}
+            Err(errno) => return Err(Error::os("getxattr")(errno)),
+        }
+    }
+    Ok(xattrs)
+}
+
+/// Keeps the name of the system call of an error of the standard library.
+pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
+    let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
+    Error::Os { call, errno }
+}

@@ -1,0 +1,194 @@
+//! What a record changed: the way back from the state after it to the state before.
+//!
+//! Owns the inverse of each operation, as a list of [`Effect`]s that say what is to be taken back and what the record left.
+//! A [`Tree`] takes them back one after the other; an undo compares what the record left with what is there first.
+
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use super::ground::{NodeId, ROOT};
+use super::layer::{Kind, Layer};
+use super::tree::Tree;
+use crate::error::Result;
+use crate::journal::{Ids, Op, Record, Stamp};
+use crate::name::{Name, WorldPath};
+use crate::world::view::TRASH;
+
+/// One thing that a record changed.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// What a name means.
+    Name {
+        /// The directory.
+        dir: NodeId,
+        /// The name.
+        name: Box<[u8]>,
+        /// What it meant before.
+        before: Option<NodeId>,
+        /// What it meant after.
+        after: Option<NodeId>,
+    },
+    /// Something came to be.
+    Born(NodeId),
+    /// A content.
+    Content {
+        /// Whose.
+        node: NodeId,
+        /// How the content before comes from the one after.
+        kind: Kind,
+        /// Its size before; that of the content after where absent.
+        size: Option<u64>,
+        /// Which inode it was before, where another took its place.
+        was: Option<Ids>,
+    },
+    /// Permission bits; what they were.
+    Mode(NodeId, u32),
+    /// The owner; who it was.
+    Owner(NodeId, u32),
+    /// The group; which it was.
+    Group(NodeId, u32),
+    /// The time of the last change of content; what it was.
+    Time(NodeId, Stamp),
+    /// An extended attribute; its value before.
+    Xattr(NodeId, Vec<u8>, Option<Vec<u8>>),
+}
+
+/// A record and the session it is of.
+pub type Told<'r> = (&'r Arc<str>, &'r Record);
+
+impl Tree<'_> {
+    /// Takes the tree from the state after a record to the state before it.
+    ///
+    /// # Errors
+    /// What the disk says, where it has to be asked.
+    pub fn take_back(&mut self, told: Told<'_>) -> Result<()> {
+        for effect in self.effects(told.1, told.0)? {
+            self.reverse(effect, told);
+        }
+        Ok(())
+    }
+
+    /// Takes one effect back.
+    pub fn reverse(&mut self, effect: Effect, (session, record): Told<'_>) {
+        match effect {
+            Effect::Name {
+                dir, name, before, ..
+            } => self.set_name(dir, &name, before),
+            Effect::Born(node) => self.unborn(node),
+            Effect::Content {
+                node,
+                kind,
+                size,
+                was,
+            } => {
+                let then = self.difference_mut(node);
+                let below = then.content.take();
+                let of = (session.clone(), record.seq);
+                then.content = Some(Layer::over(kind, size, of, below));
+                if let Some(ids) = was {
+                    self.set_ids(node, ids);
+                }
+            }
+            Effect::Mode(node, mode) => self.difference_mut(node).mode = Some(mode),
+            Effect::Owner(node, uid) => self.difference_mut(node).uid = Some(uid),
+            Effect::Group(node, gid) => self.difference_mut(node).gid = Some(gid),
+            Effect::Time(node, mtime) => self.difference_mut(node).mtime = Some(mtime),
+            Effect::Xattr(node, name, value) => {
+                self.difference_mut(node).xattrs.insert(name, value);
+            }
+        }
+    }
+
+    /// When the directories that the record changed had last changed.
+    pub(super) fn times(&mut self, effects: &mut Vec<Effect>, record: &Record) -> Result<()> {
+        let (path, to) = paths(&record.op);
+        for (path, at) in [path, to].into_iter().flatten().zip(&record.at) {
+            let dir = self.dir_of(path)?;
+            effects.push(Effect::Time(dir, *at));
+        }
+        Ok(())
+    }
+
+    pub(super) fn trash(&mut self) -> Result<NodeId> {
+        match self.lookup(ROOT, TRASH)? {
+            Some(node) => Ok(node),
+            None => {
+                let lost = self.ground().lost(None, FileType::Directory);
+                self.set_name(ROOT, TRASH, Some(lost));
+                Ok(lost)
+            }
+        }
+    }
+
+    pub(super) fn place(&mut self, path: &WorldPath) -> Result<(NodeId, Box<[u8]>)> {
+        let dir = self.dir_of(path)?;
+        Ok((dir, path.name().map_or(&b""[..], Name::bytes).into()))
+    }
+
+    /// Returns what the record left at a path; something lost, where it is not there any more.
+    pub(super) fn expect(
+        &mut self,
+        path: &WorldPath,
+        ids: Option<Ids>,
+        kind: FileType,
+    ) -> Result<(NodeId, Box<[u8]>, NodeId)> {
+        let (dir, name) = self.place(path)?;
+        let node = self.at_slot(dir, &name, ids, kind)?;
+        Ok((dir, name, node))
+    }
+
+    pub(super) fn at_slot(
+        &mut self,
+        dir: NodeId,
+        name: &[u8],
+        ids: Option<Ids>,
+        kind: FileType,
+    ) -> Result<NodeId> {
+        let there = self.lookup(dir, name)?;
+        match (there, ids) {
+            (Some(node), None) => return Ok(node),
+            // What was purged has no number any more: the record says which it was.
+            (Some(node), Some(ids)) if self.ids(node).is_none_or(|known| known == ids) => {
+                if self.ids(node).is_none() {
+                    self.set_ids(node, ids);
+                }
+                return Ok(node);
+            }
+            _ => {}
+        }
+        if let Some(node) = ids.and_then(|ids| self.by_ids(ids)) {
+            return Ok(node);
+        }
+        let lost = self.ground().lost(None, kind);
+        if let Some(ids) = ids {
+            self.set_ids(lost, ids);
+        }
+        Ok(lost)
+    }
+
+    /// Returns the thing that a record speaks of: what is at the path if it is that inode, else that inode.
+    pub(super) fn find(&mut self, path: &WorldPath, ids: Ids) -> Result<Option<NodeId>> {
+        match self.resolve(path)? {
+            Some(node) if self.ids(node) == Some(ids) => Ok(Some(node)),
+            _ => Ok(self.by_ids(ids)),
+        }
+    }
+}
+
+/// The paths of an operation whose directories change, in the order of the record's times.
+fn paths(op: &Op) -> (Option<&WorldPath>, Option<&WorldPath>) {
+    match op {
+        Op::Create { path, .. }
+        | Op::Mkdir { path, .. }
+        | Op::Mknod { path, .. }
+        | Op::Symlink { path, .. }
+        | Op::Link { path, .. }
+        | Op::Unlink { path, .. }
+        | Op::Rmdir { path, .. } => (Some(path), None),
+        Op::Rename { path, to, .. }
+        | Op::Exchange { path, to, .. }
+        | Op::Restore { path, to, .. } => (Some(path), Some(to)),
+        _ => (None, None),
+    }
+}

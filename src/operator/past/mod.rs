@@ -1,0 +1,144 @@
+//! The past: the store's tree as it was at any point, with its contents, computed backwards from what is on the disk now.
+//!
+//! [`Past`] goes back from the newest record; [`Tree`] is what it arrives at. Nothing is stored for it: the journal says
+//! what happened, the trash and the versions hold what was there, and everything else is still in its place.
+//!
+//! ```text
+//! let mut past = Past::now(&store)?;
+//! past.back_to(&point)?;
+//! let node = past.tree().resolve(&path)?;      // Option<NodeId>
+//! past.tree().content(node)?.reader();         // its bytes at that point
+//! ```
+//!
+//! Works without a lock, also while the store is mounted; what changes meanwhile may then be seen on one side of the point
+//! or the other.
+
+pub mod content;
+mod copy;
+pub mod effect;
+pub mod ground;
+mod inverse;
+pub mod layer;
+pub mod records;
+pub mod tree;
+
+use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub use content::Content;
+pub use effect::Effect;
+pub use ground::{Ground, NodeId, ROOT};
+pub use records::Newest;
+pub use tree::{Attributes, Slot, Tree};
+
+use super::Store;
+use super::point::Point;
+use crate::error::Result;
+use crate::journal::Record;
+
+/// What records have touched between two points.
+#[derive(Debug, Clone, Default)]
+pub struct Touched {
+    /// Names, each with its directory.
+    pub names: BTreeSet<Slot>,
+    /// Things whose content or attributes were.
+    pub nodes: HashSet<NodeId>,
+}
+
+/// The way back.
+#[derive(Debug)]
+pub struct Past<'a> {
+    tree: Tree<'a>,
+    records: Newest<'a>,
+    /// The record that was read but lies before the point asked for.
+    ahead: Option<(Arc<str>, Record)>,
+}
+
+impl<'a> Past<'a> {
+    /// Starts at what is on the disk now.
+    ///
+    /// # Errors
+    /// What listing the sessions says.
+    pub fn now(store: &'a Store) -> Result<Past<'a>> {
+        let records = Newest::open(store)?;
+        Ok(Past {
+            tree: Tree::now(Rc::new(Ground::new(store))),
+            records,
+            ahead: None,
+        })
+    }
+
+    /// Returns the tree at the point that was reached.
+    pub fn tree(&self) -> &Tree<'a> {
+        &self.tree
+    }
+
+    /// Goes back to a point, and returns what the records between have touched. A point that is later than the one
+    /// reached changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
+        let mut touched = Touched::default();
+        while let Some((session, record)) =
+            self.back_by_one(|session, record| !point.includes(session, record.seq))?
+        {
+            for effect in self.tree.effects(&record, &session)? {
+                touched.add(&effect);
+                self.tree.reverse(effect, (&session, &record));
+            }
+        }
+        Ok(touched)
+    }
+
+    /// Reads the next older record if it is wanted; the tree stays where it is.
+    ///
+    /// # Errors
+    /// As [`Newest::next_record`].
+    pub fn back_by_one(
+        &mut self,
+        wanted: impl FnOnce(&str, &Record) -> bool,
+    ) -> Result<Option<(Arc<str>, Record)>> {
+        let next = match self.ahead.take() {
+            Some(next) => Some(next),
+            None => self.records.next_record()?,
+        };
+        match next {
+            Some((session, record)) if wanted(&session, &record) => Ok(Some((session, record))),
+            next => {
+                self.ahead = next;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Gives access to the tree, for whoever takes records back one by one.
+    pub fn tree_mut(&mut self) -> &mut Tree<'a> {
+        &mut self.tree
+    }
+}
+
+impl Touched {
+    /// Adds what an effect touches.
+    pub fn add(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Name { dir, name, .. } => {
+                self.names.insert((*dir, name.clone()));
+            }
+            Effect::Born(_) => {}
+            Effect::Content { node, .. }
+            | Effect::Mode(node, _)
+            | Effect::Owner(node, _)
+            | Effect::Group(node, _)
+            | Effect::Time(node, _)
+            | Effect::Xattr(node, ..) => {
+                self.nodes.insert(*node);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+mod tests;

@@ -1,0 +1,89 @@
+//! All records of a store, the newest first, without those whose act did not happen.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::journal::{Backward, Op, Record};
+use crate::operator::Store;
+use crate::world::settle::{open_journal, sessions};
+
+/// Goes through the records of all sessions from the newest to the oldest. Memory does not grow with their number.
+#[derive(Debug)]
+pub struct Newest<'a> {
+    store: &'a Store,
+    waiting: Vec<String>,
+    current: Option<Session>,
+}
+
+#[derive(Debug)]
+struct Session {
+    id: Arc<str>,
+    records: Backward,
+    /// Records that did not happen: their `abort` comes first on this way.
+    aborted: HashSet<u64>,
+}
+
+impl<'a> Newest<'a> {
+    /// Starts at the newest record there is at this moment.
+    ///
+    /// # Errors
+    /// What listing the sessions says.
+    pub fn open(store: &'a Store) -> Result<Newest<'a>> {
+        Ok(Newest {
+            store,
+            waiting: sessions(store.state())?,
+            current: None,
+        })
+    }
+
+    /// Returns the next older record that happened, and its session; `None` when there are no more.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] naming session and place of a line that is no record.
+    pub fn next_record(&mut self) -> Result<Option<(Arc<str>, Record)>> {
+        loop {
+            let Some(session) = &mut self.current else {
+                let Some(id) = self.waiting.pop() else {
+                    return Ok(None);
+                };
+                match open_journal(self.store.state(), &id) {
+                    Ok(file) => {
+                        self.current = Some(Session {
+                            records: Backward::new(file)?,
+                            id: id.into(),
+                            aborted: HashSet::new(),
+                        });
+                    }
+                    // Killed between making the directory and the journal: nothing happened in it.
+                    Err(Error::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+                continue;
+            };
+            let record = session.records.next_record().map_err(|error| match error {
+                Error::Damaged(what) => Error::Damaged(format!("session {}: {what}", session.id)),
+                error => error,
+            })?;
+            match record {
+                None => self.current = None,
+                Some(Record {
+                    op: Op::Abort { of, .. },
+                    ..
+                }) => {
+                    session.aborted.insert(of);
+                }
+                Some(record) if session.aborted.remove(&record.seq) => {}
+                Some(record) => return Ok(Some((session.id.clone(), record))),
+            }
+        }
+    }
+}
+
+impl Iterator for Newest<'_> {
+    type Item = Result<(Arc<str>, Record)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_record().transpose()
+    }
+}

@@ -1,0 +1,229 @@
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use rustix::fs::{FileType, OFlags};
+
+use super::*;
+use crate::error::Error;
+use crate::name::{Name, WorldPath};
+use crate::operator::point::Operation;
+use crate::world::{Caller, Change, Renaming, SetTime, Time, World, WorldOptions, new_session_id};
+
+/// A store that is worked on in process.
+struct Lab {
+    dir: tempfile::TempDir,
+    world: World,
+}
+
+fn path(text: &str) -> WorldPath {
+    WorldPath::parse(text.as_bytes()).unwrap()
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let dir = tempfile::tempdir().unwrap();
+        let options = WorldOptions {
+            session: new_session_id(),
+            ..WorldOptions::default()
+        };
+        let (world, _) = World::open(dir.path(), options).unwrap();
+        Lab { dir, world }
+    }
+
+    fn here(&self) -> Point {
+        Point::After(Operation {
+            session: self.world.session().to_owned(),
+            seq: self.world.records(),
+        })
+    }
+
+    fn put(&self, at: &str, text: &str) {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at).unwrap();
+        let made = self
+            .world
+            .create(
+                &dir,
+                name,
+                OFlags::RDWR,
+                0o644,
+                &crate::world::NoDoor,
+                Caller::myself(),
+            )
+            .unwrap();
+        rustix::io::write(&made.file, text.as_bytes()).unwrap();
+    }
+
+    fn mkdir(&self, at: &str) {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at).unwrap();
+        self.world
+            .mkdir(&dir, name, 0o755, Caller::myself())
+            .unwrap();
+    }
+
+    fn rm(&self, at: &str) {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at).unwrap();
+        match self.world.unlink(&dir, name, Caller::myself()) {
+            Err(Error::IsDirectory) => self
+                .world
+                .rmdir(&dir, name, Caller::myself())
+                .map(|_| ())
+                .unwrap(),
+            removed => removed.map(|_| ()).unwrap(),
+        }
+    }
+
+    fn mv(&self, from: &str, to: &str, how: Renaming) {
+        let (from, to) = (path(from), path(to));
+        let (dir, name) = self.world.parent(&from).unwrap();
+        let (new_dir, new_name) = self.world.parent(&to).unwrap();
+        let moved = self
+            .world
+            .rename(&dir, name, &new_dir, new_name, how, Caller::myself());
+        moved.unwrap();
+    }
+
+    fn attr(&self, at: &str, change: Change) {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at).unwrap();
+        let held = self.world.hold(&dir, name).unwrap();
+        self.world
+            .set_attr(&held, change, None, &crate::world::NoDoor, Caller::myself())
+            .unwrap();
+    }
+
+    /// Everything in the store now, without trash and state.
+    fn snapshot(&self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        look(self.dir.path(), self.dir.path(), &mut all);
+        all
+    }
+
+    fn at(&self, point: &Point) -> BTreeMap<String, String> {
+        let store = Store::open(self.dir.path()).unwrap();
+        let mut past = Past::now(&store).unwrap();
+        past.back_to(point).unwrap();
+        let mut all = BTreeMap::new();
+        look_back(past.tree(), ROOT, &WorldPath::root(), &mut all);
+        all
+    }
+}
+
+fn look(top: &Path, dir: &Path, all: &mut BTreeMap<String, String>) {
+    use std::os::unix::fs::MetadataExt;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let at = entry.path();
+        let relative = at.strip_prefix(top).unwrap().to_str().unwrap().to_owned();
+        if matches!(relative.as_str(), ".trash" | ".trumanfs") {
+            continue;
+        }
+        let meta = entry.metadata().unwrap();
+        let what = match meta.is_dir() {
+            true => String::new(),
+            false => std::fs::read_to_string(&at).unwrap(),
+        };
+        let times = (meta.mtime(), meta.mtime_nsec());
+        all.insert(relative, format!("{:o} {times:?} {what}", meta.mode()));
+        if meta.is_dir() {
+            look(top, &at, all);
+        }
+    }
+}
+
+fn look_back(tree: &Tree<'_>, dir: NodeId, at: &WorldPath, all: &mut BTreeMap<String, String>) {
+    for (name, node) in tree.children(dir).unwrap() {
+        let at = at.join(Name::new(&name).unwrap());
+        if at == path(".trash") {
+            continue;
+        }
+        assert_eq!(tree.resolve(&at).unwrap(), Some(node));
+        assert_eq!(tree.path(node).map(|_| ()), Some(()));
+        let meta = tree.meta(node).unwrap();
+        let (kind, what) = match meta.kind {
+            FileType::Directory => (0o040_000, String::new()),
+            _ => {
+                let mut text = String::new();
+                let content = tree.content(node).unwrap();
+                content.reader().read_to_string(&mut text).unwrap();
+                assert_eq!(meta.size, text.len() as u64);
+                (0o100_000, text)
+            }
+        };
+        let (sec, nsec) = meta.mtime;
+        let line = format!("{:o} {:?} {what}", kind | meta.mode, (sec, i64::from(nsec)));
+        all.insert(at.to_string().trim_start_matches('/').to_owned(), line);
+        if meta.kind == FileType::Directory {
+            look_back(tree, node, &at, all);
+        }
+    }
+}
+
+#[test]
+fn the_tree_is_what_it_was_after_each_step() {
+    let lab = Lab::new();
+    let mut points = Vec::new();
+    let mode = |mode| Change {
+        mode: Some(mode),
+        ..Change::default()
+    };
+    let time = Change {
+        mtime: SetTime::To(Time { sec: 77, nsec: 5 }),
+        ..Change::default()
+    };
+    let steps: Vec<Box<dyn Fn()>> = vec![
+        Box::new(|| lab.mkdir("d")),
+        Box::new(|| lab.put("d/a", "a of d")),
+        Box::new(|| lab.put("d/b", "b of d")),
+        Box::new(|| lab.put("f", "f")),
+        Box::new(|| lab.mv("f", "d/b", Renaming::Replace)),
+        Box::new(|| lab.attr("d/b", mode(0o600))),
+        Box::new(|| lab.attr("d", time)),
+        Box::new(|| lab.mkdir("d/deep")),
+        Box::new(|| lab.put("d/deep/x", "x")),
+        Box::new(|| lab.mv("d", "e", Renaming::NoReplace)),
+        Box::new(|| lab.mkdir("d")),
+        Box::new(|| lab.put("d/a", "another a")),
+        Box::new(|| lab.mv("d/a", "e/deep", Renaming::Exchange)),
+        Box::new(|| lab.rm("d/a/x")),
+        Box::new(|| lab.rm("d/a")),
+        Box::new(|| lab.rm("e/a")),
+        Box::new(|| lab.rm("e/b")),
+        Box::new(|| lab.rm("e/deep")),
+        Box::new(|| lab.rm("e")),
+        Box::new(|| lab.put("e", "a file now")),
+    ];
+    for step in &steps {
+        points.push((lab.here(), lab.snapshot()));
+        step();
+    }
+    points.push((Point::Now, lab.snapshot()));
+    for (number, (point, snapshot)) in points.iter().enumerate().rev() {
+        assert_eq!(&lab.at(point), snapshot, "before step {number}, {point}");
+    }
+}
+
+#[test]
+fn what_was_purged_is_lost_and_not_misread() {
+    let lab = Lab::new();
+    lab.put("f", "text");
+    let point = lab.here();
+    lab.rm("f");
+    for entry in std::fs::read_dir(lab.dir.path().join(".trash")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let store = Store::open(lab.dir.path()).unwrap();
+    let mut past = Past::now(&store).unwrap();
+    let touched = past.back_to(&point).unwrap();
+    assert!(touched.names.contains(&(ROOT, b"f"[..].into())));
+    let node = past.tree().resolve(&path("f")).unwrap().unwrap();
+    assert!(past.tree().is_lost(node));
+    let error = past.tree().content(node).unwrap_err();
+    assert!(
+        matches!(&error, Error::Missing { what, .. } if what.contains("/f")),
+        "{error}"
+    );
+}

@@ -1,0 +1,341 @@
+//! The store's tree as it was at a point: what differs from the disk, and nothing else.
+//!
+//! Owns names, attributes and contents of a moment. A tree starts as what is on the disk now and is taken back record by
+//! record (`effect.rs`); what no record touched is read from the disk when it is asked for. So memory grows with what was
+//! touched, not with the store.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use super::content::Content;
+use super::ground::{Ground, NodeId, ROOT};
+use super::layer::Layer;
+use crate::error::{Error, Result};
+use crate::journal::{Ids, Stamp};
+use crate::name::{Name, WorldPath, escape};
+
+/// A place for a name: a directory and the name in it.
+pub type Slot = (NodeId, Box<[u8]>);
+
+/// The attributes of a node at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// What kind of thing.
+    pub kind: FileType,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Last change of the content: seconds and nanoseconds.
+    pub mtime: Stamp,
+}
+
+/// What of a node differs from what is on the disk.
+#[derive(Debug, Clone, Default)]
+pub struct Difference {
+    /// The inode that it was then.
+    pub ids: Option<Ids>,
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last change of content.
+    pub mtime: Option<Stamp>,
+    /// Extended attributes, by name; `None` for one that was not there.
+    pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// The content, over what is on the disk.
+    pub content: Option<Arc<Layer>>,
+}
+
+/// The store's tree at a point.
+#[derive(Debug, Clone)]
+pub struct Tree<'a> {
+    ground: Rc<Ground<'a>>,
+    names: HashMap<NodeId, BTreeMap<Box<[u8]>, Option<NodeId>>>,
+    nodes: HashMap<NodeId, Difference>,
+    /// Inodes that are, or are not, another node than on the disk.
+    by_ids: HashMap<Ids, Option<NodeId>>,
+    /// One name of each node that was given one.
+    up: HashMap<NodeId, Slot>,
+}
+
+impl<'a> Tree<'a> {
+    /// The tree that is on the disk now.
+    pub fn now(ground: Rc<Ground<'a>>) -> Tree<'a> {
+        Tree {
+            ground,
+            names: HashMap::new(),
+            nodes: HashMap::new(),
+            by_ids: HashMap::new(),
+            up: HashMap::new(),
+        }
+    }
+
+    /// Returns what the tree stands on.
+    pub fn ground(&self) -> &Rc<Ground<'a>> {
+        &self.ground
+    }
+
+    /// Returns what a directory has at a name.
+    ///
+    /// # Errors
+    /// What the disk says, where it has to be asked.
+    pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        match self.names.get(&dir).and_then(|names| names.get(name)) {
+            Some(node) => Ok(*node),
+            None => self.ground.lookup(dir, name),
+        }
+    }
+
+    /// Finds what is at a path; `.trash` is a directory like others.
+    ///
+    /// # Errors
+    /// As [`Tree::lookup`].
+    pub fn resolve(&self, path: &WorldPath) -> Result<Option<NodeId>> {
+        let mut at = ROOT;
+        for name in path.components() {
+            match self.lookup(at, name.bytes())? {
+                Some(node) => at = node,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// Returns the entries of a directory by name. Those of the root include `.trash`.
+    ///
+    /// # Errors
+    /// What reading the directory says.
+    pub fn children(&self, dir: NodeId) -> Result<BTreeMap<Box<[u8]>, NodeId>> {
+        let mut children = BTreeMap::new();
+        for name in self.ground.names(dir)? {
+            if let Some(node) = self.ground.lookup(dir, &name)? {
+                children.insert(name, node);
+            }
+        }
+        for (name, node) in self.names.get(&dir).into_iter().flatten() {
+            match node {
+                Some(node) => children.insert(name.clone(), *node),
+                None => children.remove(name),
+            };
+        }
+        Ok(children)
+    }
+
+    /// Returns the names that may differ from those on the disk, each with its directory.
+    pub fn changed_names(&self) -> impl Iterator<Item = (NodeId, &[u8], Option<NodeId>)> {
+        self.names
+            .iter()
+            .flat_map(|(dir, names)| names.iter().map(|(name, node)| (*dir, &**name, *node)))
+    }
+
+    /// Returns the nodes whose attributes or contents may differ from those on the disk.
+    pub fn changed_nodes(&self) -> impl Iterator<Item = (NodeId, &Difference)> {
+        self.nodes
+            .iter()
+            .map(|(node, difference)| (*node, difference))
+    }
+
+    /// Returns what of a node differs from the disk.
+    pub fn difference(&self, node: NodeId) -> Option<&Difference> {
+        self.nodes.get(&node)
+    }
+
+    /// Returns a path of a node; `None` where it has no name that is known.
+    pub fn path(&self, node: NodeId) -> Option<WorldPath> {
+        let mut names = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut at = node;
+        while at != ROOT {
+            let (dir, name) = self.slot(at)?;
+            if !seen.insert(at) {
+                return None;
+            }
+            names.push(name);
+            at = dir;
+        }
+        let mut path = WorldPath::root();
+        for name in names.iter().rev() {
+            path.push(Name::new(name).ok()?);
+        }
+        Some(path)
+    }
+
+    /// Returns a place that a node has a name in.
+    pub fn slot(&self, node: NodeId) -> Option<Slot> {
+        let holds = |(dir, name): &Slot| self.lookup(*dir, name).ok().flatten() == Some(node);
+        let given = self.up.get(&node).cloned();
+        given
+            .filter(holds)
+            .or_else(|| self.ground.at(node).filter(holds))
+    }
+
+    /// Returns what kind of thing a node is.
+    pub fn kind(&self, node: NodeId) -> FileType {
+        self.ground.kind(node)
+    }
+
+    /// Returns whether nothing of a node is on the disk any more: it was purged, or removed behind the mount.
+    pub fn is_lost(&self, node: NodeId) -> bool {
+        !self.ground.is_on_disk(node)
+    }
+
+    /// Returns which inode a node was; `None` where nobody knows.
+    pub fn ids(&self, node: NodeId) -> Option<Ids> {
+        let then = self.nodes.get(&node).and_then(|difference| difference.ids);
+        then.or_else(|| self.ground.ids(node))
+    }
+
+    /// Returns the node that an inode was.
+    pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
+        match self.by_ids.get(&ids) {
+            Some(node) => *node,
+            None => self.ground.by_ids(ids),
+        }
+    }
+
+    /// Returns the attributes of a node.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for what is not on the disk any more; what `statx(2)` says.
+    pub fn meta(&self, node: NodeId) -> Result<Attributes> {
+        let meta = self.ground.stat(node).map_err(|error| match error {
+            Error::NotFound => self.gone(node),
+            error => error,
+        })?;
+        let then = self.nodes.get(&node);
+        let content = then.and_then(|then| then.content.as_ref());
+        Ok(Attributes {
+            kind: meta.kind,
+            mode: then.and_then(|t| t.mode).unwrap_or(meta.permissions()),
+            uid: then.and_then(|t| t.uid).unwrap_or(meta.uid),
+            gid: then.and_then(|t| t.gid).unwrap_or(meta.gid),
+            size: content.and_then(|c| c.size()).unwrap_or(meta.size),
+            mtime: then
+                .and_then(|t| t.mtime)
+                .unwrap_or((meta.mtime.sec, meta.mtime.nsec)),
+        })
+    }
+
+    /// Returns the extended attributes of a node, those of the `user.` kind.
+    ///
+    /// # Errors
+    /// As [`Tree::meta`].
+    pub fn xattrs(&self, node: NodeId) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let there = self.ground.node(node).map_err(|error| match error {
+            Error::NotFound => self.gone(node),
+            error => error,
+        })?;
+        let mut xattrs = super::copy::xattrs(&there)?;
+        let then = self.nodes.get(&node).map(|then| &then.xattrs);
+        for (name, value) in then.into_iter().flatten() {
+            match value {
+                Some(value) => xattrs.insert(name.clone(), value.clone()),
+                None => xattrs.remove(name),
+            };
+        }
+        Ok(xattrs)
+    }
+
+    /// Returns where a symlink led.
+    ///
+    /// # Errors
+    /// As [`Tree::meta`]; `EINVAL` for what is no symlink.
+    pub fn target(&self, node: NodeId) -> Result<Vec<u8>> {
+        let there = self.ground.node(node).map_err(|_| self.gone(node))?;
+        let target = rustix::fs::readlinkat(&there, c"", Vec::with_capacity(256));
+        Ok(target.map_err(Error::os("readlinkat"))?.into_bytes())
+    }
+
+    /// Opens the content of a file.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] naming what is not there any more; `EISDIR`; [`Error::Damaged`] where a version is not what its
+    /// record says.
+    pub fn content(&self, node: NodeId) -> Result<Content> {
+        let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
+        Content::open(self.ground.store(), layer.as_ref(), || self.open_now(node))
+    }
+
+    fn open_now(&self, node: NodeId) -> Result<std::fs::File> {
+        let there = self.ground.node(node).map_err(|error| match error {
+            Error::NotFound => self.gone(node),
+            error => error,
+        })?;
+        if there.meta().is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW;
+        Ok(self.ground.store().root().reopen(&there, flags)?.into())
+    }
+
+    fn gone(&self, node: NodeId) -> Error {
+        let name = match (self.path(node), self.slot(node)) {
+            (Some(path), _) => path.to_string(),
+            (None, Some((_, name))) => escape(&name),
+            (None, None) => "it".to_owned(),
+        };
+        Error::Missing {
+            what: format!("{name} is not in the store any more: it was purged, or removed behind the mount"),
+            remedy: "`trumanfs log` says when it was purged, if it was; a backup of the store may have it.".to_owned(),
+        }
+    }
+
+    /// Lets a name mean something else, or nothing.
+    pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
+        self.names.entry(dir).or_default().insert(name.into(), node);
+        if let Some(node) = node {
+            self.up.insert(node, (dir, name.into()));
+        }
+    }
+
+    /// Gives access to what of a node differs from the disk.
+    pub fn difference_mut(&mut self, node: NodeId) -> &mut Difference {
+        self.nodes.entry(node).or_default()
+    }
+
+    /// Notes that a node was another inode.
+    pub fn set_ids(&mut self, node: NodeId, ids: Ids) {
+        if let Some(now) = self.ids(node) {
+            self.by_ids.insert(now, None);
+        }
+        self.by_ids.insert(ids, Some(node));
+        self.difference_mut(node).ids = Some(ids);
+    }
+
+    /// Notes that a node was not there yet, so that its inode may have been another's.
+    pub fn unborn(&mut self, node: NodeId) {
+        if let Some(ids) = self.ids(node) {
+            self.by_ids.insert(ids, None);
+        }
+    }
+
+    /// Returns the directory that a path's last name is in, making up those that are not on the disk any more.
+    ///
+    /// # Errors
+    /// As [`Tree::lookup`].
+    pub fn dir_of(&mut self, path: &WorldPath) -> Result<NodeId> {
+        let mut at = ROOT;
+        let above = path.parent().unwrap_or_default();
+        for name in above.components() {
+            at = match self.lookup(at, name.bytes())? {
+                Some(node) => node,
+                None => {
+                    let lost = self.ground.lost(None, FileType::Directory);
+                    self.set_name(at, name.bytes(), Some(lost));
+                    lost
+                }
+            };
+        }
+        Ok(at)
+    }
+}

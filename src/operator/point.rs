@@ -1,0 +1,358 @@
+//! How an operator names a session, an operation, or a point in time: the one place where such words are understood.
+//!
+//! Owns the grammar, which `docs/OPERATORS.md` shows. Nothing is guessed: what could mean two things is refused with the
+//! candidates. A point is always a place in a journal ("just after that record"), or now; a time becomes the last record
+//! that is not younger. Finding a time or a number costs a few reads, finding a checkpoint's name reads the journals.
+
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
+
+use super::Store;
+use crate::error::{Error, Result};
+use crate::journal::{Op, Reader, seq_at, tail};
+use crate::world::settle::{open_journal, sessions};
+
+/// One record, by its session and its number in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Operation {
+    /// The session's id.
+    pub session: String,
+    /// The record's number; 0 stands for the session's start, before its first record.
+    pub seq: u64,
+}
+
+/// A state that the store was in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Point {
+    /// Just after a record (that of number 0: at the session's start).
+    After(Operation),
+    /// As the store is, with what was changed behind the mount.
+    Now,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.session, self.seq)
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Point::Now => f.write_str("now"),
+            Point::After(operation) => operation.fmt(f),
+        }
+    }
+}
+
+impl Operation {
+    /// Returns the start of a session.
+    pub fn start_of(session: impl Into<String>) -> Operation {
+        Operation {
+            session: session.into(),
+            seq: 0,
+        }
+    }
+}
+
+impl Point {
+    /// Returns whether a record was written before this point or at it.
+    pub fn includes(&self, session: &str, seq: u64) -> bool {
+        match self {
+            Point::Now => true,
+            Point::After(to) => (session, seq) <= (to.session.as_str(), to.seq),
+        }
+    }
+}
+
+/// Finds a session: its id, a beginning of it that no other session has, or `last`.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several.
+pub fn session(store: &Store, text: &str) -> Result<String> {
+    let ids = sessions(store.state())?;
+    if text == "last" {
+        return last(ids);
+    }
+    match find_session(&ids, text)? {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(no_session(text)),
+    }
+}
+
+/// Finds a record: `SESSION:SEQ`, or `SEQ` for one of the last session.
+///
+/// # Errors
+/// [`Error::Missing`] where there is no such session or record; [`Error::Refused`] for what is no operation.
+pub fn operation(store: &Store, text: &str) -> Result<Operation> {
+    let found = numbered(store, text)?.ok_or_else(|| {
+        Error::refused(
+            format!("{text:?} is not an operation"),
+            "Give its number in the last session, or SESSION:NUMBER. `trumanfs log --all` shows the numbers.",
+        )
+    })?;
+    match found.seq {
+        0 => Err(Error::refused(
+            format!("{text:?} is a session's start, not an operation"),
+            "The first operation of a session has the number 1.",
+        )),
+        _ => Ok(found),
+    }
+}
+
+/// Finds a point: `now`, a session (its start), an operation (just after it), a time, or a checkpoint's name.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several.
+pub fn point(store: &Store, text: &str) -> Result<Point> {
+    point_at(store, text, Utc::now())
+}
+
+/// As [`point`], with the present time as a value.
+///
+/// # Errors
+/// As [`point`].
+pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> {
+    if text == "now" {
+        return Ok(Point::Now);
+    }
+    let ids = sessions(store.state())?;
+    if text == "last" {
+        return Ok(Point::After(Operation::start_of(last(ids)?)));
+    }
+    if let Some(time) = time(text, now) {
+        return Ok(Point::After(at_time(store, &ids, time)?));
+    }
+    // Eight digits and more are the date that a session's id begins with, unless an operation has that number.
+    let date = text.len() >= 8 && ids.iter().any(|id| id.starts_with(text));
+    match numbered(store, text) {
+        Ok(Some(operation)) => return Ok(Point::After(operation)),
+        Ok(None) => {}
+        Err(Error::Missing { .. }) if date => {}
+        Err(error) => return Err(error),
+    }
+    // The whole of a name comes before the beginning of another.
+    if let Some(found) = checkpoint(store, &ids, text)? {
+        return Ok(Point::After(found));
+    }
+    match find_session(&ids, text)? {
+        Some(id) => Ok(Point::After(Operation::start_of(id))),
+        None => Err(Error::Missing {
+            what: format!("{text:?} is neither a session, nor an operation, a time or a checkpoint of this store"),
+            remedy: "Give `now`, a session or `last`, SESSION:NUMBER, a time as \"2026-11-22 10:15\" or -30m, or a \
+                     checkpoint's name. `trumanfs session list` and `trumanfs checkpoint list` name what there is."
+                .to_owned(),
+        }),
+    }
+}
+
+/// Finds two points: `A..B`, `A..` (until now) or `..B` (from the start of the last session).
+///
+/// # Errors
+/// As [`point`]; [`Error::Refused`] where there are no two dots, or the first is later than the second.
+pub fn range(store: &Store, text: &str) -> Result<(Point, Point)> {
+    let (from, to) = text.split_once("..").ok_or_else(|| {
+        Error::refused(
+            format!("{text:?} is not a range"),
+            "Give two points with two dots between them, such as last..now.",
+        )
+    })?;
+    let named = |text: &str, absent| point(store, if text.is_empty() { absent } else { text });
+    let (from, to) = (named(from, "last")?, named(to, "now")?);
+    if from > to {
+        return Err(Error::refused(
+            format!("{text:?} ends before it begins"),
+            format!("{from} is later than {to}: name the earlier one first."),
+        ));
+    }
+    Ok((from, to))
+}
+
+/// Returns whether a word could be read as something else than a checkpoint's name.
+pub fn is_taken(name: &str) -> bool {
+    let like_a_session = name.len() >= 8 && name.bytes().take(8).all(|b| b.is_ascii_digit());
+    name.is_empty()
+        || matches!(name, "now" | "last")
+        || name.contains("..")
+        || name.contains(':')
+        || name.starts_with(['-', '+'])
+        || name.bytes().all(|b| b.is_ascii_digit())
+        || like_a_session
+        || time(name, DateTime::UNIX_EPOCH).is_some()
+}
+
+/// Understands a time: RFC 3339; `2026-11-22`, with ` 10:15` or ` 10:15:30` (UTC); `-30s`, `-30m`, `-2h`, `-1d` ago.
+pub fn time(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    if let Some(ago) = text.strip_prefix('-') {
+        let unit = ago.chars().last()?;
+        let count: i64 = ago.strip_suffix(unit)?.parse().ok().filter(|n| *n >= 0)?;
+        let ago = match unit {
+            's' => TimeDelta::try_seconds(count),
+            'm' => TimeDelta::try_minutes(count),
+            'h' => TimeDelta::try_hours(count),
+            'd' => TimeDelta::try_days(count),
+            'w' => TimeDelta::try_weeks(count),
+            _ => None,
+        };
+        return now.checked_sub_signed(ago?);
+    }
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return Some(time.to_utc());
+    }
+    for form in [
+        "%Y-%m-%d %H:%M:%S%.f",
+        "%Y-%m-%dT%H:%M:%S%.f",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M",
+    ] {
+        if let Ok(time) = NaiveDateTime::parse_from_str(text, form) {
+            return Some(time.and_utc());
+        }
+    }
+    let midnight = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    Some(midnight.and_hms_opt(0, 0, 0)?.and_utc())
+}
+
+fn last(ids: Vec<String>) -> Result<String> {
+    ids.into_iter().next_back().ok_or_else(|| Error::Missing {
+        what: "the store has no sessions".to_owned(),
+        remedy: "A session begins when the store is mounted.".to_owned(),
+    })
+}
+
+fn no_session(text: &str) -> Error {
+    Error::Missing {
+        what: format!("no session is called {text:?}"),
+        remedy: "`trumanfs session list` names them; a unique beginning, or `last`, will do."
+            .to_owned(),
+    }
+}
+
+fn find_session<'a>(ids: &'a [String], text: &str) -> Result<Option<&'a str>> {
+    let mut found = ids
+        .iter()
+        .filter(|id| !text.is_empty() && id.starts_with(text));
+    let Some(first) = found.next() else {
+        return Ok(None);
+    };
+    let others: Vec<&str> = found.map(String::as_str).collect();
+    if others.is_empty() || first == text {
+        return Ok(Some(first));
+    }
+    const SHOWN: usize = 5;
+    let mut names: Vec<&str> = vec![first];
+    names.extend(others.iter().take(SHOWN - 1));
+    let more = match (others.len() + 1).saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(Error::refused(
+        format!(
+            "{text:?} could be any of {} sessions: {}{more}",
+            others.len() + 1,
+            names.join(", ")
+        ),
+        "Give more of its id.",
+    ))
+}
+
+/// `SESSION:SEQ` or `SEQ`; `None` for what has another form.
+fn numbered(store: &Store, text: &str) -> Result<Option<Operation>> {
+    let number = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse::<u64>().ok())
+            .flatten()
+    };
+    let (session_text, seq) = match text.rsplit_once(':') {
+        Some((session, seq)) => (session, number(seq)),
+        None => ("last", number(text)),
+    };
+    let Some(seq) = seq else {
+        return Ok(None);
+    };
+    let session = session(store, session_text)?;
+    if seq > 0 {
+        let last = tail(&journal(store, &session)?)?.map_or(0, |tail| tail.record.seq);
+        if seq > last {
+            return Err(Error::Missing {
+                what: format!("session {session} has no operation {seq}: its last one is {last}"),
+                remedy: "`trumanfs log --all` shows the numbers; SESSION:NUMBER names one of another session."
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(Some(Operation { session, seq }))
+}
+
+/// The last record that is not younger than a time; the start of the first session for a time before all.
+fn at_time(store: &Store, ids: &[String], time: DateTime<Utc>) -> Result<Operation> {
+    for id in ids.iter().rev() {
+        let seq = match journal(store, id) {
+            Ok(file) => seq_at(&file, time)?,
+            // Killed before it began: nothing happened in it.
+            Err(Error::Missing { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(seq) = seq {
+            return Ok(Operation {
+                session: id.clone(),
+                seq,
+            });
+        }
+    }
+    let first = ids.first().cloned();
+    Ok(Operation::start_of(last(first.into_iter().collect())?))
+}
+
+/// The newest checkpoint of that name.
+fn checkpoint(store: &Store, ids: &[String], text: &str) -> Result<Option<Operation>> {
+    for id in ids.iter().rev() {
+        let file = match journal(store, id) {
+            Err(Error::Missing { .. }) => continue,
+            file => file?,
+        };
+        let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+        let mut found = None;
+        loop {
+            match reader.next_where(|glance| glance.op == "checkpoint") {
+                Ok(Some(record)) => {
+                    if matches!(&record.op, Op::Checkpoint { name } if name == text) {
+                        found = Some(record.seq);
+                    }
+                }
+                Ok(None) => break,
+                // What follows cannot be trusted; what was found before it can.
+                Err(Error::Damaged(what)) => {
+                    log::warn!("session {id}: {what}");
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(seq) = found {
+            return Ok(Some(Operation {
+                session: id.clone(),
+                seq,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn journal(store: &Store, session: &str) -> Result<File> {
+    open_journal(store.state(), session).map_err(|error| match error {
+        Error::NotFound => Error::Missing {
+            what: format!("session {session} has no journal"),
+            remedy: "Its daemon was killed before it began, or somebody removed it.".to_owned(),
+        },
+        error => error,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests;
