@@ -2,6 +2,7 @@
 //!
 //! clap lives here and nowhere else, and so does every word that is printed.
 
+mod check;
 mod inspect;
 mod mount;
 mod output;
@@ -75,6 +76,8 @@ enum Command {
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Checks that journal, trash and former contents of a store agree with each other
+    Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -103,6 +106,7 @@ pub fn run() -> ExitCode {
         Command::Log(args) => inspect::log(&args),
         Command::Show(args) => inspect::show(&args),
         Command::Trash(command) => recover::trash(command),
+        Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)

@@ -8,6 +8,7 @@
 pub mod ephemeral;
 pub mod filter;
 pub mod fold;
+pub mod fsck;
 pub mod log;
 pub mod past;
 pub mod point;

@@ -14,6 +14,7 @@ mod create;
 mod erase;
 mod file;
 mod list;
+pub mod lists;
 pub mod meta;
 pub mod purge;
 mod remove;
