@@ -17,7 +17,7 @@ pub mod session;
 pub mod show;
 pub mod trash;
 pub mod usage;
-pub mod versions;
+pub mod kept;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

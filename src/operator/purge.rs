@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 
 use super::trash::{self, Listed};
-use super::versions::{self, Version};
+use super::kept::{self, Version};
 use super::{Store, ephemeral};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids};
@@ -124,7 +124,7 @@ fn fits(selection: &Selection, time: &str, bytes: u64) -> bool {
 }
 
 fn contents(store: &Store, selection: &Selection) -> Result<(Vec<Version>, u64)> {
-    let listed = versions::list(store)?;
+    let listed = kept::list(store)?;
     let mut newer: HashMap<&WorldPath, usize> = HashMap::new();
     let mut chosen = vec![false; listed.len()];
     for (version, chosen) in listed.iter().zip(&mut chosen).rev() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Store;
 use super::trash::{self, Listed};
-use super::versions::{self, Version};
+use super::kept::{self, Version};
 use crate::error::Result;
 use crate::journal::Actor;
 
@@ -73,16 +73,16 @@ pub fn usage(store: &Store) -> Result<Usage> {
     listed.sort_by_key(|entry| std::cmp::Reverse(entry.disk));
     listed.truncate(BIGGEST);
     usage.biggest = listed;
-    let mut kept = versions::list(store)?;
-    for version in &kept {
+    let mut contents = kept::list(store)?;
+    for version in &contents {
         usage.versions.add(version.size, version.disk);
         let (session, program) = usage.shares(version.session.clone(), version.actor.as_ref());
         session.versions.add(version.size, version.disk);
         program.versions.add(version.size, version.disk);
     }
-    kept.sort_by_key(|version| std::cmp::Reverse(version.disk));
-    kept.truncate(BIGGEST);
-    usage.biggest_versions = kept;
+    contents.sort_by_key(|version| std::cmp::Reverse(version.disk));
+    contents.truncate(BIGGEST);
+    usage.biggest_versions = contents;
     Ok(usage)
 }
 

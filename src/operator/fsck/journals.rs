@@ -9,7 +9,7 @@ use std::io::BufReader;
 
 use super::super::Store;
 use super::super::trash::entries;
-use super::super::versions::{Files, on_disk};
+use super::super::kept::{Files, on_disk};
 use super::{Finding, Kind, Mend, Report};
 use crate::error::{Error, Result};
 use crate::journal::Survey;

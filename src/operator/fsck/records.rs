@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::super::versions::kept;
+use super::super::kept::kept;
 use super::journals::{Gone, Here, Journals, RECENT, hash};
 use super::{Finding, Kind};
 use crate::error::{Error, Result};
