@@ -5,6 +5,7 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod diff;
 pub mod filter;
 pub mod fold;
 pub mod log;
@@ -13,6 +14,7 @@ pub mod point;
 pub mod session;
 pub mod show;
 pub mod trash;
+pub mod versions;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
