@@ -73,6 +73,12 @@ enum Command {
     Log(inspect::LogArgs),
     /// Says everything about one operation: who, when, what was there before, how to get it back
     Show(inspect::ShowArgs),
+    /// Says what differs between two points: sessions, operations, checkpoints, times, now
+    Diff(inspect::DiffArgs),
+    /// Lists the former contents of a path, and how to get each
+    Versions(inspect::VersionsArgs),
+    /// Writes what a path held, now or at an earlier point, to standard output
+    Cat(inspect::CatArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
@@ -105,6 +111,9 @@ pub fn run() -> ExitCode {
         Command::Session(command) => inspect::session(command),
         Command::Log(args) => inspect::log(&args),
         Command::Show(args) => inspect::show(&args),
+        Command::Diff(args) => inspect::diff(&args),
+        Command::Versions(args) => inspect::versions(&args),
+        Command::Cat(args) => inspect::cat(&args),
         Command::Trash(command) => recover::trash(command),
         Command::Fsck(args) => check::fsck(&args),
         Command::Background => {

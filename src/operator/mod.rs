@@ -5,10 +5,12 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod diff;
 pub mod ephemeral;
 pub mod filter;
 pub mod fold;
 pub mod fsck;
+pub mod kept;
 pub mod log;
 pub mod past;
 pub mod point;
@@ -17,7 +19,7 @@ pub mod session;
 pub mod show;
 pub mod trash;
 pub mod usage;
-pub mod kept;
+pub mod versions;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
