@@ -65,12 +65,9 @@ pub(super) struct MountArgs {
     /// Sync each record before its act, against power cuts
     #[arg(long)]
     durable: bool,
-    /// Poll for requests while they come closely: quicker on an idle machine, at a processor's expense
-    #[arg(long, overrides_with = "no_poll")]
-    poll: bool,
-    /// Never poll for requests (the default)
-    #[arg(long, overrides_with = "poll")]
-    no_poll: bool,
+    /// Leave it to the kernel where requests are answered, even while one program sends many
+    #[arg(long)]
+    no_follow: bool,
     /// Serve all data through the daemon, even where the kernel could go to the files by itself
     #[arg(long)]
     no_passthrough: bool,
@@ -111,7 +108,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
         cache_ttl,
         xattr: args.xattr,
         durable: args.durable,
-        poll: args.poll && !args.no_poll,
+        follow: !args.no_follow,
         passthrough: !args.no_passthrough,
     };
     let report = |settled: &[String]| {
@@ -165,10 +162,7 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
         ("allow_other", None) => args.allow_other = true,
         ("xattr", None) => args.xattr = true,
         ("durable", None) => args.durable = true,
-        ("poll" | "no_poll", None) => {
-            args.poll = key == "poll";
-            args.no_poll = key == "no_poll";
-        }
+        ("no_follow", None) => args.no_follow = true,
         ("no_passthrough", None) => args.no_passthrough = true,
         ("read_only", Some(pattern)) => args.read_only.push(pattern.to_owned()),
         ("hide", _) => args.hide.push(need()?),
