@@ -500,22 +500,46 @@ A  /z/
 fn a_session_is_told_by_what_differs() {
     need_mount!();
     everywhere(busy(), |target| {
-        let first = objects(target, &["session", "list"], &[])[0]["id"].as_str().unwrap().to_owned();
+        let first = objects(target, &["session", "list"], &[])[0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         assert_eq!(expect(1, target, &["diff"], &[&format!("{first}..")]), BUSY);
-        let names = expect(1, target, &["diff"], &["--name-only", &format!("{first}..now"), "/new"]);
+        let names = expect(
+            1,
+            target,
+            &["diff"],
+            &["--name-only", &format!("{first}..now"), "/new"],
+        );
         assert_eq!(names, "/new\n/new/a\n/new/b\n");
         // What was moved out of a path differs there too.
         let moved = expect(1, target, &["diff"], &[&format!("{first}.."), "moved"]);
         assert_eq!(moved, "R  /moved → /renamed\n");
         let output = run(target, &["diff"], &[&format!("{first}.."), "--json"]);
         let text = String::from_utf8(output.stdout).unwrap();
-        let changes: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let changes: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         assert_eq!(changes.len(), BUSY.lines().count());
-        assert_eq!((&changes[0]["status"], &changes[0]["content"]), (&"modified".into(), &true.into()));
-        assert_eq!((&changes[1]["before"]["mode"], &changes[1]["after"]["mode"]), (&0o644.into(), &0o755.into()));
-        assert_eq!((&changes[8]["from"], &changes[8]["path"]), (&"/dir".into(), &"/other".into()));
+        assert_eq!(
+            (&changes[0]["status"], &changes[0]["content"]),
+            (&"modified".into(), &true.into())
+        );
+        assert_eq!(
+            (&changes[1]["before"]["mode"], &changes[1]["after"]["mode"]),
+            (&0o644.into(), &0o755.into())
+        );
+        assert_eq!(
+            (&changes[8]["from"], &changes[8]["path"]),
+            (&"/dir".into(), &"/other".into())
+        );
         let stat = expect(1, target, &["diff"], &["--stat", &format!("{first}..")]);
-        for line in [" /text         |     2 +-\n", " /bin          | binary", " 9 files differ, 5 lines added, 2 lines removed"] {
+        for line in [
+            " /text         |     2 +-\n",
+            " /bin          | binary",
+            " 9 files differ, 5 lines added, 2 lines removed",
+        ] {
             assert!(stat.contains(line), "no {line:?} in {stat}");
         }
         assert_eq!(ok(target, &["diff"], &[&format!("{first}..{first}")]), "");
@@ -548,7 +572,10 @@ fn a_patch_taken_back_gives_the_start() {
     fs::write(&file, patch).unwrap();
     let git = |args: &[&str], at: &Path| {
         let mut git = Command::new("git");
-        git.args(args).arg(&file).current_dir(at).env("GIT_CEILING_DIRECTORIES", home.base());
+        git.args(args)
+            .arg(&file)
+            .current_dir(at)
+            .env("GIT_CEILING_DIRECTORIES", home.base());
         let output = run_limited(git, Duration::from_secs(20));
         assert!(output.status.success(), "{args:?}: {}", describe(&output));
     };
@@ -564,7 +591,14 @@ fn a_patch_taken_back_gives_the_start() {
     git(&["apply"], &start);
     same(&start, &third);
     use std::os::unix::fs::PermissionsExt;
-    assert_eq!(fs::metadata(start.join("mode")).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(
+        fs::metadata(start.join("mode"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o755
+    );
 }
 
 #[test]
@@ -577,8 +611,14 @@ fn points_in_the_middle_are_compared() {
     let second = home.journal().last().unwrap()["seq"].to_string();
     home.sh("rm -r d; echo 333 >a");
     let diff = |range: &str| expect(1, home.store(), &["diff"], &[range]);
-    assert_eq!(diff(&format!("{first}..{second}")), "M  /a  2 bytes → 3 bytes\nA  /d/\nA  /d/f  2 bytes\n");
-    assert_eq!(diff(&format!("{second}..")), "M  /a  3 bytes → 4 bytes\nD  /d/\nD  /d/f  2 bytes\n");
+    assert_eq!(
+        diff(&format!("{first}..{second}")),
+        "M  /a  2 bytes → 3 bytes\nA  /d/\nA  /d/f  2 bytes\n"
+    );
+    assert_eq!(
+        diff(&format!("{second}..")),
+        "M  /a  3 bytes → 4 bytes\nD  /d/\nD  /d/f  2 bytes\n"
+    );
     assert_eq!(diff(&format!("..{first}")), "A  /a  2 bytes\n");
     assert_eq!(diff("-1h.."), "A  /a  4 bytes\n");
     expect(6, home.store(), &["diff"], &[&format!("{second}..{first}")]);
@@ -595,8 +635,14 @@ fn a_terminal_does_not_obey_what_a_file_says() {
     let home = Home::mount();
     fs::write(home.path("evil"), "\u{1b}]0;owned\u{7}\tx\\n\n").unwrap();
     let mut script = Command::new("script");
-    let line = format!("{} diff --patch {}", env!("CARGO_BIN_EXE_trumanfs"), home.store().display());
-    script.args(["-qec", &line, "/dev/null"]).env("NO_COLOR", "1");
+    let line = format!(
+        "{} diff --patch {}",
+        env!("CARGO_BIN_EXE_trumanfs"),
+        home.store().display()
+    );
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .env("NO_COLOR", "1");
     let output = run_limited(script, Duration::from_secs(20));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("+\\x1b]0;owned\\x07\tx\\n"), "{text:?}");
@@ -618,20 +664,32 @@ fn each_former_content_is_listed_and_its_command_gives_it() {
         let found = objects(target, &["versions"], &["/f"]);
         let mut former: Vec<String> = Vec::new();
         for version in &found {
-            let at = format!("{}:{}", version["at"]["session"].as_str().unwrap(), version["at"]["seq"]);
+            let at = format!(
+                "{}:{}",
+                version["at"]["session"].as_str().unwrap(),
+                version["at"]["seq"]
+            );
             let content = ok(target, &["cat"], &["/f", "--at", &at]);
             assert_eq!(version["size"], content.len(), "{version}");
             former.push(content);
         }
         former.reverse();
         for content in contents {
-            assert!(former.iter().any(|f| f == content), "no {content:?} in {former:?}");
+            assert!(
+                former.iter().any(|f| f == content),
+                "no {content:?} in {former:?}"
+            );
         }
         assert_eq!(ok(target, &["cat"], &["f"]), "last\n");
         let text = ok(target, &["versions"], &["/f"]);
         assert!(text.starts_with("/f  5 bytes now\n"), "{text}");
         assert_eq!(text.lines().count(), 1 + 2 * found.len());
-        for word in ["kept: the file itself", "kept: its length", "in the trash: ", "by rm["] {
+        for word in [
+            "kept: the file itself",
+            "kept: its length",
+            "in the trash: ",
+            "by rm[",
+        ] {
             assert!(text.contains(word), "no {word:?} in {text}");
         }
         started.set(true);
@@ -650,19 +708,31 @@ fn what_cannot_be_had_is_said_so() {
     expect(1, home.store(), &["versions"], &["/never-changed"]);
     expect(6, home.store(), &["versions"], &["/d"]);
     expect(6, home.store(), &["cat"], &["/d"]);
-    assert_eq!(ok(home.store(), &["cat"], &["/f", "--at", "last"]), "zero\n");
+    assert_eq!(
+        ok(home.store(), &["cat"], &["/f", "--at", "last"]),
+        "zero\n"
+    );
     home.umount();
     // A version that somebody deleted is told, by each verb, and nothing is made up.
     let versions = journals(home.store())[0].with_file_name("versions");
     fs::remove_dir_all(&versions).unwrap();
     let output = run(home.store(), &["cat"], &["/f", "--at", "last"]);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0), "{}", describe(&output));
+    assert_eq!(
+        (output.status.code(), output.stdout.len()),
+        (Some(3), 0),
+        "{}",
+        describe(&output)
+    );
     let lost = objects(home.store(), &["versions"], &["/f"]);
     assert!(lost[0]["lost"].is_string(), "{lost:?}");
     assert!(ok(home.store(), &["versions"], &["/f"]).contains("lost: "));
     let output = run(home.store(), &["diff"], &["--patch"]);
     assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/f: "), "{}", describe(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("/f: "),
+        "{}",
+        describe(&output)
+    );
     let seq = seq_of(&home, |r| r["kept"].is_object());
     assert!(ok(home.store(), &["show"], &[&seq]).contains("not there any more"));
 }
@@ -679,13 +749,31 @@ fn a_damaged_journal_gives_no_past() {
     let damage = whole.replacen("\"path\":\"/a\"", "\"path\":\"/x\"", 1);
     assert_ne!(damage, whole);
     fs::write(journal, damage).unwrap();
-    for (verb, args) in [("diff", &[][..]), ("versions", &["/f"]), ("cat", &["/f", "--at", "last"])] {
+    for (verb, args) in [
+        ("diff", &[][..]),
+        ("versions", &["/f"]),
+        ("cat", &["/f", "--at", "last"]),
+    ] {
         let output = run(home.store(), &[verb], args);
-        assert_eq!(output.status.code(), Some(7), "{verb}: {}", describe(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(7),
+            "{verb}: {}",
+            describe(&output)
+        );
         assert!(output.stdout.is_empty(), "{verb}: {}", describe(&output));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("does not follow"), "{verb}: {}", describe(&output));
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("does not follow"),
+            "{verb}: {}",
+            describe(&output)
+        );
     }
     // What came after the damage can be had.
-    let last = serde_json::from_str::<Value>(whole.lines().next_back().unwrap()).unwrap()["seq"].as_u64().unwrap();
-    assert_eq!(ok(home.store(), &["cat"], &["/f", "--at", &last.to_string()]), "two\n");
+    let last = serde_json::from_str::<Value>(whole.lines().next_back().unwrap()).unwrap()["seq"]
+        .as_u64()
+        .unwrap();
+    assert_eq!(
+        ok(home.store(), &["cat"], &["/f", "--at", &last.to_string()]),
+        "two\n"
+    );
 }

@@ -2,9 +2,11 @@
 //!
 //! clap lives here and nowhere else, and so does every word that is printed.
 
+mod check;
 mod inspect;
 mod mount;
 mod output;
+mod purge;
 mod recover;
 
 use std::path::{Path, PathBuf};
@@ -80,6 +82,8 @@ enum Command {
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Checks that journal, trash and former contents of a store agree with each other
+    Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -111,6 +115,7 @@ pub fn run() -> ExitCode {
         Command::Versions(args) => inspect::versions(&args),
         Command::Cat(args) => inspect::cat(&args),
         Command::Trash(command) => recover::trash(command),
+        Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)

@@ -230,7 +230,8 @@ fn serve(
     spawn("trash", move || {
         for_count
             .world
-            .count_versions()
+            .finish_purges()
+            .and_then(|_| for_count.world.count_versions())
             .and_then(|()| for_count.world.count_trash())
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;

@@ -13,6 +13,7 @@ mod op;
 mod read;
 mod record;
 mod reverse;
+mod survey;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
 pub use reverse::Backward;
+pub use survey::{Line, Survey};
 
 use crate::error::{Error, Result};
 

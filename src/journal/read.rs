@@ -164,9 +164,8 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-fn parse(line: &[u8], number: u64) -> Result<Record> {
-    let record: Record =
-        serde_json::from_slice(line).map_err(|error| not_a_record(number, &error))?;
+pub(super) fn parse(line: &[u8], number: u64) -> Result<Record> {
+    let record = Record::parse(line).map_err(|error| not_a_record(number, &error))?;
     check_schema(record.v, number)?;
     Ok(record)
 }
@@ -282,7 +281,7 @@ fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8
     }
 }
 
-fn io_error(call: &'static str, error: &std::io::Error) -> Error {
+pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
     let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
     Error::Os { call, errno }
 }
