@@ -620,7 +620,9 @@ fn points_in_the_middle_are_compared() {
         "M  /a  3 bytes → 4 bytes\nD  /d/\nD  /d/f  2 bytes\n"
     );
     assert_eq!(diff(&format!("..{first}")), "A  /a  2 bytes\n");
-    assert_eq!(diff("-1h.."), "A  /a  4 bytes\n");
+    // It is no option, and an option after another range is none of its words.
+    let ago = expect(1, home.store(), &["diff"], &["--", "-1h.."]);
+    assert_eq!(ago, "A  /a  4 bytes\n");
     expect(6, home.store(), &["diff"], &[&format!("{second}..{first}")]);
     expect(3, home.store(), &["diff"], &["nosuch.."]);
     expect(2, home.store(), &["diff"], &["--stat", "--patch"]);
