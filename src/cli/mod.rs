@@ -8,6 +8,7 @@ mod mount;
 mod output;
 mod purge;
 mod recover;
+mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -73,9 +74,17 @@ enum Command {
     Log(inspect::LogArgs),
     /// Says everything about one operation: who, when, what was there before, how to get it back
     Show(inspect::ShowArgs),
+    /// Says what differs between two points: sessions, operations, checkpoints, times, now
+    Diff(inspect::DiffArgs),
+    /// Lists the former contents of a path, and how to get each
+    Versions(inspect::VersionsArgs),
+    /// Writes what a path held, now or at an earlier point, to standard output
+    Cat(inspect::CatArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Writes a session down as a page: what happened, what is different, how to get things back
+    Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
     Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
@@ -105,7 +114,11 @@ pub fn run() -> ExitCode {
         Command::Session(command) => inspect::session(command),
         Command::Log(args) => inspect::log(&args),
         Command::Show(args) => inspect::show(&args),
+        Command::Diff(args) => inspect::diff(&args),
+        Command::Versions(args) => inspect::versions(&args),
+        Command::Cat(args) => inspect::cat(&args),
         Command::Trash(command) => recover::trash(command),
+        Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();

@@ -38,6 +38,7 @@ impl Ink {
 /// Standard output for much text: written in large pieces.
 pub(super) struct Paper {
     out: BufWriter<StdoutLock<'static>>,
+    terminal: bool,
     colour: bool,
 }
 
@@ -49,6 +50,7 @@ impl Paper {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Paper {
+            terminal: out.is_terminal(),
             colour: out.is_terminal() && !unwanted,
             out: BufWriter::with_capacity(1 << 16, out.lock()),
         }
@@ -64,6 +66,20 @@ impl Paper {
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         let written = self.out.write_all(bytes);
         quietly(written);
+    }
+
+    /// Writes a line of a file, with a sign before it. A terminal must not obey what an occupant wrote into a file: it
+    /// gets control characters written out; whatever else reads gets the bytes as they are.
+    pub(super) fn text_line(&mut self, sign: u8, text: &[u8], ink: Option<Ink>) {
+        if !self.terminal {
+            self.bytes(&[sign]);
+            self.bytes(text);
+            return self.bytes(b"\n");
+        }
+        let shown: Vec<String> = text.split(|b| *b == b'\t').map(plainly).collect();
+        let line = format!("{}{}", char::from(sign), shown.join("\t"));
+        let line = ink.map_or(line.clone(), |ink| self.ink(ink, &line));
+        self.line(format_args!("{line}"));
     }
 
     /// Writes one object of JSON.
@@ -95,6 +111,12 @@ impl Drop for Paper {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// As [`escape`](crate::name::escape), but a backslash stays one.
+fn plainly(text: &[u8]) -> String {
+    let parts = text.split(|b| *b == b'\\').map(crate::name::escape);
+    parts.collect::<Vec<_>>().join("\\")
 }
 
 fn quietly(written: std::io::Result<()>) {

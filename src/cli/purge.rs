@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::name::{Escaped, escape};
 use crate::operator::purge::{Among, Choice, Selection, carry_out, choose};
 use crate::operator::usage::{Share, Usage, usage};
-use crate::operator::{Store, trash::Listed, kept::Version};
+use crate::operator::{Store, kept::Version, trash::Listed};
 use crate::world::{Caller, Purged, World, WorldOptions, new_session_id};
 
 /// How many entries one wish to the daemon names: others can ask it something in between.

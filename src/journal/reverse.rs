@@ -207,7 +207,11 @@ mod tests {
         let damages = [
             // One before the end: the last line vouches for it.
             (whole.replace("\"b\"", "\"x\""), 1, "at byte"),
-            (whole.replace("\"b\"", "rubbish"), 1, "not a record"),
+            (
+                whole.replace("{\"v\":1,\"seq\":2", "rubbish"),
+                1,
+                "not a record",
+            ),
             (
                 lines.iter().skip(1).copied().collect(),
                 1,

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
-use super::trash::{self, Listed};
 use super::kept::{self, Version};
+use super::trash::{self, Listed};
 use super::{Store, ephemeral};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids};

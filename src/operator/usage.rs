@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Store;
-use super::trash::{self, Listed};
 use super::kept::{self, Version};
+use super::trash::{self, Listed};
 use crate::error::Result;
 use crate::journal::Actor;
 

@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::BufReader;
 
 use super::super::Store;
-use super::super::trash::entries;
 use super::super::kept::{Files, on_disk};
+use super::super::trash::entries;
 use super::{Finding, Kind, Mend, Report};
 use crate::error::{Error, Result};
 use crate::journal::Survey;
