@@ -8,6 +8,7 @@ mod mount;
 mod output;
 mod purge;
 mod recover;
+mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,6 +83,8 @@ enum Command {
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Writes a session down as a page: what happened, what is different, how to get things back
+    Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
     Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
@@ -115,6 +118,7 @@ pub fn run() -> ExitCode {
         Command::Versions(args) => inspect::versions(&args),
         Command::Cat(args) => inspect::cat(&args),
         Command::Trash(command) => recover::trash(command),
+        Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();

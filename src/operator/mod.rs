@@ -15,6 +15,7 @@ pub mod log;
 pub mod past;
 pub mod point;
 pub mod purge;
+pub mod report;
 pub mod session;
 pub mod show;
 pub mod trash;

@@ -97,7 +97,9 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_u32, |bits, b| bits << 8 | u32::from(*b));
+        let bits = three
+            .iter()
+            .fold(0_u32, |bits, b| bits << 8 | u32::from(*b));
         let bits = bits << (8 * (3 - three.len()));
         for i in 0..4 {
             let digit = DIGITS.get((bits >> (18 - 6 * i) & 63) as usize);
@@ -119,13 +121,22 @@ mod tests {
         let mut html = Html::default();
         html.text("</code><script>alert('1')</script>\" onload=\"x&\u{202e}\u{0}\n");
         let text = html.done();
-        assert!(!text.contains('<') && !text.contains('"') && !text.contains('\''), "{text}");
+        assert!(
+            !text.contains('<') && !text.contains('"') && !text.contains('\''),
+            "{text}"
+        );
         assert!(text.ends_with(r"x&amp;\u{202e}\u{0}\u{a}"), "{text}");
     }
 
     #[test]
     fn hashes_are_as_browsers_want_them() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ] {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         assert_eq!(grouped(1_234_567).replace('\u{2009}', " "), "1 234 567");
