@@ -9,13 +9,14 @@ pub mod log;
 pub mod past;
 pub mod point;
 pub mod trash;
+pub mod undo;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::world::Root;
 use crate::world::state::{self, Holder};
+use crate::world::{Root, World};
 
 /// A store, open for reading.
 #[derive(Debug)]
@@ -38,6 +39,19 @@ impl Store {
             )
         })?;
         Ok(Store { root, state })
+    }
+
+    /// Opens for reading the store that a world serves.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` says.
+    pub fn of(world: &World) -> Result<Store> {
+        let state =
+            rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("fcntl"))?;
+        Ok(Store {
+            root: world.root().again()?,
+            state,
+        })
     }
 
     /// Returns who serves, or last served, the store.
