@@ -35,6 +35,8 @@ pub enum Error {
     Unsupported,
     /// The store cannot do it across this boundary (another file system, a mount point).
     CrossDevice,
+    /// It would take long, and whoever asked had no time for it. Nothing has been done.
+    TakesLong,
     /// What the operating system said of a call on the store.
     Os {
         /// The system call.
@@ -109,6 +111,7 @@ impl Error {
             Error::NameTooLong => Errno::NAMETOOLONG,
             Error::Unsupported => Errno::OPNOTSUPP,
             Error::CrossDevice => Errno::XDEV,
+            Error::TakesLong => Errno::AGAIN,
             Error::Os { errno, .. } => *errno,
             // These are for operators; should one reach a system call, the occupant learns nothing from it.
             Error::Refused { .. }

@@ -311,6 +311,20 @@ static void overwrite(void) {
     stop();
 }
 
+static void overwrite_middle(void) {
+    char *data = filled(PAGE);
+    big_file("big");
+    start();
+    for (long i = 0; i < count; i++) {
+        int fd = open("big", O_RDWR);
+        CHECK(fd);
+        if (pwrite(fd, data, PAGE, bytes / 2 + i * PAGE) != PAGE)
+            fail("pwrite");
+        CHECK(close(fd));
+    }
+    stop();
+}
+
 static void read_through(const char *path) {
     char *data = filled(128 << 10);
     ssize_t n;
@@ -446,7 +460,7 @@ static const struct { const char *name; void (*loop)(void); } loops[] = {
     {"rename-over", rename_over}, {"chmod-utimens", attributes}, {"stat-hit", stat_hit}, {"stat-miss", stat_miss},
     {"link", link_new}, {"open-read", open_read}, {"open-write", write_small}, {"append", append},
     {"truncate-write", truncate_write}, {"readdir", list}, {"write-stat", write_stat}, {"access", may_access},
-    {"write", sequential_write}, {"overwrite", overwrite}, {"read-first", read_first}, {"read-again", read_again},
+    {"write", sequential_write}, {"overwrite", overwrite}, {"overwrite-middle", overwrite_middle}, {"read-first", read_first}, {"read-again", read_again},
     {"random-read", random_read}, {"random-write", random_write}, {"mmap-read", mapped_read},
     {"fill", fill}, {"stat-all", stat_all},
 };

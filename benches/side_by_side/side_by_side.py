@@ -86,12 +86,13 @@ WORKLOADS = [
     Workload("single calls", "write-stat", "write 100 bytes, then stat the file by name", 5000),
     Workload("single calls", "access", "access(R_OK|W_OK) of 200 files in turn", 20000),
     Workload("data", "write", "a new file in chunks of 1 MiB", megabytes=256),
-    Workload("data", "overwrite", "an existing file from start to end in chunks of 1 MiB", megabytes=64),
     Workload("data", "read-first", "read() in chunks of 128 KiB; nobody has read the file yet", megabytes=256, seeds=["read"]),
     Workload("data", "read-again", "the same once more", megabytes=256, seeds=["read"]),
     Workload("data", "random-read", "pread of 4 KiB pages at random places", 8192, 64, seeds=["random"]),
-    Workload("data", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
     Workload("data", "mmap-read", "mmap and read from start to end", megabytes=64, seeds=["mapped"]),
+    Workload("rewriting", "overwrite", "an existing file from start to end in chunks of 1 MiB", megabytes=64),
+    Workload("rewriting", "overwrite-middle", "open a big file, write 4 KiB into its middle, close", 200, 256),
+    Workload("rewriting", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
 ]
 GROUPS = list(dict.fromkeys(w.group for w in WORKLOADS))
 TREES = {"walk", "grep", "copy"}
@@ -704,7 +705,7 @@ def arguments():
     parser = argparse.ArgumentParser(description="Compare trumanfs with native, bindfs and fuse-overlayfs on one file system in memory.",
                                      epilog="Groups: " + ", ".join(GROUPS) + ". Workloads: " + ", ".join(w.name for w in WORKLOADS) + ".")
     parser.add_argument("--trumanfs", metavar="PATH", default=str(REPOSITORY / "target" / "release" / "trumanfs"), help="the binary (default: target/release/trumanfs)")
-    parser.add_argument("--trumanfs-flags", metavar="FLAGS", default="", help="more arguments of trumanfs mount, as in --trumanfs-flags='--no-poll'")
+    parser.add_argument("--trumanfs-flags", metavar="FLAGS", default="", help="more arguments of trumanfs mount, as in --trumanfs-flags='--no-follow'")
     parser.add_argument("--variant", metavar="NAME=FLAGS", action="append", default=[], help="trumanfs once more, with other flags; repeatable")
     parser.add_argument("--bindfs-flags", metavar="FLAGS", default="")
     parser.add_argument("--overlay-flags", metavar="FLAGS", default="")

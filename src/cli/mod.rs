@@ -2,8 +2,11 @@
 //!
 //! clap lives here and nowhere else, and so does every word that is printed.
 
+mod check;
 mod inspect;
 mod mount;
+mod output;
+mod purge;
 mod recover;
 
 use std::path::{Path, PathBuf};
@@ -63,11 +66,24 @@ enum Command {
     Umount(mount::UmountArgs),
     /// Says what is mounted, and how it is going
     Status(inspect::StatusArgs),
+    /// Says which sessions there were
+    #[command(subcommand)]
+    Session(inspect::SessionCommand),
     /// Prints what was changed, by whom, and when
     Log(inspect::LogArgs),
+    /// Says everything about one operation: who, when, what was there before, how to get it back
+    Show(inspect::ShowArgs),
+    /// Says what differs between two points: sessions, operations, checkpoints, times, now
+    Diff(inspect::DiffArgs),
+    /// Lists the former contents of a path, and how to get each
+    Versions(inspect::VersionsArgs),
+    /// Writes what a path held, now or at an earlier point, to standard output
+    Cat(inspect::CatArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Checks that journal, trash and former contents of a store agree with each other
+    Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -92,8 +108,14 @@ pub fn run() -> ExitCode {
         Command::Mount(args) => mount::mount(args),
         Command::Umount(args) => mount::umount(&args),
         Command::Status(args) => inspect::status(&args),
+        Command::Session(command) => inspect::session(command),
         Command::Log(args) => inspect::log(&args),
+        Command::Show(args) => inspect::show(&args),
+        Command::Diff(args) => inspect::diff(&args),
+        Command::Versions(args) => inspect::versions(&args),
+        Command::Cat(args) => inspect::cat(&args),
         Command::Trash(command) => recover::trash(command),
+        Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::inspect::{bytes, json};
-use super::{Exit, open_store, say};
+use super::{Exit, open_store, purge, say};
 use crate::daemon::control::{self, Answer, Failure, Request};
 use crate::error::{Error, Result};
 use crate::name::{Escaped, WorldPath, escape};
@@ -20,6 +20,10 @@ pub(super) enum TrashCommand {
     List(ListArgs),
     /// Puts something back to where it was, or to another place
     Restore(RestoreArgs),
+    /// Says what the trash and the former contents take, by session and by program
+    Usage(purge::UsageArgs),
+    /// Deletes entries of the trash, or former contents, for good
+    Purge(purge::PurgeArgs),
 }
 
 /// What `trumanfs trash list` takes.
@@ -49,6 +53,8 @@ pub(super) fn trash(command: TrashCommand) -> Result<Exit> {
     match command {
         TrashCommand::List(args) => list(&args),
         TrashCommand::Restore(args) => restore(&args),
+        TrashCommand::Usage(args) => purge::print_usage(&args),
+        TrashCommand::Purge(args) => purge::purge(args),
     }
 }
 
@@ -132,7 +138,7 @@ fn ask_daemon(store: &Store, entry: &[u8], to: &WorldPath) -> Result<()> {
             what,
             remedy,
         } => Err(Error::Refused { what, remedy }),
-        Answer::Status(_) => Err(Error::refused(
+        _ => Err(Error::refused(
             "the daemon gave an answer to another question",
             "",
         )),

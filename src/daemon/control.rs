@@ -17,7 +17,8 @@ use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, WorldPath};
 use crate::operator;
 use crate::world::state::SOCKET;
-use crate::world::{Caller, World};
+use crate::world::view::TRASH;
+use crate::world::{Caller, Purged, World};
 
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +33,13 @@ pub enum Request {
         /// Where to.
         to: WorldPath,
     },
+    /// Delete entries of the trash, and former contents (session and number), for good.
+    Purge {
+        /// The entries.
+        entries: Vec<Escaped>,
+        /// The former contents.
+        versions: Vec<(String, u64)>,
+    },
 }
 
 /// What is answered.
@@ -42,6 +50,8 @@ pub enum Answer {
     Status(Box<Status>),
     /// It was done.
     Done,
+    /// It was deleted, as far as it says.
+    Purged(Purged),
     /// It was not done, and nothing was changed.
     Failed {
         /// Which kind of failure.
@@ -183,6 +193,16 @@ fn answer(
 ) -> Answer {
     match request {
         Request::Status => Answer::Status(Box::new(status())),
+        Request::Purge { entries, versions } => {
+            match purge(&entries, &versions, shared, kernel, caller) {
+                Ok(purged) => Answer::Purged(purged),
+                Err(error) => Answer::Failed {
+                    kind: Failure::Other,
+                    what: error.to_string(),
+                    remedy: String::new(),
+                },
+            }
+        }
         Request::Restore { entry, to } => match restore(&entry, &to, shared, kernel, caller) {
             Ok(()) => Answer::Done,
             Err(Error::Conflict { what, remedy }) => Answer::Failed {
@@ -232,6 +252,24 @@ fn restore(
         kernel.inode(number, false);
     }
     Ok(())
+}
+
+fn purge(
+    entries: &[Escaped],
+    versions: &[(String, u64)],
+    shared: &Shared,
+    kernel: &dyn Invalidate,
+    caller: Caller,
+) -> Result<Purged> {
+    let outcome = operator::purge::carry_out(&shared.world, entries, versions, caller, &mut |_| {});
+    // Whatever came of it, the kernel has to look again.
+    let trash = WorldPath::parse(TRASH).and_then(|path| shared.world.dir(&path));
+    if let Some(number) = trash.ok().and_then(|dir| shared.inodes.number_of(dir.id())) {
+        for entry in entries {
+            kernel.entry(number, &entry.0);
+        }
+    }
+    outcome
 }
 
 /// Asks the daemon that serves a store.

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
 use rustix::fs::OFlags;
@@ -11,7 +12,7 @@ use super::door::Opens;
 use super::handles::{Asked, Handle, Way};
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
-use crate::world::{Blocks, Caller};
+use crate::world::{Blocks, Caller, Change};
 
 /// How much one request copies, in bytes.
 const COPIED_AT_ONCE: u64 = 32 << 20;
@@ -23,6 +24,8 @@ pub(super) struct Kept {
     begun: Option<Option<Arc<Blocks>>>,
     /// The size, where it was opened only to be appended to.
     appends_from: Option<u64>,
+    /// Whether the page cache has to be left out.
+    uncached: bool,
 }
 
 impl FileSystem {
@@ -36,6 +39,22 @@ impl FileSystem {
             .spawn(move || act(&fs));
         if let Err(error) = spawned {
             log::warn!("no thread for syncing: {error}");
+        }
+    }
+
+    /// Does something at once if it does not take long, else in a thread of its own.
+    pub(super) fn at_once_or_aside<R: Send + 'static, T>(
+        &self,
+        reply: R,
+        act: impl Fn(&FileSystem, &R, bool) -> Result<T> + Send + 'static,
+        answer: impl FnOnce(R, Result<T>) + Send + 'static,
+    ) {
+        match act(self, &reply, false) {
+            Err(Error::TakesLong) => self.aside(move |fs| {
+                let done = act(fs, &reply, true);
+                answer(reply, done);
+            }),
+            done => answer(reply, done),
         }
     }
 
@@ -54,13 +73,14 @@ impl FileSystem {
         ino: INodeNo,
         flags: i32,
         caller: Caller,
+        may_wait: bool,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Result<(FileHandle, FopenFlags, Way)> {
         let mechanisms = *self.shared.mechanisms.lock();
-        let _turn = self.shared.handles.turn(ino.0);
+        let _turn = self.shared.handles.turn(ino.0, may_wait)?;
         let held = self.held(ino.0)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
-        let opens = Opens::opening(self, ino.0, asked);
+        let opens = Opens::opening(self, ino.0, asked, may_wait);
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
         let opened = self.world().open_file(&held, wanted, &opens, caller);
         let meta = held.node.meta();
@@ -68,13 +88,15 @@ impl FileSystem {
             // Opening for writing may take these bits away, and its answer cannot say so.
             self.attributes_changed(ino.0);
         }
+        let mut only_writes = false;
         let file = match opened {
-            // The page cache would like to read what it is only allowed to write: then it writes through.
+            // The page cache would like to read what it is only allowed to write: then it is left out.
             Err(Error::Os {
                 errno: rustix::io::Errno::ACCESS,
                 ..
             }) if mechanisms.writeback => {
                 let asked = handle_flags(flags, Mechanisms::default()) | asked & OFlags::APPEND;
+                only_writes = true;
                 self.world().open_file(&held, asked, &opens, caller)?
             }
             file => file?,
@@ -85,6 +107,7 @@ impl FileSystem {
         let kept = Kept {
             appends_from: appends.then_some(meta.size),
             begun: opens.begun(),
+            uncached: only_writes,
         };
         Ok(self.add_handle(ino, file, flags, kept, register))
     }
@@ -114,7 +137,9 @@ impl FileSystem {
         let served = match way {
             Way::Passthrough(_) => FopenFlags::empty(),
             Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
-            Way::Served if flags.contains(OFlags::DIRECT) => FopenFlags::FOPEN_DIRECT_IO,
+            Way::Served if kept.uncached || flags.contains(OFlags::DIRECT) => {
+                FopenFlags::FOPEN_DIRECT_IO
+            }
             // What the page cache has may be older than what was written past it.
             Way::Served if passthrough => FopenFlags::empty(),
             // Changes made behind the mount are noticed and invalidate; else the attributes' life is short and the
@@ -122,6 +147,44 @@ impl FileSystem {
             Way::Served => FopenFlags::FOPEN_KEEP_CACHE,
         };
         (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
+    }
+
+    /// Sets attributes, the size among them.
+    pub(super) fn set_attributes(
+        &self,
+        number: u64,
+        change: Change,
+        fh: Option<FileHandle>,
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<(Duration, fuser::FileAttr)> {
+        let turn = |_| self.shared.handles.turn(number, may_wait);
+        let _turn = change.size.map(turn).transpose()?;
+        let held = self.held_by_user(number)?;
+        let handle = fh
+            .and_then(|fh| self.shared.handles.get(fh.0))
+            .filter(|handle| handle.writes);
+        let file = handle.as_ref().map(|handle| handle.as_fd());
+        let opens = Opens::through(self, number, handle.as_deref(), may_wait);
+        let meta = self.world().set_attr(&held, change, file, &opens, caller)?;
+        Ok(self.attributes_of(&held, &meta, number))
+    }
+
+    /// Reserves or frees space in an open file.
+    pub(super) fn allocate(
+        &self,
+        number: u64,
+        fh: FileHandle,
+        mode: u32,
+        range: (u64, u64),
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<()> {
+        let _turn = self.shared.handles.turn(number, may_wait)?;
+        let (held, handle) = (self.held_by_user(number)?, self.handle(fh)?);
+        let opens = Opens::through(self, number, Some(&handle), may_wait);
+        self.world()
+            .allocate(&held, handle.as_fd(), mode, range, &opens, caller)
     }
 
     /// Keeps what is about to be overwritten through an open file, where no version of it has been begun yet or where it
@@ -137,9 +200,9 @@ impl FileSystem {
         if range.0 >= handle.appends_from {
             return Ok(());
         }
-        let _turn = self.shared.handles.turn(number);
+        let _turn = self.shared.handles.turn(number, true)?;
         let held = self.held_by_user(number)?;
-        let opens = Opens::through(self, number, Some(handle));
+        let opens = Opens::through(self, number, Some(handle), true);
         self.world()
             .before_overwriting(&held, range, &opens, caller)
     }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::FileSystem;
 use super::handles::Handle;
+use super::{FileSystem, Shared};
 use crate::error::Result;
-use crate::world::{Blocks, Door, Meta};
+use crate::world::{Blocks, Door, Id, Meta};
 
 /// The opens of one file, as a request about it meets them.
 pub(super) struct Opens<'a> {
@@ -23,18 +23,26 @@ pub(super) struct Opens<'a> {
     access: OFlags,
     /// The open file that the request comes through.
     handle: Option<&'a Handle>,
+    /// Whether there is time to copy much.
+    may_wait: bool,
     /// What has been begun for the open under way.
     begun: RefCell<Option<Option<Arc<Blocks>>>>,
 }
 
 impl<'a> Opens<'a> {
     /// For a file that is being opened.
-    pub(super) fn opening(fs: &'a FileSystem, number: u64, flags: OFlags) -> Opens<'a> {
+    pub(super) fn opening(
+        fs: &'a FileSystem,
+        number: u64,
+        flags: OFlags,
+        may_wait: bool,
+    ) -> Opens<'a> {
         Opens {
             fs,
             number,
             access: flags & OFlags::RWMODE,
             handle: None,
+            may_wait,
             begun: RefCell::default(),
         }
     }
@@ -44,12 +52,14 @@ impl<'a> Opens<'a> {
         fs: &'a FileSystem,
         number: u64,
         handle: Option<&'a Handle>,
+        may_wait: bool,
     ) -> Opens<'a> {
         Opens {
             fs,
             number,
             access: OFlags::WRONLY,
             handle,
+            may_wait,
             begun: RefCell::default(),
         }
     }
@@ -63,6 +73,10 @@ impl<'a> Opens<'a> {
 impl Door for Opens<'_> {
     fn is_open(&self) -> bool {
         self.fs.shared.handles.is_open(self.number).0
+    }
+
+    fn may_wait(&self) -> bool {
+        self.may_wait
     }
 
     fn sees_writes(&self) -> bool {
@@ -103,6 +117,24 @@ impl Door for Opens<'_> {
     }
 }
 
+/// Does something to a file's content for an operator, while the home is mounted: nobody opens it meanwhile, and how it is
+/// open is known. The kernel has to be told afterwards ([`super::Invalidate::inode`] with content), not by `act`: that may
+/// wait for requests, which may wait for this file's turn.
+///
+/// # Errors
+/// Those of `act`.
+pub fn with_door<T>(
+    shared: &Arc<Shared>,
+    id: Id,
+    act: impl FnOnce(&dyn Door) -> Result<T>,
+) -> Result<T> {
+    let fs = FileSystem::new(shared.clone());
+    // Where the kernel does not know it yet, this is the number that it will most likely be known by.
+    let number = shared.inodes.number_of(id).unwrap_or(id.1);
+    let _turn = shared.handles.turn(number, true)?;
+    act(&Opens::through(&fs, number, None, true))
+}
+
 /// For a file that turned out to be there when it was to be made: how it is open is not known, so nothing is taken for
 /// granted.
 #[derive(Debug)]
@@ -110,6 +142,9 @@ pub(super) struct Unseen;
 
 impl Door for Unseen {
     fn is_open(&self) -> bool {
+        true
+    }
+    fn may_wait(&self) -> bool {
         true
     }
     fn sees_writes(&self) -> bool {

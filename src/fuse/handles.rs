@@ -18,6 +18,7 @@ use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
+use crate::error::{Error, Result};
 use crate::world::Blocks;
 
 /// How many turns there are; files that share one wait for each other without need.
@@ -126,9 +127,16 @@ struct Node {
 
 impl Handles {
     /// Takes the turn of a file.
-    pub fn turn(&self, node: u64) -> Option<MutexGuard<'_, ()>> {
-        let at = usize::try_from(node).unwrap_or(0) % TURNS;
-        self.turns.get(at).map(Mutex::lock)
+    ///
+    /// # Errors
+    /// [`Error::TakesLong`] where another has it and there is no time to wait.
+    pub fn turn(&self, node: u64, may_wait: bool) -> Result<MutexGuard<'_, ()>> {
+        let at = usize::try_from(node % TURNS as u64).unwrap_or(0);
+        let turn = self.turns.get(at).ok_or(Error::Invalid)?;
+        if may_wait {
+            return Ok(turn.lock());
+        }
+        turn.try_lock().ok_or(Error::TakesLong)
     }
 
     /// Returns whether every write to a node would be seen, those of one more open too.

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use super::attr::{attributes, errno, nothing, set_time};
 use super::counters::{Counters, count};
 use super::data::Kept;
-use super::door::{Opens, Unseen};
+use super::door::Unseen;
 use super::handles::Way;
 use super::{FileSystem, caller, handle_flags};
 use crate::error::Error;
@@ -25,6 +25,9 @@ use crate::world::{Change, Held, Meta};
 
 /// Numbers are not used again while the kernel knows them, so there is only one generation.
 const ONLY: Generation = Generation(0);
+
+/// Copies of more than this are made aside, in bytes.
+const LONG_COPY: u64 = 4 << 20;
 
 /// Answers a request with what a closure returns, or with its error: the one place where errors become replies.
 macro_rules! answer {
@@ -40,13 +43,26 @@ macro_rules! answer {
 }
 
 impl FileSystem {
-    fn seen(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+    fn seen(&self, req: &Request, counter: impl Fn(&Counters) -> &AtomicU64) {
         self.act_as_owner();
         count(counter(&self.shared.counters));
-        self.shared.activity.request();
+        self.shared.activity.request(Some(req.pid()));
     }
 
-    fn attributes_of(&self, held: &Held, meta: &Meta, number: u64) -> (Duration, fuser::FileAttr) {
+    /// As [`FileSystem::seen`], for what moves data or waits for a disk: the caller, or the page cache for it, has
+    /// something else to do meanwhile.
+    fn seen_long(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        self.act_as_owner();
+        count(counter(&self.shared.counters));
+        self.shared.activity.request(None);
+    }
+
+    pub(super) fn attributes_of(
+        &self,
+        held: &Held,
+        meta: &Meta,
+        number: u64,
+    ) -> (Duration, fuser::FileAttr) {
         (
             self.ttl_of(number, held),
             attributes(number, self.link_count(held, meta), meta),
@@ -70,8 +86,8 @@ impl Filesystem for FileSystem {
         Ok(())
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.seen(|c| &c.lookup);
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.seen(req, |c| &c.lookup);
         let (ttl, found) = self.look_up(parent.0, name);
         match found {
             Ok(attr) => reply.entry(&ttl, &attr, ONLY),
@@ -96,8 +112,8 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        self.seen(|c| &c.getattr);
+    fn getattr(&self, req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        self.seen(req, |c| &c.getattr);
         let answer = || {
             match self.held_by_user(ino.0) {
                 Ok(held) => Ok(self.attributes_of(&held, held.node.meta(), ino.0)),
@@ -131,34 +147,28 @@ impl Filesystem for FileSystem {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.seen(|c| &c.setattr);
-        let answer = || {
-            let _turn = size.and_then(|_| self.shared.handles.turn(ino.0));
-            let held = self.held_by_user(ino.0)?;
-            let change = Change {
-                mode,
-                uid,
-                gid,
-                size,
-                atime: set_time(atime),
-                mtime: set_time(mtime),
-            };
-            let handle = fh
-                .and_then(|fh| self.shared.handles.get(fh.0))
-                .filter(|handle| handle.writes);
-            let file = handle.as_ref().map(|handle| handle.as_fd());
-            let opens = Opens::through(self, ino.0, handle.as_deref());
-            let meta = self
-                .world()
-                .set_attr(&held, change, file, &opens, caller(req))?;
-            Ok(self.attributes_of(&held, &meta, ino.0))
+        self.seen(req, |c| &c.setattr);
+        let change = Change {
+            mode,
+            uid,
+            gid,
+            size,
+            atime: set_time(atime),
+            mtime: set_time(mtime),
         };
-        answer!(reply, answer(), |reply: ReplyAttr, (ttl, attr)| reply
-            .attr(&ttl, &attr))
+        let caller = caller(req);
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| fs.set_attributes(ino.0, change, fh, may_wait, caller),
+            |reply: ReplyAttr, done| {
+                answer!(reply, done, |reply: ReplyAttr, (ttl, attr)| reply
+                    .attr(&ttl, &attr))
+            },
+        );
     }
 
-    fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
-        self.seen(|c| &c.readlink);
+    fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
+        self.seen(req, |c| &c.readlink);
         let answer = || self.world().read_link(&self.held(ino.0)?);
         answer!(reply, answer(), |reply: ReplyData, target: Vec<u8>| reply
             .data(&target))
@@ -174,7 +184,7 @@ impl Filesystem for FileSystem {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.mknod);
+        self.seen(req, |c| &c.mknod);
         let made = self.make(parent, name, |dir, name| {
             self.world().mknod(dir, name, mode, caller(req))
         });
@@ -191,7 +201,7 @@ impl Filesystem for FileSystem {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.mkdir);
+        self.seen(req, |c| &c.mkdir);
         let made = self.make(parent, name, |dir, name| {
             self.world().mkdir(dir, name, mode, caller(req))
         });
@@ -200,7 +210,7 @@ impl Filesystem for FileSystem {
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(|c| &c.unlink);
+        self.seen(req, |c| &c.unlink);
         answer!(
             reply,
             self.remove_file(parent, name, caller(req)),
@@ -209,7 +219,7 @@ impl Filesystem for FileSystem {
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(|c| &c.rmdir);
+        self.seen(req, |c| &c.rmdir);
         answer!(
             reply,
             self.remove_dir(parent, name, caller(req)),
@@ -225,7 +235,7 @@ impl Filesystem for FileSystem {
         target: &std::path::Path,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.symlink);
+        self.seen(req, |c| &c.symlink);
         let target = target.as_os_str().as_bytes();
         let made = self.make(parent, name, |dir, name| {
             self.world().symlink(dir, name, target, caller(req))
@@ -244,7 +254,7 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.rename);
+        self.seen(req, |c| &c.rename);
         answer!(
             reply,
             self.move_entry((parent, name), (newparent, newname), flags, caller(req)),
@@ -260,7 +270,7 @@ impl Filesystem for FileSystem {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.link);
+        self.seen(req, |c| &c.link);
         let made = self.held(ino.0).and_then(|held| {
             self.make(newparent, newname, |dir, name| {
                 self.world().link(&held, dir, name, caller(req))
@@ -271,15 +281,22 @@ impl Filesystem for FileSystem {
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.seen(|c| &c.open);
-        let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-        match self.open_handle(ino, flags.0, caller(req), register) {
-            Ok((fh, fopen, Way::Passthrough(id) | Way::Direct(id))) => {
-                reply.opened_passthrough(fh, fopen, &id)
-            }
-            Ok((fh, fopen, Way::Served)) => reply.opened(fh, fopen),
-            Err(error) => reply.error(errno(&error)),
-        }
+        self.seen(req, |c| &c.open);
+        let caller = caller(req);
+        self.at_once_or_aside(
+            reply,
+            move |fs, reply: &ReplyOpen, may_wait| {
+                let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+                fs.open_handle(ino, flags.0, caller, may_wait, register)
+            },
+            |reply, opened| match opened {
+                Ok((fh, fopen, Way::Passthrough(id) | Way::Direct(id))) => {
+                    reply.opened_passthrough(fh, fopen, &id)
+                }
+                Ok((fh, fopen, Way::Served)) => reply.opened(fh, fopen),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
     }
 
     fn create(
@@ -292,7 +309,7 @@ impl Filesystem for FileSystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.seen(|c| &c.create);
+        self.seen(req, |c| &c.create);
         let mechanisms = *self.shared.mechanisms.lock();
         let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
         let wanted = handle_flags(flags, mechanisms) | exclusive;
@@ -332,7 +349,7 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.seen(|c| &c.read);
+        self.seen_long(|c| &c.read);
         answer!(
             reply,
             self.read_at(fh, offset, size),
@@ -352,7 +369,7 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.seen(|c| &c.write);
+        self.seen_long(|c| &c.write);
         let answer = || {
             let written = self.write_at(fh, offset, data, caller(req))?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
@@ -378,7 +395,7 @@ impl Filesystem for FileSystem {
 
     fn release(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
@@ -386,7 +403,7 @@ impl Filesystem for FileSystem {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.release);
+        self.seen(req, |c| &c.release);
         let maps = self.shared.handles.remove(fh.0);
         reply.ok();
         if maps {
@@ -402,7 +419,7 @@ impl Filesystem for FileSystem {
         datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.fsync);
+        self.seen_long(|c| &c.fsync);
         self.aside(move |fs| {
             let synced = fs.handle(fh).and_then(|handle| {
                 if handle.maps {
@@ -426,26 +443,26 @@ impl Filesystem for FileSystem {
 
     fn readdir(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.seen(|c| &c.readdir);
+        self.seen(req, |c| &c.readdir);
         let outcome = self.list(ino, offset, &mut reply);
         answer!(reply, outcome, |reply: ReplyDirectory, ()| reply.ok())
     }
 
     fn readdirplus(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.seen(|c| &c.readdirplus);
+        self.seen(req, |c| &c.readdirplus);
         let outcome = self.list_plus(ino, offset, &mut reply);
         answer!(reply, outcome, |reply: ReplyDirectoryPlus, ()| reply.ok())
     }
@@ -458,15 +475,15 @@ impl Filesystem for FileSystem {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.fsyncdir);
+        self.seen_long(|c| &c.fsyncdir);
         self.aside(move |fs| {
             let synced = fs.dir(ino.0).and_then(|dir| fs.world().sync_dir(&dir));
             answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
         });
     }
 
-    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        self.seen(|c| &c.statfs);
+    fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        self.seen(req, |c| &c.statfs);
         answer!(
             reply,
             self.world().statfs(),
@@ -493,7 +510,7 @@ impl Filesystem for FileSystem {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.setxattr);
+        self.seen(req, |c| &c.setxattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -509,8 +526,8 @@ impl Filesystem for FileSystem {
         answer!(reply, set, |reply: ReplyEmpty, ()| reply.ok())
     }
 
-    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.seen(|c| &c.getxattr);
+    fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        self.seen(req, |c| &c.getxattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -522,8 +539,8 @@ impl Filesystem for FileSystem {
         ))
     }
 
-    fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        self.seen(|c| &c.listxattr);
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        self.seen(req, |c| &c.listxattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -536,7 +553,7 @@ impl Filesystem for FileSystem {
     }
 
     fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(|c| &c.removexattr);
+        self.seen(req, |c| &c.removexattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -547,8 +564,8 @@ impl Filesystem for FileSystem {
         answer!(reply, removed, |reply: ReplyEmpty, ()| reply.ok())
     }
 
-    fn access(&self, _req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        self.seen(|c| &c.access);
+    fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        self.seen(req, |c| &c.access);
         let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
         let checked = self
             .held(ino.0)
@@ -581,33 +598,26 @@ impl Filesystem for FileSystem {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.fallocate);
-        let answer = || {
-            let _turn = self.shared.handles.turn(ino.0);
-            let (held, handle) = (self.held_by_user(ino.0)?, self.handle(fh)?);
-            let opens = Opens::through(self, ino.0, Some(&handle));
-            self.world().allocate(
-                &held,
-                handle.as_fd(),
-                mode.cast_unsigned(),
-                (offset, length),
-                &opens,
-                caller(req),
-            )
-        };
-        answer!(reply, answer(), |reply: ReplyEmpty, ()| reply.ok())
+        self.seen_long(|c| &c.fallocate);
+        let caller = caller(req);
+        let (mode, range) = (mode.cast_unsigned(), (offset, length));
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| fs.allocate(ino.0, fh, mode, range, may_wait, caller),
+            |reply: ReplyEmpty, done| answer!(reply, done, |reply: ReplyEmpty, ()| reply.ok()),
+        );
     }
 
     fn lseek(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.seen(|c| &c.lseek);
+        self.seen(req, |c| &c.lseek);
         answer!(
             reply,
             self.seek_to(fh, offset, whence),
@@ -628,18 +638,28 @@ impl Filesystem for FileSystem {
         flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        self.seen(|c| &c.copy_file_range);
-        answer!(
+        self.seen_long(|c| &c.copy_file_range);
+        let caller = caller(req);
+        self.at_once_or_aside(
             reply,
-            self.copy(
-                ino_out,
-                caller(req),
-                (fh_in, offset_in),
-                (fh_out, offset_out),
-                len,
-                flags
-            ),
-            |reply: ReplyWrite, copied| reply.written(copied)
-        )
+            move |fs, _, may_wait| {
+                // What is overwritten is copied first: it takes twice as long as it does elsewhere.
+                if !may_wait && len > LONG_COPY {
+                    return Err(Error::TakesLong);
+                }
+                fs.copy(
+                    ino_out,
+                    caller,
+                    (fh_in, offset_in),
+                    (fh_out, offset_out),
+                    len,
+                    flags,
+                )
+            },
+            |reply: ReplyWrite, done| {
+                answer!(reply, done, |reply: ReplyWrite, copied| reply
+                    .written(copied))
+            },
+        );
     }
 }

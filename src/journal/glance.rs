@@ -40,9 +40,47 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// Returns whether the text stands anywhere in the line. What a line has in a field stands in it as JSON writes it.
+    /// Returns whether the text stands anywhere in the line.
     pub fn mentions(&self, text: &[u8]) -> bool {
         memchr::memmem::find(self.line, text).is_some()
+    }
+
+    /// Returns the first field of this name whose value is text, wherever it is nested.
+    pub fn text(&self, field: &str) -> Option<Cow<'a, str>> {
+        let value = self.value(field)?;
+        let inside = value.strip_prefix(b"\"")?;
+        match plain(inside) {
+            Some((text, _)) => Some(Cow::Borrowed(text)),
+            None => {
+                let mut values = serde_json::Deserializer::from_slice(value).into_iter::<String>();
+                values.next()?.ok().map(Cow::Owned)
+            }
+        }
+    }
+
+    /// Returns the first field of this name whose value is a number, wherever it is nested.
+    pub fn number(&self, field: &str) -> Option<u64> {
+        number(self.value(field)?).map(|(number, _)| number)
+    }
+
+    /// Returns whether the line has a field of this name.
+    pub fn has(&self, field: &str) -> bool {
+        self.value(field).is_some()
+    }
+
+    /// What follows a field's name. Inside of a text each quote has a backslash before it, so a name with its quotes and
+    /// the colon cannot be a part of one.
+    fn value(&self, field: &str) -> Option<&'a [u8]> {
+        let mut rest = self.line;
+        loop {
+            let at = memchr::memmem::find(rest, field.as_bytes())?;
+            let before = rest.get(..at)?;
+            let after = rest.get(at + field.len()..)?;
+            match after.strip_prefix(b"\":") {
+                Some(value) if before.ends_with(b"\"") => return Some(value),
+                _ => rest = after,
+            }
+        }
     }
 }
 
@@ -99,7 +137,31 @@ mod tests {
         assert!(ordered(usual).is_some() && ordered(other).is_none());
         assert_eq!((a.v, a.seq, &a.time, &a.op), (b.v, b.seq, &b.time, &b.op));
         assert!(Glance::of(b"{\"v\":1,\"seq\":}").is_err());
+        assert_eq!(
+            (a.seq, a.number("seq"), a.text("op")),
+            (7, Some(7), Some("end".into()))
+        );
         assert!(a.mentions(b"\"op\":\"end\"") && !a.mentions(b"End"));
+    }
+
+    #[test]
+    fn a_name_cannot_pretend_to_be_a_field() {
+        let op = crate::journal::Op::Mkdir {
+            path: crate::name::WorldPath::parse(b"\",\"comm\":\"x\",\"y\\").unwrap(),
+            mode: 7,
+        };
+        let line = serde_json::to_vec(&op).unwrap();
+        let glance = Glance {
+            v: 1,
+            seq: 1,
+            time: "".into(),
+            op: "".into(),
+            line: &line,
+        };
+        assert_eq!(glance.text("comm"), None);
+        assert_eq!(glance.text("path").unwrap(), "/\",\"comm\":\"x\",\"y\\\\");
+        assert_eq!(glance.number("mode"), Some(7));
+        assert!(!glance.has("pid") && glance.text("mode").is_none());
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod op;
 mod read;
 mod record;
 mod reverse;
+mod survey;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -22,10 +23,11 @@ use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
 pub use glance::Glance;
-pub use op::{How, Kept, Op, Replaced, Was};
+pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
 pub use reverse::Backward;
+pub use survey::{Line, Survey};
 
 use crate::error::{Error, Result};
 

@@ -324,6 +324,34 @@ pub enum Op {
     },
 }
 
+/// The words for all operations.
+pub const WORDS: [&str; 24] = [
+    "begin",
+    "end",
+    "create",
+    "mkdir",
+    "mknod",
+    "symlink",
+    "link",
+    "write",
+    "truncate",
+    "allocate",
+    "attr",
+    "xattr",
+    "unlink",
+    "rmdir",
+    "gather",
+    "rename",
+    "exchange",
+    "restore",
+    "content",
+    "checkpoint",
+    "undo",
+    "purge",
+    "evict",
+    "abort",
+];
+
 impl Op {
     /// Returns the word for the operation, as in the field `op`.
     pub fn word(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Reading a journal back: line by line with little memory, checking the chain, and finding a torn end.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
@@ -16,6 +17,10 @@ pub struct Reader<R> {
     lines: R,
     line: Vec<u8>,
     /// Whether `line` has been given out.
+    given: bool,
+    /// The line after it, as far as it has been read.
+    ahead: Vec<u8>,
+    /// Whether that is all of it (its newline is taken off).
     whole: bool,
     number: u64,
     prev: [u8; 64],
@@ -38,6 +43,8 @@ impl<R: BufRead> Reader<R> {
         Reader {
             lines,
             line: Vec::new(),
+            given: false,
+            ahead: Vec::new(),
             whole: false,
             number: 0,
             prev: START,
@@ -61,50 +68,91 @@ impl<R: BufRead> Reader<R> {
         &mut self,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Option<Record>> {
-        loop {
-            let number = self.number + 1;
-            let Some(line) = self.next_line()? else {
-                return Ok(None);
-            };
-            let glance = Glance::of(line).map_err(|error| not_a_record(number, &error))?;
-            check_schema(glance.v, number)?;
-            if wanted(&glance) {
-                return parse(line, number).map(Some);
+        while self.advance()? {
+            if wanted(&self.glance()?) {
+                return self.record().map(Some);
             }
         }
+        Ok(None)
     }
 
-    /// Reads the next line, without its newline, and checks that it follows the line before; `None` at the end, for now.
+    /// Goes to the next line. Returns whether there is one, for now. A line is only given out when the one after it, if
+    /// there is one, says that it is as it was written.
     ///
     /// # Errors
-    /// [`Error::Damaged`] naming the line where the chain breaks; what `read(2)` says.
-    pub fn next_line(&mut self) -> Result<Option<&[u8]>> {
-        if self.whole {
-            self.line.clear();
-            self.whole = false;
+    /// As [`Reader::next_record`].
+    pub fn advance(&mut self) -> Result<bool> {
+        self.given = false;
+        if !self.read_ahead()? {
+            return Ok(false);
         }
-        let read = self.lines.read_until(b'\n', &mut self.line);
-        read.map_err(|e| io_error("read", &e))?;
-        if self.line.last() != Some(&b'\n') {
-            // Torn, or still being written: what has been read stays in `line` and is completed by a later call.
-            return Ok(None);
-        }
-        self.line.pop();
-        self.whole = true;
         self.number += 1;
-        let follows = match glance::prev(&self.line) {
-            Some(prev) => prev == self.prev,
-            // Not as this program writes it: it says what is wrong, or has the field elsewhere.
-            None => parse(&self.line, self.number)?.prev.as_bytes() == self.prev,
-        };
-        if !follows {
-            return Err(Error::Damaged(format!(
-                "journal line {}: does not follow the line before it; the line before was changed or lines are missing",
-                self.number
-            )));
-        }
+        self.check_follows(self.number)?;
+        std::mem::swap(&mut self.line, &mut self.ahead);
+        self.ahead.clear();
+        self.whole = false;
         self.prev = hex(&Sha256::digest(&self.line));
-        Ok(Some(&self.line))
+        if self.read_ahead()? {
+            self.check_follows(self.number + 1)?;
+        } else {
+            // The last has nobody to vouch for it: is it a record at all?
+            parse(&self.line, self.number)?;
+        }
+        self.given = true;
+        Ok(true)
+    }
+
+    /// Reads the line after the present one, unless that is done; `false` at the end, for now.
+    fn read_ahead(&mut self) -> Result<bool> {
+        if self.whole {
+            return Ok(true);
+        }
+        let read = self.lines.read_until(b'\n', &mut self.ahead);
+        read.map_err(|e| io_error("read", &e))?;
+        if self.ahead.last() == Some(&b'\n') {
+            self.ahead.pop();
+            self.whole = true;
+        }
+        // Without its newline it is torn, or still being written: it stays and is completed by a later call.
+        Ok(self.whole)
+    }
+
+    /// Checks that the line ahead holds the hash of the line before it.
+    fn check_follows(&self, number: u64) -> Result<()> {
+        let prev = match glance::prev(&self.ahead) {
+            Some(prev) => Cow::Borrowed(prev),
+            // Not as this program writes it: it says what is wrong, or has the field elsewhere.
+            None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
+        };
+        if *prev == self.prev {
+            return Ok(());
+        }
+        Err(Error::Damaged(format!(
+            "journal line {number}: does not follow the line before it; the line before was changed or lines are missing"
+        )))
+    }
+
+    /// Returns the line that [`Reader::advance`] went to, without its newline.
+    pub fn line(&self) -> &[u8] {
+        if self.given { &self.line } else { &[] }
+    }
+
+    /// Looks at that line without parsing it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is no record.
+    pub fn glance(&self) -> Result<Glance<'_>> {
+        let glance = Glance::of(self.line()).map_err(|error| not_a_record(self.number, &error))?;
+        check_schema(glance.v, self.number)?;
+        Ok(glance)
+    }
+
+    /// Parses that line.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is no record.
+    pub fn record(&self) -> Result<Record> {
+        parse(self.line(), self.number)
     }
 }
 
@@ -116,9 +164,8 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-fn parse(line: &[u8], number: u64) -> Result<Record> {
-    let record: Record =
-        serde_json::from_slice(line).map_err(|error| not_a_record(number, &error))?;
+pub(super) fn parse(line: &[u8], number: u64) -> Result<Record> {
+    let record = Record::parse(line).map_err(|error| not_a_record(number, &error))?;
     check_schema(record.v, number)?;
     Ok(record)
 }
@@ -234,7 +281,7 @@ fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8
     }
 }
 
-fn io_error(call: &'static str, error: &std::io::Error) -> Error {
+pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
     let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
     Error::Os { call, errno }
 }

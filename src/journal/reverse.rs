@@ -1,14 +1,16 @@
 //! Reading a journal from its end: the newest record first, in blocks, with little memory.
 //!
-//! The chain is not checked here, which cannot be done backwards without keeping every line; that is `fsck`'s. A line that
-//! is no record is an error that names its place. What stands after the last newline was being written when the writer
+//! The chain is checked on the way: each line holds the hash of the line that is read next. A line that is no record, or
+//! was changed, is an error that names its place. What stands after the last newline was being written when the writer
 //! died, or is being written now: it is no record yet.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use sha2::{Digest, Sha256};
+
 use super::read::check_schema;
-use super::{Glance, Record};
+use super::{Glance, Record, START, glance, hex};
 use crate::error::{Error, Result};
 
 /// How much is read at once.
@@ -22,6 +24,8 @@ pub struct Backward {
     start: u64,
     /// What has not been given out yet of what was read; ends with a newline.
     buffer: Vec<u8>,
+    /// What the line that was read last says the hash of the one before it is.
+    expected: Option<[u8; 64]>,
 }
 
 impl Backward {
@@ -35,6 +39,7 @@ impl Backward {
             file,
             start,
             buffer: Vec::new(),
+            expected: None,
         };
         while backward.start > 0 && !backward.buffer.contains(&b'\n') {
             backward.read_more()?;
@@ -69,8 +74,30 @@ impl Backward {
             };
             let glance = Glance::of(line).map_err(|error| damaged(&error))?;
             check_schema(glance.v, glance.seq)?;
+            let hash = hex(&Sha256::digest(line));
+            if self.expected.is_some_and(|expected| expected != hash) {
+                return Err(Error::Damaged(format!(
+                    "journal, at byte {at}: the line was changed, or lines after it are missing: the next one does not follow it"
+                )));
+            }
+            let prev = match glance::prev(line) {
+                Some(prev) => prev.to_vec(),
+                None => {
+                    let record: Record = Record::parse(line).map_err(|error| damaged(&error))?;
+                    record.prev.into_bytes()
+                }
+            };
+            let prev: [u8; 64] = prev.try_into().map_err(|_| {
+                Error::Damaged(format!("journal, at byte {at}: `prev` is not a hash"))
+            })?;
+            if at == 0 && prev != START {
+                return Err(Error::Damaged(
+                    "journal: lines are missing at its start".to_owned(),
+                ));
+            }
+            self.expected = Some(prev);
             let record = match wanted(&glance) {
-                true => Some(serde_json::from_slice(line).map_err(|error| damaged(&error))?),
+                true => Some(Record::parse(line).map_err(|error| damaged(&error))?),
                 false => None,
             };
             self.buffer.truncate(from);
@@ -127,16 +154,31 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn line(seq: u64, name: &str) -> String {
-        format!(
-            r#"{{"v":1,"seq":{seq},"time":"2026-01-16T10:15:30.123460Z","op":"checkpoint","name":"{name}","prev":"x"}}"#
-        )
+    /// Lines of a journal, each with the hash of the one before.
+    fn journal(names: &[&str]) -> String {
+        let mut text = String::new();
+        let mut prev = START;
+        for (i, name) in names.iter().enumerate() {
+            let line = format!(
+                r#"{{"v":1,"seq":{},"time":"2026-01-16T10:15:30.123460Z","op":"checkpoint","name":"{name}","prev":"{}"}}"#,
+                i + 1,
+                std::str::from_utf8(&prev).unwrap(),
+            );
+            prev = hex(&Sha256::digest(&line));
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn backward(text: &str) -> Backward {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        Backward::new(file).unwrap()
     }
 
     fn read(text: &str) -> Vec<u64> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let mut backward = Backward::new(file).unwrap();
+        let mut backward = backward(text);
         let mut seqs = Vec::new();
         while let Some(record) = backward.next_record().unwrap() {
             seqs.push(record.seq);
@@ -147,12 +189,10 @@ mod tests {
     #[test]
     fn records_come_newest_first_over_blocks_and_long_lines() {
         let long = "n".repeat(700_000);
-        let mut text = String::new();
-        for seq in 1..=4000 {
-            let name = if seq % 1500 == 0 { long.as_str() } else { "a" };
-            text.push_str(&line(seq, name));
-            text.push('\n');
-        }
+        let names: Vec<&str> = (1..=4000)
+            .map(|seq| if seq % 1500 == 0 { long.as_str() } else { "a" })
+            .collect();
+        let mut text = journal(&names);
         assert_eq!(read(&text), (1..=4000).rev().collect::<Vec<_>>());
         text.push_str("{\"torn");
         assert_eq!(read(&text).len(), 4000);
@@ -160,12 +200,35 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_record_is_named() {
-        let mut file = tempfile::tempfile().unwrap();
-        writeln!(file, "{}\nrubbish\n{}", line(1, "a"), line(3, "b")).unwrap();
-        let mut backward = Backward::new(file).unwrap();
-        assert_eq!(backward.next_record().unwrap().unwrap().seq, 3);
-        let error = backward.next_record().unwrap_err().to_string();
-        assert!(error.contains("at byte"), "{error}");
+    fn what_was_changed_is_named() {
+        let whole = journal(&["a", "b", "c"]);
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        let damages = [
+            // One before the end: the last line vouches for it.
+            (whole.replace("\"b\"", "\"x\""), 1, "at byte"),
+            (
+                whole.replace("{\"v\":1,\"seq\":2", "rubbish"),
+                1,
+                "not a record",
+            ),
+            (
+                lines.iter().skip(1).copied().collect(),
+                1,
+                "missing at its start",
+            ),
+            (
+                lines.iter().step_by(2).copied().collect(),
+                1,
+                "does not follow",
+            ),
+        ];
+        for (text, good, complaint) in damages {
+            let mut backward = backward(&text);
+            for _ in 0..good {
+                backward.next_record().unwrap().unwrap();
+            }
+            let error = backward.next_record().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{error}");
+        }
     }
 }

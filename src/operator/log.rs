@@ -1,19 +1,27 @@
 //! Reading journals: all sessions of a store, oldest first, and what comes as it comes.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufReader;
 
 use super::Store;
-use crate::error::Result;
-use crate::journal::{Reader, Record};
+use crate::error::{Error, Result};
+use crate::journal::{Glance, Reader, Record};
 use crate::world::settle::{open_journal, sessions};
+
+/// How much of a journal is read at once.
+const CHUNK: usize = 1 << 17;
 
 /// Goes through the records of a store's sessions. Memory does not grow with their number.
 #[derive(Debug)]
 pub struct Log<'a> {
     store: &'a Store,
-    waiting: std::collections::VecDeque<String>,
+    waiting: VecDeque<String>,
     current: Option<(String, Reader<BufReader<File>>)>,
+    /// The session that was begun last.
+    last: String,
+    /// The session after which none is read.
+    until: Option<String>,
 }
 
 impl<'a> Log<'a> {
@@ -22,54 +30,134 @@ impl<'a> Log<'a> {
     /// # Errors
     /// What listing the sessions says.
     pub fn open(store: &'a Store) -> Result<Log<'a>> {
-        let waiting = sessions(&store.state)?.into();
-        Ok(Log {
-            store,
-            waiting,
-            current: None,
-        })
+        Log::between(store, None, None)
     }
 
-    /// Returns the next record and its session; `None` at the end, for now: a later call may find more.
+    /// Starts with the first record of a session, and ends with the last one of another.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal was changed; the log can go on with the next
-    /// session.
-    pub fn next_record(&mut self) -> Result<Option<(String, Record)>> {
+    /// What listing the sessions says.
+    pub fn between(store: &'a Store, from: Option<&str>, until: Option<&str>) -> Result<Log<'a>> {
+        let mut log = Log {
+            store,
+            waiting: VecDeque::new(),
+            current: None,
+            last: String::new(),
+            until: until.map(str::to_owned),
+        };
+        let from = from.unwrap_or_default();
+        log.find_sessions(|id| id >= from)?;
+        Ok(log)
+    }
+
+    /// Goes to the next record. Returns whether there is one, for now: a later call may find more.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where a journal was changed; the log can go on with the next session.
+    pub fn advance(&mut self) -> Result<bool> {
+        // A session may have grown, and ended, between its last answer and the sight of the next session.
+        let mut looked_again = false;
         loop {
             if let Some((session, reader)) = &mut self.current {
-                match reader.next_record() {
-                    Ok(Some(record)) => return Ok(Some((session.clone(), record))),
-                    Ok(None) if self.waiting.is_empty() => self.look_for_more()?,
-                    Ok(None) => {}
+                match reader.advance() {
+                    Ok(true) => return Ok(true),
+                    Ok(false) => {}
                     Err(error) => {
+                        let error = in_session(session, error);
                         self.current = None;
                         return Err(error);
                     }
                 }
-                if self.waiting.is_empty() {
-                    return Ok(None);
+            }
+            if self.waiting.is_empty() {
+                let last = self.last.clone();
+                self.find_sessions(|id| id > last.as_str())?;
+                if !self.waiting.is_empty() && !looked_again {
+                    looked_again = true;
+                    continue;
                 }
             }
             let Some(next) = self.waiting.pop_front() else {
-                return Ok(None);
+                return Ok(false);
             };
+            self.last.clone_from(&next);
             match open_journal(&self.store.state, &next) {
-                Ok(file) => self.current = Some((next, Reader::new(BufReader::new(file)))),
-                Err(crate::error::Error::NotFound) => {}
+                Ok(file) => {
+                    self.current = Some((next, Reader::new(BufReader::with_capacity(CHUNK, file))));
+                }
+                // Killed before it began.
+                Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Finds sessions that began after the one being read.
-    fn look_for_more(&mut self) -> Result<()> {
-        let Some((current, _)) = &self.current else {
-            return Ok(());
-        };
+    /// Returns the session of the record that [`Log::advance`] went to.
+    pub fn session(&self) -> &str {
+        self.current.as_ref().map_or("", |(session, _)| session)
+    }
+
+    /// Looks at that record without parsing it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it is none; `ENOENT` where the log is at its end.
+    pub fn glance(&self) -> Result<Glance<'_>> {
+        let (session, reader) = self.current.as_ref().ok_or(Error::NotFound)?;
+        reader.glance().map_err(|error| in_session(session, error))
+    }
+
+    /// Parses that record.
+    ///
+    /// # Errors
+    /// As [`Log::glance`].
+    pub fn record(&self) -> Result<Record> {
+        let (session, reader) = self.current.as_ref().ok_or(Error::NotFound)?;
+        reader.record().map_err(|error| in_session(session, error))
+    }
+
+    /// Goes on with the next session: what is left of this one was found not to be readable.
+    pub fn skip_session(&mut self) {
+        self.current = None;
+    }
+
+    /// Returns the next record and its session; `None` at the end, for now: a later call may find more.
+    ///
+    /// # Errors
+    /// As [`Log::advance`].
+    pub fn next_record(&mut self) -> Result<Option<(String, Record)>> {
+        self.next_where(|_, _| true)
+    }
+
+    /// Returns the next record that is wanted, by a look at it; the others are not parsed.
+    ///
+    /// # Errors
+    /// As [`Log::advance`].
+    pub fn next_where(
+        &mut self,
+        mut wanted: impl FnMut(&str, &Glance<'_>) -> bool,
+    ) -> Result<Option<(String, Record)>> {
+        while self.advance()? {
+            let look = self.glance().map(|glance| wanted(self.session(), &glance));
+            let record = match look {
+                Ok(false) => continue,
+                Ok(true) => self.record(),
+                Err(error) => Err(error),
+            };
+            if record.is_err() {
+                self.skip_session();
+            }
+            let session = self.last.clone();
+            return record.map(|record| Some((session, record)));
+        }
+        Ok(None)
+    }
+
+    fn find_sessions(&mut self, which: impl Fn(&str) -> bool) -> Result<()> {
+        let until = self.until.clone();
+        let wanted = |id: &String| which(id) && until.as_ref().is_none_or(|until| id <= until);
         self.waiting = sessions(&self.store.state)?
             .into_iter()
-            .filter(|id| id > current)
+            .filter(wanted)
             .collect();
         Ok(())
     }
@@ -80,5 +168,12 @@ impl Iterator for Log<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_record().transpose()
+    }
+}
+
+fn in_session(session: &str, error: Error) -> Error {
+    match error {
+        Error::Damaged(what) => Error::Damaged(format!("session {session}: {what}")),
+        error => error,
     }
 }

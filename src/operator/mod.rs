@@ -5,11 +5,22 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod diff;
+pub mod ephemeral;
+pub mod filter;
+pub mod fold;
+pub mod fsck;
+pub mod kept;
 pub mod log;
 pub mod past;
 pub mod point;
+pub mod purge;
+pub mod session;
+pub mod show;
 pub mod trash;
 pub mod undo;
+pub mod usage;
+pub mod versions;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

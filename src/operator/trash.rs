@@ -1,6 +1,6 @@
 //! The trash as an operator sees it: what lies there, where it was, who removed it; and putting it back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Store;
 use super::log::Log;
@@ -28,6 +28,14 @@ pub struct Listed {
     pub directory: bool,
     /// Bytes in it, of all its files.
     pub size: u64,
+    /// How much it takes on disk, in bytes.
+    pub disk: u64,
+    /// The session in which it was removed; absent where no journal knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The record of its removal, by its number in the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
 }
 
 /// What the journals know of an entry.
@@ -36,6 +44,19 @@ struct Origin {
     path: WorldPath,
     actor: Option<Actor>,
     time: String,
+    session: String,
+    seq: u64,
+}
+
+/// How big something is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Size {
+    /// Bytes of all its files.
+    pub(super) bytes: u64,
+    /// What it takes on disk, in bytes.
+    pub(super) disk: u64,
+    /// How many names are below it.
+    pub(super) names: u64,
 }
 
 /// Lists the trash, oldest first.
@@ -43,27 +64,34 @@ struct Origin {
 /// # Errors
 /// What reading the trash says. A damaged journal is no error here: its entries are listed without their origin.
 pub fn list(store: &Store) -> Result<Vec<Listed>> {
-    let origins = origins(store)?;
     let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
         Err(Error::NotFound) => return Ok(Vec::new()),
         trash => trash?,
     };
+    let there = entries(store, &trash)?;
+    // Only of what is there: memory grows with the trash, not with the journals.
+    let names = there.iter().map(|(name, _)| name.as_slice()).collect();
+    let mut origins = origins(store, &names)?;
     let mut listed = Vec::new();
-    for (name, meta) in entries(store, &trash)? {
-        let origin = origins.get(&name);
-        let time = match (origin, parse_entry(&name)) {
+    for (name, meta) in &there {
+        let origin = origins.remove(name);
+        let time = match (&origin, parse_entry(name)) {
             (Some(origin), _) => origin.time.clone(),
             (None, Some((time, _))) => time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
             (None, None) => String::new(),
         };
-        let path = WorldPath::parse(TRASH)?.join(Name::new(&name)?);
+        let path = WorldPath::parse(TRASH)?.join(Name::new(name)?);
+        let size = size_of(store, path, meta)?;
         listed.push(Listed {
-            path: origin.map(|origin| origin.path.clone()),
+            entry: Escaped(name.clone()),
             time,
-            actor: origin.and_then(|origin| origin.actor.clone()),
             directory: meta.is_dir(),
-            size: size_of(store, path, &meta)?,
-            entry: Escaped(name),
+            size: size.bytes,
+            disk: size.disk,
+            session: origin.as_ref().map(|origin| origin.session.clone()),
+            seq: origin.as_ref().map(|origin| origin.seq),
+            actor: origin.as_ref().and_then(|origin| origin.actor.clone()),
+            path: origin.map(|origin| origin.path),
         });
     }
     listed.sort_by(|a, b| a.entry.0.cmp(&b.entry.0));
@@ -78,7 +106,7 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     let path = WorldPath::parse(entry)?;
     let mut parts = path.components();
     let first = parts.next().ok_or(Error::NotFound)?;
-    let origins = origins(store)?;
+    let origins = origins(store, &HashSet::from([first.bytes()]))?;
     let Some(origin) = origins.get(first.bytes()) else {
         store.root.dir(&WorldPath::parse(TRASH)?)?.stat(first)?;
         return Err(Error::Conflict {
@@ -90,6 +118,20 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     let mut path = origin.path.clone();
     parts.for_each(|part| path.push(part));
     Ok(path)
+}
+
+/// Looks at an entry of the trash, or at something below one.
+///
+/// # Errors
+/// `ENOENT` where it is not there.
+pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
+    let mut path = WorldPath::parse(TRASH)?;
+    WorldPath::parse(entry)?
+        .components()
+        .for_each(|part| path.push(part));
+    let parent = path.parent().ok_or(Error::NotFound)?;
+    let name = path.name().ok_or(Error::NotFound)?;
+    store.root.dir(&parent)?.stat(name)
 }
 
 /// Puts an entry of the trash (or something below one) back to a path where nothing is.
@@ -119,13 +161,13 @@ pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> R
     })
 }
 
-/// Goes through all journals for what became an entry of the trash.
-fn origins(store: &Store) -> Result<HashMap<Vec<u8>, Origin>> {
+/// Goes through all journals for what became these entries of the trash.
+fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Origin>> {
     let mut origins = HashMap::new();
     let mut log = Log::open(store)?;
     loop {
         match log.next_record() {
-            Ok(Some((_, record))) => {
+            Ok(Some((session, record))) => {
                 let known = match record.op {
                     Op::Unlink { path, trash, .. } | Op::Rmdir { path, trash, .. } => {
                         Some((path, trash))
@@ -142,13 +184,17 @@ fn origins(store: &Store) -> Result<HashMap<Vec<u8>, Origin>> {
                     } => Some((to, replaced.trash)),
                     _ => None,
                 };
-                if let Some((path, trash)) = known {
+                if let Some((path, trash)) = known
+                    && wanted.contains(trash.0.as_slice())
+                {
                     origins.insert(
                         trash.0,
                         Origin {
                             path,
                             actor: record.actor,
                             time: record.time,
+                            session,
+                            seq: record.seq,
                         },
                     );
                 }
@@ -159,7 +205,7 @@ fn origins(store: &Store) -> Result<HashMap<Vec<u8>, Origin>> {
     }
 }
 
-fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> {
+pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> {
     let fd = store.root.read_dir(dir)?;
     let mut entries = Vec::new();
     for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
@@ -174,11 +220,16 @@ fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> {
     Ok(entries)
 }
 
-fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<u64> {
+/// Returns how big something in the store is, with everything below it.
+pub(super) fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<Size> {
+    let mut size = Size {
+        disk: meta.blocks * 512,
+        ..Size::default()
+    };
     if !meta.is_dir() {
-        return Ok(meta.size);
+        size.bytes = meta.size;
+        return Ok(size);
     }
-    let mut total = 0;
     let mut pending = vec![path];
     while let Some(path) = pending.pop() {
         let dir = match store.root.dir(&path) {
@@ -187,12 +238,14 @@ fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<u64> {
             dir => dir?,
         };
         for (name, meta) in entries(store, &dir)? {
+            size.names += 1;
+            size.disk += meta.blocks * 512;
             if meta.is_dir() {
                 pending.push(path.join(Name::new(&name)?));
             } else {
-                total += meta.size;
+                size.bytes += meta.size;
             }
         }
     }
-    Ok(total)
+    Ok(size)
 }

@@ -11,10 +11,13 @@
 mod attr;
 mod blocks;
 mod create;
+mod erase;
 mod file;
 mod list;
+pub mod lists;
 mod mark;
 pub mod meta;
+pub mod purge;
 mod remove;
 mod rename;
 pub mod replace;
@@ -35,6 +38,7 @@ pub use blocks::Blocks;
 pub use create::Created;
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
+pub use purge::Purged;
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
@@ -298,7 +302,8 @@ impl World {
     /// # Errors
     /// What reading the trash says.
     pub fn count_trash(&self) -> Result<()> {
-        // What comes while this counts is counted by itself.
+        // Nothing is purged meanwhile. What comes while this counts is counted by itself.
+        let _still = self.trash.still();
         let start = chrono::Utc::now();
         let top = WorldPath::parse(view::TRASH)?;
         let mut bytes = 0;

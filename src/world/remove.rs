@@ -211,7 +211,7 @@ impl World {
     /// Moves something, also a directory that its owner may not write to. Moving one elsewhere changes its `..`, for
     /// which the kernel wants write permission on the directory itself; removing one does not. So it is given for the
     /// moment of the move.
-    fn shift(
+    pub(super) fn shift(
         &self,
         from: BorrowedFd<'_>,
         name: Name<'_>,

@@ -123,6 +123,11 @@ impl Room {
         self.refused.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a version of this session is still being written.
+    pub(super) fn is_live(&self, n: u64) -> bool {
+        self.live.lock().contains(&n)
+    }
+
     /// Notes that a version is being written, or is not any more.
     pub(super) fn set_live(&self, n: u64, live: bool) {
         let mut set = self.live.lock();

@@ -76,6 +76,31 @@ fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) -> Result<F
     .map(File::from)
 }
 
+/// Cuts off what follows the last whole line of a session's journal: a record that was being written when its writer
+/// died, so its act had not begun. Returns how many bytes that were. The caller holds the store's lock.
+///
+/// # Errors
+/// What the system calls say.
+pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64> {
+    let file = open_session_file(state, session, OFlags::RDWR)?;
+    let end = file.metadata().map(|m| m.len()).unwrap_or(length);
+    rustix::fs::ftruncate(&file, length).map_err(Error::os("ftruncate"))?;
+    Ok(end.saturating_sub(length))
+}
+
+/// Ends a session whose journal has a break, so that the store can be mounted; the break stays. The caller holds the
+/// store's lock.
+///
+/// # Errors
+/// [`Error::Damaged`] where the last line is no record; what the system calls say.
+pub fn end_damaged_session(state: impl AsFd, session: &str) -> Result<()> {
+    let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
+    let tail = crate::journal::tail(&file)?;
+    Journal::new(file.into(), tail.as_ref(), false)
+        .note(Op::End, None)
+        .map(|_| ())
+}
+
 /// Settles the newest session, if it did not end cleanly. The caller holds the store's lock.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
+use super::lists::{LINKS, PINNED, parse_links, parse_pinned};
 use super::meta::Id;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::view::STATE;
@@ -22,10 +23,6 @@ pub const LOCK: &str = "lock";
 pub const SOCKET: &str = "control.sock";
 /// The directory of sessions.
 pub const SESSIONS: &str = "sessions";
-/// How many of a file's hard links lie in the trash.
-const LINKS: &str = "links";
-/// Inodes that stay hidden wherever they go.
-const PINNED: &str = "pinned";
 
 /// Returns what tells one run of the machine from the next (random(4)).
 pub fn boot_id() -> String {
@@ -285,6 +282,14 @@ impl State {
             .map_err(|e| io(&e))
     }
 
+    /// Keeps something hidden no longer: it has been deleted, and its inode number may come to mean another thing.
+    pub fn unpin(&self, id: Id) {
+        let line = format!("-{} {}\n", id.0, id.1);
+        if let Err(error) = self.pinned.lock().write_all(line.as_bytes()) {
+            log::warn!("cannot note that a hidden thing was deleted: {error}");
+        }
+    }
+
     /// Returns what earlier sessions kept hidden.
     ///
     /// # Errors
@@ -295,7 +300,7 @@ impl State {
         file.rewind()
             .and_then(|()| file.read_to_string(&mut text))
             .map_err(|e| io(&e))?;
-        Ok(text.lines().filter_map(parse_id).collect())
+        Ok(parse_pinned(&text))
     }
 
     /// Lets the lock go and leaves a word on who held it last.
@@ -332,28 +337,10 @@ fn open_file(state: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<File> {
     open_beneath(state, name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
 
-fn parse_id(text: &str) -> Option<Id> {
-    let (dev, ino) = text.split_once(' ')?;
-    Some(Id(dev.parse().ok()?, ino.parse().ok()?))
-}
-
 fn read_counts(file: &mut File) -> Result<HashMap<Id, u32>> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|e| io(&e))?;
-    let mut by_id = HashMap::new();
-    for line in text.lines() {
-        let Some(id) = line.get(1..).and_then(parse_id) else {
-            continue;
-        };
-        let count: &mut u32 = by_id.entry(id).or_default();
-        *count = if line.starts_with('+') {
-            *count + 1
-        } else {
-            count.saturating_sub(1)
-        };
-    }
-    by_id.retain(|_, count| *count > 0);
-    Ok(by_id)
+    Ok(parse_links(&text))
 }
 
 fn io(error: &std::io::Error) -> Error {

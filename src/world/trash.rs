@@ -3,7 +3,8 @@
 //! Owns `.trash` and its layout, one entry `{timestamp}_{name}` for each removal. The moves themselves are made by
 //! `remove.rs` and `rename.rs`.
 //!
-//! Locks: one mutex over the memory of removals; never held over a system call.
+//! Locks: one mutex over the memory of removals; never held over a system call. Another keeps counting and purging apart;
+//! it is held long, and no request of the home takes it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -62,6 +63,8 @@ pub struct Trash {
     memory: Mutex<Memory>,
     /// Allocated bytes in the trash, as far as they have been counted.
     bytes: AtomicU64,
+    /// Held by whoever counts the trash, or deletes from it.
+    still: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -162,6 +165,11 @@ impl Trash {
         let mut latest: Vec<Removal> = list.into_iter().rev().collect();
         latest.retain(|removal| seen.insert(removal.name.clone()));
         latest
+    }
+
+    /// Keeps others from counting the trash, or deleting from it, until dropped.
+    pub fn still(&self) -> parking_lot::MutexGuard<'_, ()> {
+        self.still.lock()
     }
 
     /// Counts something that came into the trash.

@@ -23,6 +23,9 @@ use super::{Held, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
 
+/// What is more than this takes long to copy, in bytes.
+const LONG: u64 = 4 << 20;
+
 /// The directory of versions in a session's own.
 pub const VERSIONS: &str = "versions";
 
@@ -57,6 +60,8 @@ impl Default for KeepOptions {
 pub trait Door {
     /// Returns whether the file is open.
     fn is_open(&self) -> bool;
+    /// Returns whether there is time to copy much.
+    fn may_wait(&self) -> bool;
     /// Returns whether every write that may come can be seen, those of the open under way too.
     fn sees_writes(&self) -> bool;
     /// Returns whether an earlier record of the same open file has kept what is about to be destroyed.
@@ -79,6 +84,9 @@ pub struct NoDoor;
 impl Door for NoDoor {
     fn is_open(&self) -> bool {
         false
+    }
+    fn may_wait(&self) -> bool {
+        true
     }
     fn sees_writes(&self) -> bool {
         false
@@ -265,7 +273,8 @@ impl World {
     /// Keeps what is about to be destroyed.
     ///
     /// # Errors
-    /// `ENOSPC` and what else the system calls say; then nothing may be destroyed.
+    /// [`Error::TakesLong`] where there is no time for it; `ENOSPC` and what else the system calls say. Then nothing may be
+    /// destroyed.
     pub(super) fn keep(
         &self,
         held: &Held,
@@ -276,6 +285,7 @@ impl World {
         let (size, allocated) = (held.node.meta().size, held.node.meta().blocks * 512);
         if !versions.options.versions || size == 0 || door.is_covered() {
             if let (Destroys::Range(from, to), Some(blocks)) = (destroys, door.blocks()) {
+                in_time(to.min(size).saturating_sub(from), door)?;
                 blocks.save(from, to)?;
             }
             return Ok(Keeping::default());
@@ -307,6 +317,9 @@ impl World {
             _ => true,
         };
         if size > versions.options.copied_up_to && by_blocks {
+            if destroys != Destroys::Anything {
+                in_time(range.1.saturating_sub(range.0), door)?;
+            }
             let map = versions.create(&map_name(making.n), OFlags::WRONLY | OFlags::APPEND)?;
             // Its size is the file's, so that what was not saved is not taken for the end.
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
@@ -317,11 +330,21 @@ impl World {
             }
             return Ok(Keeping::of(How::Blocks, making, Some(blocks)));
         }
+        in_time(allocated, door)?;
         versions.room.take(allocated)?;
         making.taken = allocated;
         copy_range(source.as_fd(), version.as_fd(), 0, size)?;
         rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
         Ok(Keeping::of(How::Copied, making, None))
+    }
+}
+
+/// Says whether there is time to copy so many bytes.
+fn in_time(bytes: u64, door: &dyn Door) -> Result<()> {
+    if bytes > LONG && !door.may_wait() {
+        Err(Error::TakesLong)
+    } else {
+        Ok(())
     }
 }
 

@@ -248,6 +248,12 @@ impl View {
         self.pinned.write().insert(id);
     }
 
+    /// Keeps a thing hidden no longer, because it has been deleted. Returns whether it was kept hidden.
+    pub fn unpin(&self, id: Id) -> bool {
+        // Hardly ever is anything; then no reader has to wait.
+        !self.pinned.read().is_empty() && self.pinned.write().remove(&id)
+    }
+
     fn link_exists(&self, dir: &Dir, name: Name<'_>) -> bool {
         self.options.symlinks == Symlinks::Inside
             && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))

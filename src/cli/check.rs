@@ -1,0 +1,86 @@
+//! `fsck`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::inspect::json;
+use super::purge::{many, spinner};
+use super::{Exit, open_store, say};
+use crate::error::{Error, Result};
+use crate::operator::fsck::{Report, Weight, check, repair};
+
+/// What `trumanfs fsck` takes.
+#[derive(Args, Debug)]
+pub(super) struct FsckArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Repair what can be; deletes nothing of the occupant's. The store must not be mounted
+    #[arg(long)]
+    repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks a store.
+pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
+    let (path, store) = open_store(&args.target)?;
+    if args.repair && store.is_served()? {
+        return Err(Error::refused(
+            "the store is mounted; nothing was repaired",
+            "Unmount it first. Without --repair it can be checked while it is mounted.",
+        ));
+    }
+    let bar = spinner("checking");
+    let step = &mut |records| bar.set_message(format!("checking: {records} records"));
+    let report = match args.repair {
+        true => repair(&path, &store, step),
+        false => check(&store, step),
+    };
+    bar.finish_and_clear();
+    let report = report?;
+    match args.json {
+        true => say(format_args!("{}", json(&report)?)),
+        false => print(&report),
+    }
+    let repaired = report.findings.iter().any(|finding| finding.repaired);
+    Ok(match (report.problems(), repaired) {
+        (0, _) => Exit::Ok,
+        (_, true) => Exit::Partly,
+        (_, false) => Exit::Nothing,
+    })
+}
+
+fn print(report: &Report) {
+    for finding in &report.findings {
+        let weight = match (finding.repaired, finding.weight) {
+            (true, _) => "repaired",
+            (false, Weight::Problem) => "problem",
+            (false, Weight::Note) => "note",
+        };
+        let session = finding.session.as_ref();
+        let session = session.map_or_else(String::new, |id| format!("session {id}: "));
+        say(format_args!("{weight}: {session}{}", finding.what));
+        if !finding.repaired {
+            say(format_args!("    {}", finding.remedy));
+        }
+    }
+    for (kind, more) in &report.unnamed {
+        say(format_args!(
+            "and {more} more like these: {}",
+            json(kind).unwrap_or_default()
+        ));
+    }
+    let problems = match report.problems() {
+        0 => "everything agrees".to_owned(),
+        left => many(left, "problem", "problems"),
+    };
+    say(format_args!(
+        "checked {}, {}, {} of the trash, {}: {problems}",
+        many(report.sessions, "session", "sessions"),
+        many(report.records, "record", "records"),
+        many(report.entries, "entry", "entries"),
+        many(report.versions, "version", "versions"),
+    ));
+}

@@ -1,0 +1,281 @@
+//! `diff`: what differs between two points.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::super::output::{Ink, Paper, bytes, count};
+use super::super::{Exit, open_store};
+use super::patch::{self, Texts};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::diff::{Change, Diff, Side, Status};
+use crate::operator::point;
+
+/// How long the bar of `--stat` gets.
+const BAR: u64 = 40;
+
+/// What `trumanfs diff` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct DiffArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// A..B, from the one point to the other; A.. until now; ..B from the start of the last session. A point is a session
+    /// or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15" or -30m, or `now`.
+    /// And a path in the home: only what is there or below. Without both: everything since the start of the last session
+    #[arg(value_name = "A..B] [PATH", num_args = 0..=2, allow_hyphen_values = true)]
+    what: Vec<OsString>,
+    /// Count the lines that were added and removed
+    #[arg(long, group = "form")]
+    stat: bool,
+    /// Show what was changed, as a patch that `git apply` takes
+    #[arg(long, short, group = "form")]
+    patch: bool,
+    /// Print paths only
+    #[arg(long, group = "form")]
+    name_only: bool,
+    /// Print JSON, one object a line
+    #[arg(long, group = "form")]
+    json: bool,
+}
+
+/// Says what differs.
+pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let (range, path) = split(&args.what)?;
+    let (from, to) = point::range(&store, &range)?;
+    let diff = Diff::between(&store, &from, &to, &path)?;
+    let mut paper = Paper::new();
+    if args.stat {
+        stat(&mut paper, &diff)?;
+    } else {
+        for change in &diff.changes {
+            if args.json {
+                paper.json(change)?;
+            } else if args.patch {
+                whole(&mut paper, &diff, change)?;
+            } else if args.name_only {
+                paper.line(format_args!("{}", change.path));
+            } else {
+                line(&mut paper, change);
+            }
+        }
+    }
+    paper.flush();
+    let unknown = unknown(&diff);
+    Ok(match (unknown, diff.changes.is_empty()) {
+        (true, _) => Exit::Partly,
+        (false, true) => Exit::Ok,
+        (false, false) => Exit::Nothing,
+    })
+}
+
+/// Says what could not be found out.
+fn unknown(diff: &Diff<'_>) -> bool {
+    let mut any = false;
+    for change in &diff.changes {
+        if let Some(unknown) = &change.unknown {
+            eprintln!("trumanfs: {}: {unknown}", change.path);
+            any = true;
+        }
+    }
+    any
+}
+
+/// Tells range and path apart. What has two dots is a range, unless it begins with a slash or a dot and a slash.
+fn split(what: &[OsString]) -> Result<(String, WorldPath)> {
+    let is_range = |word: &OsString| {
+        let bytes = word.as_bytes();
+        !bytes.starts_with(b"/")
+            && !bytes.starts_with(b"./")
+            && word.to_string_lossy().contains("..")
+    };
+    let (range, path) = match what {
+        [] => (None, None),
+        [one] if is_range(one) => (Some(one), None),
+        [one] => (None, Some(one)),
+        [one, other, ..] => (Some(one), Some(other)),
+    };
+    let range = range.map_or_else(
+        || "last..now".to_owned(),
+        |range| range.to_string_lossy().into_owned(),
+    );
+    let path = path.map_or_else(|| Ok(WorldPath::root()), path_in_home)?;
+    Ok((range, path))
+}
+
+/// Understands a path in the home.
+///
+/// # Errors
+/// [`Error::Missing`] for what cannot be one.
+pub(super) fn path_in_home(path: &OsString) -> Result<WorldPath> {
+    WorldPath::parse(path.as_bytes()).map_err(|_| Error::Missing {
+        what: format!("{} is not a path in the home", path.to_string_lossy()),
+        remedy: "Give it as it is seen in the home: /src/main.rs or src/main.rs.".to_owned(),
+    })
+}
+
+fn letter(change: &Change) -> (char, Ink) {
+    match change.status {
+        Status::Added => ('A', Ink::Added),
+        Status::Removed => ('D', Ink::Removed),
+        Status::Modified => ('M', Ink::Changed),
+        Status::Renamed => ('R', Ink::Changed),
+    }
+}
+
+/// `R  /old → /new  mode 644 → 755, 12 bytes → 14 bytes`
+fn line(paper: &mut Paper, change: &Change) {
+    let (letter, ink) = letter(change);
+    let letter = paper.ink(ink, &letter.to_string());
+    let slash = |side: &Option<Side>| {
+        if side.as_ref().is_some_and(Side::is_dir) {
+            "/"
+        } else {
+            ""
+        }
+    };
+    let either = change.after.or(change.before);
+    let path = format!("{}{}", change.path, slash(&either));
+    let path = match &change.from {
+        Some(from) => format!("{from}{} → {path}", slash(&either)),
+        None => path,
+    };
+    let details = details(change);
+    let details = match details.is_empty() {
+        true => details,
+        false => format!("  {}", paper.ink(Ink::Faint, &details)),
+    };
+    paper.line(format_args!("{letter}  {path}{details}"));
+}
+
+fn details(change: &Change) -> String {
+    let mut details = Vec::new();
+    if let (Some(before), Some(after)) = (&change.before, &change.after) {
+        if before.kind != after.kind {
+            details.push(format!("{} → {}", before.kind, after.kind));
+        }
+        if before.mode != after.mode {
+            details.push(format!("mode {:o} → {:o}", before.mode, after.mode));
+        }
+        if (before.uid, before.gid) != (after.uid, after.gid) {
+            details.push(format!(
+                "owner {}:{} → {}:{}",
+                before.uid, before.gid, after.uid, after.gid
+            ));
+        }
+        if change.content && before.size == after.size {
+            details.push(format!("{}, other content", bytes(after.size)));
+        } else if change.content {
+            details.push(format!("{} → {}", bytes(before.size), bytes(after.size)));
+        }
+    } else if let Some(side) = change.after.or(change.before) {
+        match side.kind {
+            "directory" => {}
+            "file" => details.push(bytes(side.size)),
+            kind => details.push(kind.to_owned()),
+        }
+    }
+    if change.xattrs {
+        details.push("extended attributes".to_owned());
+    }
+    if change.unknown.is_some() {
+        details.push("not all is known".to_owned());
+    }
+    details.join(", ")
+}
+
+/// A change with its patch; what a patch cannot say goes before it, where git reads over it.
+fn whole(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Result<()> {
+    match patch::patch(paper, diff, change) {
+        // It is named at the end.
+        Err(Error::Missing { .. } | Error::Damaged(_)) if change.unknown.is_some() => Ok(()),
+        done => done,
+    }
+}
+
+fn stat(paper: &mut Paper, diff: &Diff<'_>) -> Result<()> {
+    struct Row {
+        path: String,
+        counts: Option<(u64, u64)>,
+        binary: String,
+    }
+    let mut rows = Vec::new();
+    for change in &diff.changes {
+        let either = change.after.or(change.before);
+        if either.is_some_and(|side| side.is_dir()) {
+            continue;
+        }
+        let path = match &change.from {
+            Some(from) => format!("{from} → {}", change.path),
+            None => change.path.to_string(),
+        };
+        let differs = change.content || change.before.is_none() || change.after.is_none();
+        let (counts, binary) = match differs.then(|| patch::texts(diff, change)) {
+            None if details(change).is_empty() => (None, "moved".to_owned()),
+            None => (None, details(change)),
+            Some(Ok(Texts::Text(before, after))) => {
+                (Some(patch::count(&before, &after)), String::new())
+            }
+            Some(Ok(Texts::Binary)) => {
+                let size = |side: Option<Side>| side.map_or(0, |side| side.size);
+                let sizes = format!(
+                    "binary, {} → {}",
+                    bytes(size(change.before)),
+                    bytes(size(change.after))
+                );
+                (None, sizes)
+            }
+            Some(Err(Error::Missing { .. } | Error::Damaged(_))) => (None, "not known".to_owned()),
+            Some(Err(error)) => return Err(error),
+        };
+        rows.push(Row {
+            path,
+            counts,
+            binary,
+        });
+    }
+    let width = rows
+        .iter()
+        .map(|row| row.path.chars().count())
+        .max()
+        .unwrap_or(0);
+    let most = rows
+        .iter()
+        .filter_map(|row| row.counts)
+        .map(|(a, b)| a + b)
+        .max()
+        .unwrap_or(0);
+    let scale = |lines: u64| {
+        if most <= BAR {
+            lines
+        } else {
+            (lines * BAR).div_ceil(most)
+        }
+    };
+    let bar = |sign: &str, lines: u64| sign.repeat(usize::try_from(scale(lines)).unwrap_or(0));
+    let mut total = (0, 0);
+    for row in &rows {
+        let what = match row.counts {
+            Some((added, removed)) => {
+                total = (total.0 + added, total.1 + removed);
+                let plus = paper.ink(Ink::Added, &bar("+", added));
+                let minus = paper.ink(Ink::Removed, &bar("-", removed));
+                format!("{:>5} {plus}{minus}", added + removed)
+            }
+            None => row.binary.clone(),
+        };
+        paper.line(format_args!(" {:<width$} | {what}", row.path));
+    }
+    if !rows.is_empty() {
+        paper.line(format_args!(
+            " {} differ, {} added, {} removed",
+            count(rows.len() as u64, "file"),
+            count(total.0, "line"),
+            count(total.1, "line")
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! `log`: what was changed, by whom, and when.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::super::output::{Ink, Paper, time};
+use super::super::{Exit, open_store};
+use super::words::{describe, tell, who};
+use crate::error::{Error, Result};
+use crate::journal::{Glance, Op, Record, WORDS};
+use crate::name::escape;
+use crate::operator::filter::{Filter, Paths};
+use crate::operator::fold::{Doing, FEW, Fold, Told};
+use crate::operator::log::Log;
+use crate::operator::{Store, point};
+
+/// How often it is looked whether something has come.
+const POLL: Duration = Duration::from_millis(200);
+/// After so many looks at nothing, what has come is told.
+const LOOKS: u32 = 5;
+
+/// What `trumanfs log` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct LogArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Print the records as they are, one JSON object a line; with a filter each also has its `session`
+    #[arg(long)]
+    json: bool,
+    /// Print each operation, instead of what a process did in one go
+    #[arg(long, short)]
+    all: bool,
+    /// Go on printing what comes
+    #[arg(long, short)]
+    follow: bool,
+    /// Only this session: its id, a unique beginning of it, or `last`
+    #[arg(long, short, value_name = "SESSION")]
+    session: Option<String>,
+    /// Only what this process did
+    #[arg(long, short, value_name = "PID")]
+    pid: Option<u32>,
+    /// Only what this program did: its name, its file's name, or its path
+    #[arg(long, value_name = "NAME")]
+    program: Option<OsString>,
+    /// Only what concerns paths that match (and what is below them), written as in .gitignore
+    #[arg(long, value_name = "GLOB")]
+    path: Option<OsString>,
+    /// Only these operations
+    #[arg(long, value_name = "OP", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(WORDS))]
+    op: Vec<String>,
+    /// Only what came after: a time as "2026-11-22 10:15" (UTC) or -30m, an operation, a session, a checkpoint
+    #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Only what came up to then
+    #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
+    until: Option<String>,
+}
+
+/// Prints the log.
+pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let filter = filter(&store, args)?;
+    let mut log = filter.open(&store)?;
+    let mut printer = Printer {
+        paper: Paper::new(),
+        form: match (args.json, args.all) {
+            (true, _) if filter.is_any() => Form::JsonWithSession,
+            (true, _) => Form::Json,
+            (false, true) => Form::All,
+            (false, false) => Form::Folded(Fold::default()),
+        },
+        session: String::new(),
+    };
+    let (mut damaged, mut any) = (false, false);
+    let mut looks = 0;
+    loop {
+        match next(&mut log, &filter, &mut printer) {
+            Ok(true) => {
+                any = true;
+                looks = 0;
+            }
+            Ok(false) if args.follow => {
+                if looks == LOOKS {
+                    printer.end()?;
+                }
+                looks += 1;
+                printer.paper.flush();
+                std::thread::sleep(POLL);
+            }
+            Ok(false) => break,
+            Err(error @ Error::Damaged(_)) => {
+                damaged = true;
+                log.skip_session();
+                // In its place among the lines.
+                printer.end()?;
+                printer.paper.flush();
+                eprintln!("trumanfs: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    printer.end()?;
+    Ok(match (damaged, any) {
+        (true, _) => Exit::Partly,
+        (false, false) => Exit::Nothing,
+        (false, true) => Exit::Ok,
+    })
+}
+
+fn filter(store: &Store, args: &LogArgs) -> Result<Filter> {
+    let point = |text: &Option<String>| {
+        let text = text.as_deref();
+        text.map(|text| point::point(store, text)).transpose()
+    };
+    let glob = |pattern: &OsString| {
+        let text = pattern.to_str().ok_or_else(|| {
+            Error::refused(
+                format!("{:?} is not UTF-8", pattern),
+                "Write a `?` for a byte that is not.",
+            )
+        })?;
+        Paths::parse(text)
+    };
+    let session = args.session.as_deref();
+    Ok(Filter {
+        session: session
+            .map(|text| point::session(store, text))
+            .transpose()?,
+        pid: args.pid,
+        program: args.program.as_ref().map(|name| escape(name.as_bytes())),
+        path: args.path.as_ref().map(glob).transpose()?,
+        ops: args.op.clone(),
+        since: point(&args.since)?,
+        until: point(&args.until)?,
+    })
+}
+
+/// Goes to the next record that is wanted, and hands it to the printer.
+fn next(log: &mut Log<'_>, filter: &Filter, printer: &mut Printer) -> Result<bool> {
+    while log.advance()? {
+        let glance = log.glance()?;
+        if filter.wants(log.session(), &glance) {
+            printer.record(log.session(), &glance)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+enum Form {
+    Json,
+    JsonWithSession,
+    All,
+    Folded(Fold),
+}
+
+struct Printer {
+    paper: Paper,
+    form: Form,
+    /// The session whose heading was printed last.
+    session: String,
+}
+
+impl Printer {
+    fn record(&mut self, session: &str, record: &Glance<'_>) -> Result<()> {
+        match &mut self.form {
+            Form::Json => {
+                self.paper.bytes(record.line);
+                self.paper.bytes(b"\n");
+            }
+            Form::JsonWithSession => {
+                let rest = record.line.strip_prefix(b"{").unwrap_or_default();
+                self.paper
+                    .bytes(format!("{{\"session\":\"{session}\",").as_bytes());
+                self.paper.bytes(rest);
+                self.paper.bytes(b"\n");
+            }
+            Form::All => self.one(session, record.line)?,
+            Form::Folded(fold) => {
+                fold.add(session, record);
+                self.told()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints what is still held back.
+    fn end(&mut self) -> Result<()> {
+        if let Form::Folded(fold) = &mut self.form {
+            fold.close_all();
+        }
+        self.told()
+    }
+
+    fn told(&mut self) -> Result<()> {
+        while let Form::Folded(fold) = &mut self.form
+            && let Some(told) = fold.complete()
+        {
+            match told {
+                Told::Single { session, line } => self.one(&session, &line)?,
+                Told::Doing(doing) if doing.records as usize <= FEW => {
+                    for line in &doing.lines {
+                        self.one(&doing.session, line)?;
+                    }
+                }
+                Told::Doing(doing) => self.doing(&doing),
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, session: &str, line: &[u8]) -> Result<()> {
+        let record: Record = serde_json::from_slice(line)
+            .map_err(|error| Error::Damaged(format!("session {session}: not a record: {error}")))?;
+        if let Op::Begin { home, version, .. } = &record.op {
+            let home = home.as_ref().map_or_else(
+                || "worked on while not mounted".to_owned(),
+                |home| escape(&home.0),
+            );
+            self.heading(session, &format!(" at {home}, trumanfs {version}"));
+            return Ok(());
+        }
+        self.heading(session, "");
+        let (comm, pid) = match &record.actor {
+            Some(actor) => (actor.comm.as_str(), Some(u64::from(actor.pid))),
+            None => ("", None),
+        };
+        let number = record.seq.to_string();
+        self.entry(&number, &record.time, comm, pid, &describe(&record.op));
+        Ok(())
+    }
+
+    fn doing(&mut self, doing: &Doing) {
+        self.heading(&doing.session, "");
+        let numbers = format!("{}–{}", doing.first, doing.last);
+        let began = doing.began.to_rfc3339();
+        let text = tell(doing, &self.paper);
+        self.entry(&numbers, &began, &doing.comm, Some(doing.pid), &text);
+    }
+
+    fn heading(&mut self, session: &str, more: &str) {
+        if self.session == session {
+            return;
+        }
+        session.clone_into(&mut self.session);
+        let text = format!("── session {session}{more}");
+        let text = self.paper.ink(Ink::Heading, &text);
+        self.paper.line(format_args!("{text}"));
+    }
+
+    fn entry(&mut self, numbers: &str, at: &str, comm: &str, pid: Option<u64>, text: &str) {
+        let width = if matches!(self.form, Form::All) {
+            6
+        } else {
+            11
+        };
+        let who = pid.map_or_else(String::new, |pid| who(comm, pid));
+        // Padded before it is coloured: a colour has no width.
+        let when = self.paper.ink(Ink::Faint, &time(at));
+        self.paper
+            .line(format_args!("{numbers:>width$}  {when}  {who:<20}  {text}"));
+    }
+}

@@ -1,0 +1,19 @@
+//! The reading verbs: what is mounted, what happened, what differs, what was there before. One file for each; none of them
+//! changes anything.
+
+mod diff;
+mod log;
+mod patch;
+mod session;
+mod show;
+mod status;
+mod versions;
+mod words;
+
+pub(super) use super::output::{bytes, json};
+pub(super) use diff::{DiffArgs, diff};
+pub(super) use log::{LogArgs, log};
+pub(super) use session::{SessionCommand, session};
+pub(super) use show::{ShowArgs, show};
+pub(super) use status::{StatusArgs, status};
+pub(super) use versions::{CatArgs, VersionsArgs, cat, versions};

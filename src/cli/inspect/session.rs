@@ -1,0 +1,208 @@
+//! `session list` and `session show`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::super::output::{Ink, Paper, bytes, count, quote, time};
+use super::super::{Exit, open_store};
+use crate::error::{Error, Result};
+use crate::operator::point;
+use crate::operator::session::{self, End, Session};
+
+/// How many programs are named in the list.
+const PROGRAMS: usize = 5;
+
+/// What `trumanfs session` can do.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum SessionCommand {
+    /// Lists the sessions of a store: when, where, how much was changed, by which programs
+    List(ListArgs),
+    /// Shows one session
+    Show(ShowArgs),
+}
+
+/// What `trumanfs session list` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ListArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `trumanfs session show` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ShowArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Its id, a unique beginning of it, or `last`
+    #[arg(default_value = "last")]
+    session: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists sessions, or shows one.
+pub(in crate::cli) fn session(command: SessionCommand) -> Result<Exit> {
+    match command {
+        SessionCommand::List(args) => list(&args),
+        SessionCommand::Show(args) => show(&args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let sessions = session::list(&store)?;
+    let mut paper = Paper::new();
+    for session in &sessions {
+        if args.json {
+            paper.json(session)?;
+        } else {
+            entry(&mut paper, session);
+        }
+    }
+    drop(paper);
+    Ok(exit(&sessions))
+}
+
+fn show(args: &ShowArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let id = point::session(&store, &args.session)?;
+    let session = session::show(&store, id)?;
+    let mut paper = Paper::new();
+    match args.json {
+        true => paper.json(&session)?,
+        false => whole(&mut paper, &session, &args.target),
+    }
+    drop(paper);
+    Ok(exit(std::slice::from_ref(&session)))
+}
+
+/// Damage is told where it is, and once more in a way that a script notices.
+fn exit(sessions: &[Session]) -> Exit {
+    let mut exit = if sessions.is_empty() {
+        Exit::Nothing
+    } else {
+        Exit::Ok
+    };
+    for session in sessions {
+        if let Some(damage) = &session.damage {
+            eprintln!(
+                "trumanfs: {}",
+                Error::Damaged(format!("session {}: {damage}", session.id))
+            );
+            exit = Exit::Partly;
+        }
+    }
+    exit
+}
+
+fn entry(paper: &mut Paper, session: &Session) {
+    let id = paper.ink(Ink::Heading, &session.id);
+    paper.line(format_args!("{id}  {}", span(session)));
+    let mut programs: Vec<&str> = session
+        .programs
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let more = programs.len().saturating_sub(PROGRAMS);
+    programs.truncate(PROGRAMS);
+    let by = match (programs.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(" by {}", programs.join(", ")),
+        (false, more) => format!(" by {} and {more} more", programs.join(", ")),
+    };
+    let versions = match session.versions_bytes {
+        0 => String::new(),
+        size => format!("; versions take {}", bytes(size)),
+    };
+    let changes = count(session.changes, "change");
+    paper.line(format_args!(
+        "    {}, {changes}{by}{versions}",
+        place(session)
+    ));
+}
+
+fn place(session: &Session) -> String {
+    match (&session.home, session.end) {
+        (Some(home), _) => format!("home {home}"),
+        (None, End::Absent) => "no journal".to_owned(),
+        (None, _) => "worked on while not mounted".to_owned(),
+    }
+}
+
+fn span(session: &Session) -> String {
+    let began = session
+        .began
+        .as_deref()
+        .map_or_else(|| "?".to_owned(), time);
+    let last = session.last.as_deref().map_or_else(|| "?".to_owned(), time);
+    // The day once, where it is the same.
+    let last = match (began.split_once(' '), last.split_once(' ')) {
+        (Some((day, _)), Some((same, clock))) if day == same => clock.to_owned(),
+        _ => last,
+    };
+    match session.end {
+        End::Clean => format!("{began} – {last}"),
+        End::Running => format!("{began} – still running"),
+        End::Abrupt => format!("{began} – {last} ended without unmounting"),
+        End::Absent => "has no journal".to_owned(),
+    }
+}
+
+fn whole(paper: &mut Paper, session: &Session, target: &Path) {
+    let id = paper.ink(Ink::Heading, &session.id);
+    paper.line(format_args!("session {id}"));
+    let mut field = |name: &str, text: &str| paper.line(format_args!("  {name:<12}{text}"));
+    field("time", &span(session));
+    field("place", &place(session));
+    if let (Some(host), Some(version)) = (&session.host, &session.version) {
+        field("machine", &format!("{host}, trumanfs {version}"));
+    }
+    let journal = bytes(session.journal_bytes);
+    field(
+        "journal",
+        &format!("{} in {journal}", count(session.records, "record")),
+    );
+    let versions = match session.kept {
+        0 => "none were needed".to_owned(),
+        kept => format!(
+            "{} kept, {} on disk",
+            count(kept, "former content"),
+            bytes(session.versions_bytes)
+        ),
+    };
+    field("versions", &versions);
+    let ops: Vec<String> = session
+        .ops
+        .iter()
+        .map(|(op, number)| format!("{op} {number}"))
+        .collect();
+    field(
+        "changes",
+        &format!("{}: {}", session.changes, ops.join(", ")),
+    );
+    for (index, (program, changes)) in session.programs.iter().enumerate() {
+        let name = if index == 0 { "programs" } else { "" };
+        field(name, &format!("{program}: {}", count(*changes, "change")));
+    }
+    for mark in &session.marks {
+        field(
+            &mark.op,
+            &format!("{} {} {}", mark.seq, time(&mark.time), mark.what),
+        );
+    }
+    if session.changes > 0 {
+        let target = quote(target.as_os_str().as_encoded_bytes());
+        let id = &session.id;
+        paper.line(format_args!(
+            "  what it changed:   trumanfs diff {target} {id}.."
+        ));
+        paper.line(format_args!(
+            "  to take it back:   trumanfs undo {target} --session {id}"
+        ));
+    }
+}

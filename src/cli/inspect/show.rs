@@ -1,0 +1,240 @@
+//! `show`: everything about one operation, in words.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::super::output::{Ink, Paper, bytes, quote, time};
+use super::super::{Exit, open_store};
+use super::words::describe;
+use crate::error::Result;
+use crate::journal::{How, Op};
+use crate::name::{WorldPath, escape};
+use crate::operator::point;
+use crate::operator::show::{self, Former, Shown, Whereabouts};
+
+/// What `trumanfs show` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ShowArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// The operation: its number in the last session, or SESSION:NUMBER
+    operation: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says everything about one operation.
+pub(in crate::cli) fn show(args: &ShowArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let operation = point::operation(&store, &args.operation)?;
+    let shown = show::show(&store, &operation)?;
+    let mut paper = Paper::new();
+    match args.json {
+        true => paper.json(&shown)?,
+        false => tell(&mut paper, &shown, &args.target),
+    }
+    Ok(Exit::Ok)
+}
+
+fn tell(paper: &mut Paper, shown: &Shown, target: &Path) {
+    let record = &shown.record;
+    let heading = format!("operation {}:{}", shown.session, record.seq);
+    let heading = paper.ink(Ink::Heading, &heading);
+    paper.line(format_args!("{heading}"));
+    let mut field = |name: &str, text: &dyn Display| {
+        paper.line(format_args!("  {name:<10}{text}"));
+    };
+    let micros = record.time.get(19..26).unwrap_or_default();
+    field("when", &format_args!("{}{micros} UTC", time(&record.time)));
+    match &record.actor {
+        Some(actor) => {
+            let name = if actor.comm.is_empty() {
+                "a program that had ended"
+            } else {
+                &actor.comm
+            };
+            let exe = if actor.exe.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", actor.exe)
+            };
+            field(
+                "who",
+                &format_args!(
+                    "{name}{exe}, process {}, user {}, group {}",
+                    actor.pid, actor.uid, actor.gid
+                ),
+            );
+        }
+        None => field("who", &"trumanfs itself"),
+    }
+    field("what", &describe(&record.op));
+    if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {
+        let what = shown.part_of.as_deref().unwrap_or("?");
+        field(
+            "for",
+            &format_args!("undo {}:{undo}, {what}", shown.session),
+        );
+    }
+    for line in before(&record.op) {
+        field("before", &line);
+    }
+    if let Some(error) = &shown.not_done {
+        field("outcome", &format_args!("it did not happen: {error}"));
+        return;
+    }
+    if let Some(former) = &shown.former {
+        field("content", &content(former));
+    }
+    if let Some(trash) = &shown.trash {
+        field("now", &whereabouts(trash));
+    }
+    for undo in &shown.taken_back {
+        let verb = if undo.redo {
+            "brought about again"
+        } else {
+            "taken back"
+        };
+        field(
+            "later",
+            &format_args!(
+                "{verb} by {} at {} ({})",
+                undo.by,
+                time(&undo.time),
+                undo.what
+            ),
+        );
+    }
+    for (why, command) in commands(shown, target) {
+        field(why, &command);
+    }
+}
+
+/// What was there before, as far as the record itself says it.
+fn before(op: &Op) -> Vec<String> {
+    let mut lines = Vec::new();
+    match op {
+        Op::Write { size, mode, .. } => {
+            lines.push(bytes(*size));
+            lines.extend(mode.map(|mode| format!("mode {mode:o}")));
+        }
+        Op::Truncate { size, .. } | Op::Content { size, .. } | Op::Allocate { size, .. } => {
+            lines.push(bytes(*size));
+        }
+        Op::Attr { was, .. } => lines.push(format!(
+            "mode {:o}, owner {}, group {}",
+            was.mode & 0o7777,
+            was.uid,
+            was.gid
+        )),
+        Op::Xattr { was, .. } => lines.push(match was {
+            Some(value) => format!("value {}", escape(&value.0)),
+            None => "no such attribute".to_owned(),
+        }),
+        _ => {}
+    }
+    lines
+}
+
+fn content(former: &Former) -> String {
+    let how = match former.how {
+        How::Moved => "the file itself was moved aside",
+        How::Cloned => "shares the file's blocks",
+        How::Copied => "a copy",
+        How::Blocks => "the blocks that were overwritten since",
+        How::Length => {
+            return format!(
+                "kept by its length: its first {} are still in the file",
+                bytes(former.size)
+            );
+        }
+    };
+    if !former.there {
+        return match &former.evicted_by {
+            Some(by) => format!(
+                "was kept as version {}, and deleted to make room by {by}",
+                former.n
+            ),
+            None => format!(
+                "was kept as version {}, which is not there any more",
+                former.n
+            ),
+        };
+    }
+    format!(
+        "{} kept as version {} ({how}; {} on disk)",
+        bytes(former.size),
+        former.n,
+        bytes(former.on_disk)
+    )
+}
+
+fn whereabouts(trash: &Whereabouts) -> String {
+    match trash {
+        Whereabouts::Trash { entry, size } => {
+            let size = size.map_or_else(String::new, |size| format!(", {}", bytes(size)));
+            format!("in the trash as {}{size}", escape(&entry.0))
+        }
+        Whereabouts::Restored { by, to } => format!("brought back to {to} by {by}"),
+        Whereabouts::Purged { by } => format!("deleted for good by {by}"),
+        Whereabouts::Gone => {
+            "not in the trash any more; somebody took it out behind the mount".to_owned()
+        }
+    }
+}
+
+/// The commands that get something back, exactly as they are to be typed.
+fn commands(shown: &Shown, target: &Path) -> Vec<(&'static str, String)> {
+    let (session, seq) = (&shown.session, shown.record.seq);
+    let target = quote(target.as_os_str().as_encoded_bytes());
+    let path_of = |path: &WorldPath| quote(&[b"/", path.bytes()].concat());
+    let mut commands = Vec::new();
+    if let (Some(former), Some(path)) = (&shown.former, file_of(&shown.record.op))
+        && former.there
+    {
+        // A point means just after an operation, so the content before it is that after the one before.
+        let path = path_of(path);
+        commands.push((
+            "to see it",
+            format!("trumanfs cat {target} {path} --at {session}:{}", seq - 1),
+        ));
+    }
+    if let Some(Whereabouts::Trash { entry, .. }) = &shown.trash {
+        let entry = quote(&entry.0);
+        commands.push((
+            "to get it",
+            format!("trumanfs trash restore {target} {entry}"),
+        ));
+    }
+    let state = shown.taken_back.last().map(|undo| undo.redo);
+    if is_change(&shown.record.op) && state != Some(false) {
+        commands.push(("to undo", format!("trumanfs undo {target} {session}:{seq}")));
+    }
+    commands
+}
+
+fn file_of(op: &Op) -> Option<&WorldPath> {
+    match op {
+        Op::Write { path, .. }
+        | Op::Truncate { path, .. }
+        | Op::Content { path, .. }
+        | Op::Allocate { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+fn is_change(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Begin { .. }
+            | Op::End
+            | Op::Gather { .. }
+            | Op::Checkpoint { .. }
+            | Op::Purge { .. }
+            | Op::Evict { .. }
+            | Op::Abort { .. }
+    )
+}

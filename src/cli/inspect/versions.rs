@@ -1,0 +1,150 @@
+//! `versions` and `cat`: what a path held before.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::super::output::{Ink, Paper, bytes, quote, time};
+use super::super::{Exit, open_store};
+use super::diff::path_in_home;
+use super::words::who;
+use crate::error::Result;
+use crate::journal::How;
+use crate::name::{WorldPath, escape};
+use crate::operator::point;
+use crate::operator::versions::{Place, Version, content_at, versions as find};
+
+/// How much is written at once.
+const PIECE: usize = 1 << 16;
+
+/// What `trumanfs versions` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct VersionsArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// A path in the home
+    path: OsString,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `trumanfs cat` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct CatArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// A path in the home
+    path: OsString,
+    /// As it was at this point: an operation (just after it), a session (its start), a checkpoint, a time
+    #[arg(
+        long,
+        value_name = "POINT",
+        default_value = "now",
+        allow_hyphen_values = true
+    )]
+    at: String,
+}
+
+/// Lists the former contents of a path, the newest first.
+pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let path = path_in_home(&args.path)?;
+    let found = find(&store, &path)?;
+    let mut paper = Paper::new();
+    let target = quote(args.target.as_os_str().as_encoded_bytes());
+    if !args.json {
+        let now = found.now.map_or_else(
+            || "not there now".to_owned(),
+            |size| format!("{} now", bytes(size)),
+        );
+        let path = paper.ink(Ink::Heading, &path.to_string());
+        paper.line(format_args!("{path}  {now}"));
+    }
+    for version in &found.former {
+        match args.json {
+            true => paper.json(version)?,
+            false => entry(&mut paper, version, &target, &path),
+        }
+    }
+    Ok(if found.former.is_empty() {
+        Exit::Nothing
+    } else {
+        Exit::Ok
+    })
+}
+
+fn entry(paper: &mut Paper, version: &Version, target: &str, path: &WorldPath) {
+    let size = version.size.map_or_else(|| "?".to_owned(), bytes);
+    let by = match &version.actor {
+        Some(actor) => format!(" by {}", who(&actor.comm, actor.pid)),
+        None => String::new(),
+    };
+    let kept = match (&version.lost, &version.place) {
+        (Some(lost), _) => paper.ink(Ink::Removed, &format!("lost: {lost}")),
+        (
+            None,
+            Place::Version {
+                how: How::Moved, ..
+            },
+        ) => "kept: the file itself".to_owned(),
+        (
+            None,
+            Place::Version {
+                how: How::Cloned, ..
+            },
+        ) => "kept: a clone".to_owned(),
+        (
+            None,
+            Place::Version {
+                how: How::Copied, ..
+            },
+        ) => "kept: a copy".to_owned(),
+        (
+            None,
+            Place::Version {
+                how: How::Blocks, ..
+            },
+        ) => "kept: the blocks that were overwritten".to_owned(),
+        (
+            None,
+            Place::Version {
+                how: How::Length, ..
+            },
+        ) => "kept: its length, only appending followed".to_owned(),
+        (None, Place::Trash { entry }) => format!("in the trash: {}", escape(&entry.0)),
+        (None, Place::Elsewhere) => "the file went to another path".to_owned(),
+        (None, Place::Empty) => "was empty".to_owned(),
+    };
+    let until = format!("{} UTC", time(&version.time));
+    paper.line(format_args!(
+        "  {size:<12} until {until}, {} {}{by}; {kept}",
+        version.op, version.until
+    ));
+    if version.lost.is_none() {
+        let path = quote(&[b"/", path.bytes()].concat());
+        let command = format!("trumanfs cat {target} {path} --at {}", version.at);
+        let command = paper.ink(Ink::Faint, &command);
+        paper.line(format_args!("               {command}"));
+    }
+}
+
+/// Writes the content that a path had to standard output.
+pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let path = path_in_home(&args.path)?;
+    let point = point::point(&store, &args.at)?;
+    let content = content_at(&store, &path, &point)?;
+    let mut paper = Paper::new();
+    let mut piece = vec![0; PIECE];
+    let mut offset = 0;
+    loop {
+        let read = content.read_at(&mut piece, offset)?;
+        if read == 0 {
+            return Ok(Exit::Ok);
+        }
+        paper.bytes(piece.get(..read).unwrap_or_default());
+        offset += read as u64;
+    }
+}

@@ -1,0 +1,228 @@
+//! How results are written: lines for people, in colour on a terminal only, or JSON.
+//!
+//! Owns standard output. A reader that has gone (`| head`) ends the program quietly, as it does every Unix tool. No pager
+//! is started: a line is a line, so that `less -R`, `grep` and `head` work.
+
+use std::fmt::Arguments;
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+
+use crate::error::{Error, Result};
+
+/// A colour of a terminal, by what it is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// Headings.
+    Heading,
+    /// What is of less interest.
+    Faint,
+    /// What came to be.
+    Added,
+    /// What was taken away.
+    Removed,
+    /// What is neither.
+    Changed,
+}
+
+impl Ink {
+    fn code(self) -> &'static str {
+        match self {
+            Ink::Heading => "1",
+            Ink::Faint => "2",
+            Ink::Added => "32",
+            Ink::Removed => "31",
+            Ink::Changed => "36",
+        }
+    }
+}
+
+/// Standard output for much text: written in large pieces.
+pub(super) struct Paper {
+    out: BufWriter<StdoutLock<'static>>,
+    terminal: bool,
+    colour: bool,
+}
+
+impl Paper {
+    /// Takes standard output.
+    pub(super) fn new() -> Paper {
+        let out = std::io::stdout();
+        // https://no-color.org: any value but the empty one.
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Paper {
+            terminal: out.is_terminal(),
+            colour: out.is_terminal() && !unwanted,
+            out: BufWriter::with_capacity(1 << 16, out.lock()),
+        }
+    }
+
+    /// Writes a line.
+    pub(super) fn line(&mut self, line: Arguments<'_>) {
+        let written = writeln!(self.out, "{line}");
+        quietly(written);
+    }
+
+    /// Writes bytes as they are.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let written = self.out.write_all(bytes);
+        quietly(written);
+    }
+
+    /// Writes a line of a file, with a sign before it. A terminal must not obey what an occupant wrote into a file: it
+    /// gets control characters written out; whatever else reads gets the bytes as they are.
+    pub(super) fn text_line(&mut self, sign: u8, text: &[u8], ink: Option<Ink>) {
+        if !self.terminal {
+            self.bytes(&[sign]);
+            self.bytes(text);
+            return self.bytes(b"\n");
+        }
+        let shown: Vec<String> = text.split(|b| *b == b'\t').map(plainly).collect();
+        let line = format!("{}{}", char::from(sign), shown.join("\t"));
+        let line = ink.map_or(line.clone(), |ink| self.ink(ink, &line));
+        self.line(format_args!("{line}"));
+    }
+
+    /// Writes one object of JSON.
+    ///
+    /// # Errors
+    /// Where it cannot be written as JSON.
+    pub(super) fn json(&mut self, value: &impl serde::Serialize) -> Result<()> {
+        let text = json(value)?;
+        self.line(format_args!("{text}"));
+        Ok(())
+    }
+
+    /// Lets the reader see what has been written.
+    pub(super) fn flush(&mut self) {
+        let written = self.out.flush();
+        quietly(written);
+    }
+
+    /// Returns a text in a colour, where colours are wanted.
+    pub(super) fn ink(&self, ink: Ink, text: &str) -> String {
+        match self.colour {
+            true => format!("\x1b[{}m{text}\x1b[0m", ink.code()),
+            false => text.to_owned(),
+        }
+    }
+}
+
+impl Drop for Paper {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// As [`escape`](crate::name::escape), but a backslash stays one.
+fn plainly(text: &[u8]) -> String {
+    let parts = text.split(|b| *b == b'\\').map(crate::name::escape);
+    parts.collect::<Vec<_>>().join("\\")
+}
+
+fn quietly(written: std::io::Result<()>) {
+    if let Err(error) = written {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        eprintln!("trumanfs: standard output: {}", super::plain(&error));
+        std::process::exit(super::Exit::System as i32);
+    }
+}
+
+/// Writes a number of bytes for people.
+pub(super) fn bytes(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = "bytes";
+    for next in units {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    match (unit, count) {
+        (_, 1) => "1 byte".to_owned(),
+        ("bytes", _) => format!("{count} bytes"),
+        _ => format!("{value:.1} {unit}"),
+    }
+}
+
+/// Writes a number of things: `1 file`, `2 files`, `3 directories`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    match (number, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
+/// Writes the time of a record for people: UTC, to the second.
+pub(super) fn time(rfc3339: &str) -> String {
+    rfc3339.get(..19).unwrap_or_default().replace('T', " ")
+}
+
+/// Writes an argument so that a shell takes it as one word again.
+pub(super) fn quote(word: &[u8]) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(b);
+    match std::str::from_utf8(word) {
+        Ok(text) if !word.is_empty() && word.iter().all(plain) => text.to_owned(),
+        Ok(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+        // $'…' of bash, zsh and POSIX 2024.
+        _ => {
+            let escaped: String = word
+                .iter()
+                .map(|b| match b {
+                    b'\\' | b'\'' => format!("\\{}", char::from(*b)),
+                    b' '..=b'~' => char::from(*b).to_string(),
+                    b => format!("\\x{b:02x}"),
+                })
+                .collect();
+            format!("$'{escaped}'")
+        }
+    }
+}
+
+/// Writes anything as one line of JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::Damaged(format!("cannot be written as JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_people() {
+        for (number, text) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1536, "1.5 KiB"),
+            (5 << 30, "5.0 GiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(
+            (count(1, "entry"), count(2, "entry"), count(0, "file")),
+            ("1 entry".into(), "2 entries".into(), "0 files".into())
+        );
+    }
+
+    #[test]
+    fn a_shell_takes_a_word_back() {
+        for (word, quoted) in [
+            (&b"/a/b.txt"[..], "/a/b.txt"),
+            (b"", "''"),
+            (b"a b", "'a b'"),
+            (b"it's", "'it'\\''s'"),
+            (b"a\nb'", "$'a\\x0ab\\''"),
+            (b"\xff\\", "$'\\xff\\\\'"),
+        ] {
+            assert_eq!(quote(word), quoted);
+        }
+    }
+}

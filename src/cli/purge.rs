@@ -1,0 +1,368 @@
+//! `trash usage` and `trash purge`.
+
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::inspect::{bytes, json};
+use super::{Exit, Size, open_store, say};
+use crate::daemon::control::{self, Answer, Request};
+use crate::error::{Error, Result};
+use crate::name::{Escaped, escape};
+use crate::operator::purge::{Among, Choice, Selection, carry_out, choose};
+use crate::operator::usage::{Share, Usage, usage};
+use crate::operator::{Store, kept::Version, trash::Listed};
+use crate::world::{Caller, Purged, World, WorldOptions, new_session_id};
+
+/// How many entries one wish to the daemon names: others can ask it something in between.
+const AT_ONCE: usize = 50;
+
+/// What `trumanfs trash usage` takes.
+#[derive(Args, Debug)]
+pub(super) struct UsageArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where to purge.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Former contents as well as entries of the trash
+    Also,
+    /// Former contents only
+    Only,
+}
+
+/// What `trumanfs trash purge` takes.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What is purged is gone for good. Each condition narrows the choice; without any nothing is done.
+It never asks: look with --dry-run first. What is purged is recorded.")]
+#[command(group(clap::ArgGroup::new("choice").required(true).multiple(true)
+    .args(["entries", "all", "older_than", "larger_than", "keep_last", "ephemeral"])))]
+pub(super) struct PurgeArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Entries, as `trash list` names them
+    #[arg(value_name = "ENTRY")]
+    entries: Vec<std::ffi::OsString>,
+    /// Everything
+    #[arg(long, conflicts_with_all = ["entries", "older_than", "larger_than", "keep_last", "ephemeral"])]
+    all: bool,
+    /// What was removed longer ago than this: 30m, 12h, 7d, 4w
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    older_than: Option<chrono::TimeDelta>,
+    /// What is at least this big: 500K, 100M, 2G
+    #[arg(long, value_name = "SIZE")]
+    larger_than: Option<Size>,
+    /// All but the newest N entries; of former contents, all but each file's newest N
+    #[arg(long, value_name = "N")]
+    keep_last: Option<usize>,
+    /// Noise: what one process made and removed again, lock files, journals of databases
+    #[arg(long)]
+    ephemeral: bool,
+    /// Former contents of files too; `--versions=only`: these and nothing else
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
+        default_missing_value = "also", conflicts_with_all = ["entries", "ephemeral"])]
+    versions: Option<Which>,
+    /// Say what would be purged, and change nothing
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says what the trash takes.
+pub(super) fn print_usage(args: &UsageArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let bar = spinner("reading the trash and the journals");
+    let usage = usage(&store)?;
+    bar.finish_and_clear();
+    if args.json {
+        say(format_args!("{}", json(&usage)?));
+    } else {
+        print(&usage);
+    }
+    Ok(if usage.trash.count + usage.versions.count == 0 {
+        Exit::Nothing
+    } else {
+        Exit::Ok
+    })
+}
+
+fn print(usage: &Usage) {
+    say(format_args!(
+        "trash           {:>10}  {}",
+        bytes(usage.trash.disk),
+        many(usage.trash.count, "entry", "entries")
+    ));
+    say(format_args!(
+        "former contents {:>10}  {}",
+        bytes(usage.versions.disk),
+        many(usage.versions.count, "version", "versions")
+    ));
+    let row = |name: &str, share: &Share| {
+        let name = if name.is_empty() { "unknown" } else { name };
+        say(format_args!(
+            "  {:>10} {:>7}  {:>10} {:>7}  {name}",
+            bytes(share.trash.disk),
+            share.trash.count,
+            bytes(share.versions.disk),
+            share.versions.count,
+        ));
+    };
+    if usage.trash.count + usage.versions.count == 0 {
+        return;
+    }
+    say(format_args!(
+        "\n  {:>18}  {:>18}  by session",
+        "trash", "former contents"
+    ));
+    for (session, share) in &usage.sessions {
+        row(session, share);
+    }
+    say(format_args!(
+        "\n  {:>18}  {:>18}  by program",
+        "trash", "former contents"
+    ));
+    let mut programs: Vec<_> = usage.programs.iter().collect();
+    programs.sort_by_key(|(_, share)| std::cmp::Reverse(share.trash.disk + share.versions.disk));
+    for (program, share) in programs {
+        row(program, share);
+    }
+    if !usage.biggest.is_empty() {
+        say(format_args!("\nbiggest entries of the trash"));
+    }
+    usage.biggest.iter().for_each(print_entry);
+    if !usage.biggest_versions.is_empty() {
+        say(format_args!("\nbiggest former contents"));
+    }
+    usage.biggest_versions.iter().for_each(print_version);
+}
+
+fn print_entry(entry: &Listed) {
+    let was = match &entry.path {
+        Some(path) => format!(", was {path}{}", if entry.directory { "/" } else { "" }),
+        None => String::new(),
+    };
+    say(format_args!(
+        "  {:>10}  {}{was}",
+        bytes(entry.disk),
+        escape(&entry.entry.0)
+    ));
+}
+
+fn print_version(version: &Version) {
+    say(format_args!(
+        "  {:>10}  {} before {}:{}",
+        bytes(version.disk),
+        version.path,
+        version.session,
+        version.seq
+    ));
+}
+
+/// Deletes for good.
+pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
+    let (path, store) = open_store(&args.target)?;
+    let selection = Selection {
+        before: args.older_than.map(|age| chrono::Utc::now() - age),
+        larger_than: args.larger_than.map(|size| size.0),
+        keep_last: args.keep_last,
+        ephemeral: args.ephemeral,
+        among: match args.versions {
+            None => Among::Trash,
+            Some(Which::Also) => Among::Both,
+            Some(Which::Only) => Among::Versions,
+        },
+        entries: args
+            .entries
+            .into_iter()
+            .map(|entry| Escaped(entry.into_vec()))
+            .collect(),
+    };
+    let bar = spinner("choosing");
+    let choice = choose(&store, &selection)?;
+    bar.finish_and_clear();
+    if choice.needed > 0 {
+        eprintln!(
+            "trumanfs: {} left: older ones, which are not chosen, are made from them",
+            many(choice.needed, "former content is", "former contents are")
+        );
+    }
+    let nothing = choice.entries.is_empty() && choice.versions.is_empty();
+    if args.dry_run || nothing {
+        return foretell(&choice, args.json);
+    }
+    let purged = carry(&path, &store, &choice)?;
+    if args.json {
+        say(format_args!("{}", json(&purged)?));
+    } else {
+        say(format_args!(
+            "purged {}: {} free",
+            many(purged.entries, "thing", "things"),
+            bytes(purged.bytes)
+        ));
+    }
+    for (entry, why) in &purged.left {
+        eprintln!(
+            "trumanfs: {} could not be deleted whole: {why}",
+            escape(&entry.0)
+        );
+    }
+    for entry in &purged.missing {
+        eprintln!("trumanfs: {} was not there any more", escape(&entry.0));
+    }
+    Ok(if purged.left.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Partly
+    })
+}
+
+fn foretell(choice: &Choice, as_json: bool) -> Result<Exit> {
+    let count = choice.entries.len() + choice.versions.len();
+    if as_json {
+        say(format_args!("{}", json(choice)?));
+    } else {
+        choice.entries.iter().for_each(print_entry);
+        choice.versions.iter().for_each(print_version);
+        let disk = choice.entries.iter().map(|entry| entry.disk);
+        let disk = disk.chain(choice.versions.iter().map(|version| version.disk));
+        match count {
+            0 => say(format_args!("nothing to purge")),
+            count => say(format_args!(
+                "would purge {}: at most {} would become free",
+                many(count as u64, "thing", "things"),
+                bytes(disk.sum())
+            )),
+        }
+    }
+    Ok(if count == 0 { Exit::Nothing } else { Exit::Ok })
+}
+
+fn carry(path: &std::path::Path, store: &Store, choice: &Choice) -> Result<Purged> {
+    let entries: Vec<Escaped> = choice.entries.iter().map(|l| l.entry.clone()).collect();
+    let version = |version: &Version| (version.session.clone(), version.n);
+    let versions: Vec<(String, u64)> = choice.versions.iter().map(version).collect();
+    let sizes = choice.entries.iter().map(|l| l.disk);
+    let bar = bar(sizes.chain(choice.versions.iter().map(|v| v.disk)).sum());
+    if !store.is_served()? {
+        let options = WorldOptions {
+            session: new_session_id(),
+            ..WorldOptions::default()
+        };
+        let (world, _) = World::open(path, options)?;
+        let step = &mut |free| bar.inc(free);
+        let purged = carry_out(&world, &entries, &versions, Caller::myself(), step);
+        world.close();
+        bar.finish_and_clear();
+        return purged;
+    }
+    let mut purged = Purged::default();
+    let mut ask = |entries: &[Escaped], versions: &[(String, u64)]| {
+        let request = Request::Purge {
+            entries: entries.to_vec(),
+            versions: versions.to_vec(),
+        };
+        match control::ask(store.state(), &request)? {
+            Answer::Purged(some) => {
+                bar.inc(some.bytes);
+                purged.add(some);
+                Ok(())
+            }
+            Answer::Failed { what, remedy, .. } => Err(Error::Refused { what, remedy }),
+            _ => Err(Error::refused(
+                "the daemon gave an answer to another question",
+                "",
+            )),
+        }
+    };
+    for some in entries.chunks(AT_ONCE) {
+        ask(some, &[])?;
+    }
+    for some in versions.chunks(AT_ONCE) {
+        ask(&[], some)?;
+    }
+    bar.finish_and_clear();
+    Ok(purged)
+}
+
+/// Shows, on a terminal only, how far a work of so many bytes is.
+fn bar(total: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {elapsed}");
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Shows, on a terminal only, that something is being done.
+pub(super) fn spinner(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
+    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    bar
+}
+
+/// Writes a number of things for people.
+pub(super) fn many(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+fn number<'a>(text: &'a str, what: &str) -> std::result::Result<(u64, &'a str), String> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+    match digits.parse() {
+        Ok(number) => Ok((number, unit)),
+        Err(_) => Err(format!("not a {what}")),
+    }
+}
+
+/// Reads `30m`, `12h`, `7d`, `4w`.
+fn duration(text: &str) -> std::result::Result<chrono::TimeDelta, String> {
+    let (number, unit) = number(text, "time; try 30m, 12h, 7d or 4w")?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86400,
+        "w" => 7 * 86400,
+        _ => return Err("not a time; try 30m, 12h, 7d or 4w".to_owned()),
+    };
+    let seconds = number
+        .checked_mul(seconds)
+        .and_then(|s| i64::try_from(s).ok());
+    // Longer than the calendar reaches back is as good as never.
+    let seconds = seconds.filter(|seconds| *seconds < 200 * 366 * 86400);
+    seconds
+        .and_then(chrono::TimeDelta::try_seconds)
+        .ok_or_else(|| "more than 200 years".to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        for (text, seconds) in [("90s", 90), ("30m", 1800), ("7d", 604_800), ("1w", 604_800)] {
+            assert_eq!(duration(text).unwrap().num_seconds(), seconds, "{text}");
+        }
+        for text in [
+            "",
+            "7",
+            "d",
+            "-1d",
+            "7 days",
+            "99999999999999999999d",
+            "1000000w",
+        ] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

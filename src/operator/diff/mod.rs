@@ -1,0 +1,211 @@
+//! What differs between two points: names, kinds, contents, modes and owners.
+//!
+//! Owns what counts as one change. Only what records touched between the points is looked at, so the cost is that of the
+//! changes, not of the store. A thing that is at another name is renamed, by its identity; a name that has another thing
+//! is modified (that is how editors save). A directory that came or went is told with all that is in it. What lies in the
+//! trash is not there. Times alone are no difference.
+
+mod names;
+
+use rustix::fs::FileType;
+
+use super::Store;
+use super::past::{Attributes, Content, NodeId, Past, Tree};
+use super::point::Point;
+use crate::error::Result;
+use crate::name::WorldPath;
+use names::Names;
+
+/// What happened to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It came to be.
+    Added,
+    /// It is not there any more.
+    Removed,
+    /// Its content, its mode or its owner is another.
+    Modified,
+    /// The same thing is at another path; what else changed is told too.
+    Renamed,
+}
+
+/// One side of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Side {
+    /// What kind of thing.
+    pub kind: &'static str,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes.
+    pub size: u64,
+    #[serde(skip)]
+    node: NodeId,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Change {
+    /// What happened.
+    pub status: Status,
+    /// The path: after, or for what was removed, before.
+    pub path: WorldPath,
+    /// The path before, of what was renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<WorldPath>,
+    /// What was there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Side>,
+    /// What was there after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Side>,
+    /// Whether the contents differ.
+    pub content: bool,
+    /// Whether extended attributes differ.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub xattrs: bool,
+    /// Why not all is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// The differences between two points, by path.
+#[derive(Debug)]
+pub struct Diff<'a> {
+    before: Tree<'a>,
+    after: Tree<'a>,
+    /// The differences, in order of their paths.
+    pub changes: Vec<Change>,
+}
+
+impl Side {
+    /// Returns whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind == "directory"
+    }
+}
+
+impl<'a> Diff<'a> {
+    /// Compares two points, below a path.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    pub fn between(
+        store: &'a Store,
+        from: &Point,
+        to: &Point,
+        below: &WorldPath,
+    ) -> Result<Diff<'a>> {
+        let mut past = Past::now(store)?;
+        past.back_to(to)?;
+        let after = past.tree().clone();
+        let touched = past.back_to(from)?;
+        let before = past.into_tree();
+        let mut names = Names::new(&before, &after);
+        names.compare(&touched)?;
+        let changes = names.changes(&touched, below)?;
+        Ok(Diff {
+            before,
+            after,
+            changes,
+        })
+    }
+
+    /// Opens the contents of a change: before and after, where there is one.
+    ///
+    /// # Errors
+    /// As [`Tree::content`].
+    pub fn contents(&self, change: &Change) -> Result<(Option<Bytes>, Option<Bytes>)> {
+        Ok((
+            bytes(&self.before, change.before)?,
+            bytes(&self.after, change.after)?,
+        ))
+    }
+}
+
+/// What a file or a symlink holds.
+#[derive(Debug)]
+pub enum Bytes {
+    /// The content of a file.
+    File(Content),
+    /// Where a symlink leads.
+    Target(Vec<u8>),
+}
+
+impl Bytes {
+    /// Returns how many there are.
+    pub fn size(&self) -> u64 {
+        match self {
+            Bytes::File(content) => content.size(),
+            Bytes::Target(target) => target.len() as u64,
+        }
+    }
+
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// What `pread(2)` says.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        match self {
+            Bytes::Target(target) => Ok(target.clone()),
+            Bytes::File(content) => {
+                let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(0)];
+                let mut at = 0;
+                while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
+                    match content.read_at(rest, at as u64)? {
+                        0 => break,
+                        read => at += read,
+                    }
+                }
+                bytes.truncate(at);
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
+    Ok(match side {
+        Some(side) if side.kind == "file" => Some(Bytes::File(tree.content(side.node)?)),
+        Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
+        _ => None,
+    })
+}
+
+impl Change {
+    fn is_addition(&self) -> bool {
+        self.status != Status::Removed
+    }
+}
+
+fn attributes_differ(change: &Change) -> bool {
+    match (change.before, change.after) {
+        (Some(a), Some(b)) => (a.kind, a.mode, a.uid, a.gid) != (b.kind, b.mode, b.uid, b.gid),
+        _ => true,
+    }
+}
+
+impl Side {
+    fn new(node: NodeId, meta: &Attributes) -> Side {
+        let kind = match meta.kind {
+            FileType::RegularFile => "file",
+            FileType::Directory => "directory",
+            FileType::Symlink => "symlink",
+            FileType::Fifo => "fifo",
+            FileType::Socket => "socket",
+            _ => "special file",
+        };
+        Side {
+            kind,
+            mode: meta.mode,
+            uid: meta.uid,
+            gid: meta.gid,
+            size: meta.size,
+            node,
+        }
+    }
+}

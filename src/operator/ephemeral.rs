@@ -1,0 +1,203 @@
+//! Which entries of the trash are noise: what nobody will ever want back.
+//!
+//! Three kinds, each by what is known and not by its name alone (`Cargo.lock` and a file called `dream-journal` are
+//! somebody's work): what one process made and removed again, with nobody else writing to it; lock files that hold
+//! nothing but a process number, and git's; journals of SQLite, told by their first bytes. Memory is bounded: what has
+//! lived through many other births counts as not ephemeral.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use rustix::fs::{FileType, OFlags};
+
+use super::Store;
+use super::log::Log;
+use super::trash::{Listed, size_of};
+use crate::error::Result;
+use crate::journal::{Op, Record};
+use crate::name::{Name, WorldPath};
+use crate::world::Root;
+use crate::world::view::TRASH;
+
+/// How many births are remembered at a time.
+const REMEMBERED: usize = 200_000;
+
+/// How much a lock file may hold: a process number and the name of a machine.
+const LOCK_SIZE: u64 = 64;
+
+/// Returns those of some entries of the trash that are noise.
+///
+/// # Errors
+/// What reading the journals says; a damaged one is only warned of, and nothing in it counts as noise.
+pub fn among(store: &Store, listed: &[Listed]) -> Result<HashSet<Vec<u8>>> {
+    let passing = passing(store)?;
+    let mut noise = HashSet::new();
+    for entry in listed {
+        if short_lived(store, entry, &passing)? || is_helper(store, entry) {
+            noise.insert(entry.entry.0.clone());
+        }
+    }
+    Ok(noise)
+}
+
+/// Returns whether one process made and removed all that an entry holds.
+fn short_lived(store: &Store, entry: &Listed, passing: &HashMap<Vec<u8>, u64>) -> Result<bool> {
+    let Some(names) = passing.get(&entry.entry.0) else {
+        return Ok(false);
+    };
+    if !entry.directory {
+        return Ok(true);
+    }
+    // What is hidden from the occupant goes along with a directory; the journal does not know of it.
+    let name = Name::new(&entry.entry.0)?;
+    let trash = WorldPath::parse(TRASH)?;
+    let meta = store.root.dir(&trash)?.stat(name)?;
+    Ok(size_of(store, trash.join(name), &meta)?.names <= *names)
+}
+
+/// What is born and has not died yet, by path.
+#[derive(Default)]
+struct Living {
+    by_path: HashMap<WorldPath, (u32, bool)>,
+    order: VecDeque<WorldPath>,
+}
+
+impl Living {
+    fn born(&mut self, path: WorldPath, pid: u32, directory: bool) {
+        self.order.push_back(path.clone());
+        self.by_path.insert(path, (pid, directory));
+        while self.order.len() > REMEMBERED {
+            if let Some(oldest) = self.order.pop_front() {
+                self.by_path.remove(&oldest);
+            }
+        }
+    }
+
+    /// Somebody works on it: another process makes it more than a passing thing.
+    fn touched(&mut self, path: &WorldPath, pid: u32) {
+        if self.by_path.get(path).is_some_and(|(by, _)| *by != pid) {
+            self.by_path.remove(path);
+        }
+    }
+
+    fn died(&mut self, path: &WorldPath, pid: u32, directory: bool) -> bool {
+        self.by_path.remove(path) == Some((pid, directory))
+    }
+}
+
+/// Goes through the journals for entries whose content one process made and removed; with how many names are in each.
+fn passing(store: &Store) -> Result<HashMap<Vec<u8>, u64>> {
+    let mut found = HashMap::new();
+    let mut living = Living::default();
+    let mut log = Log::open(store)?;
+    loop {
+        match log.next_record() {
+            Ok(Some((_, record))) => follow(record, &mut living, &mut found),
+            Ok(None) => return Ok(found),
+            Err(error) => {
+                log::warn!("{error}");
+                living = Living::default();
+            }
+        }
+    }
+}
+
+fn follow(record: Record, living: &mut Living, found: &mut HashMap<Vec<u8>, u64>) {
+    let pid = record.actor.as_ref().map_or(0, |actor| actor.pid);
+    match record.op {
+        Op::Begin { .. } => *living = Living::default(),
+        Op::Create { path, .. } | Op::Mknod { path, .. } if pid != 0 => {
+            living.born(path, pid, false);
+        }
+        Op::Mkdir { path, .. } if pid != 0 => living.born(path, pid, true),
+        Op::Write { path, .. }
+        | Op::Truncate { path, .. }
+        | Op::Content { path, .. }
+        | Op::Allocate { path, .. }
+        | Op::Attr { path, .. } => living.touched(&path, pid),
+        // It has another name now, and may live on under it.
+        Op::Link { from, .. } => {
+            living.by_path.remove(&from);
+        }
+        Op::Rename { path, to, .. } => {
+            living.by_path.remove(&to);
+            if let Some((by, directory)) = living.by_path.remove(&path)
+                && by == pid
+            {
+                living.born(to, by, directory);
+            }
+        }
+        Op::Exchange { path, to, .. } => {
+            living.by_path.remove(&path);
+            living.by_path.remove(&to);
+        }
+        Op::Unlink { path, trash, .. } if living.died(&path, pid, false) => {
+            found.insert(trash.0, 0);
+        }
+        Op::Rmdir { path, trash, .. } if living.died(&path, pid, true) => {
+            found.insert(trash.0, 0);
+        }
+        Op::Gather { trash, entries, .. } => {
+            let parts: Vec<_> = entries.iter().map(|entry| found.remove(&entry.0)).collect();
+            let names: Option<u64> = parts.into_iter().map(|names| names.map(|n| n + 1)).sum();
+            match (found.get_mut(&trash.0), names) {
+                (Some(total), Some(names)) => *total += names,
+                _ => {
+                    found.remove(&trash.0);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns whether an entry is a lock file or a database's journal.
+fn is_helper(store: &Store, entry: &Listed) -> bool {
+    let Some(path) = &entry.path else {
+        return false;
+    };
+    let Some(name) = path.name().filter(|_| !entry.directory) else {
+        return false;
+    };
+    let name = name.bytes();
+    if name.ends_with(b".lock") {
+        let gits = path.components().any(|part| part.bytes() == b".git");
+        return gits || (entry.size <= LOCK_SIZE && holds_a_number(&head(store, entry)));
+    }
+    let (journal, wal) = (name.ends_with(b"-journal"), name.ends_with(b"-wal"));
+    if !journal && !wal && !name.ends_with(b"-shm") {
+        return false;
+    }
+    let head = head(store, entry);
+    let starts = |magic: &[u8]| head.starts_with(magic);
+    // SQLite's file format: "The Rollback Journal", "WAL File Format", "WAL-Index Format".
+    entry.size == 0
+        || (journal && (starts(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7])))
+        || (journal && head.len() == HEAD && head.iter().all(|byte| *byte == 0))
+        || (wal && (starts(&[0x37, 0x7f, 0x06, 0x82]) || starts(&[0x37, 0x7f, 0x06, 0x83])))
+        || (!journal && !wal && starts(&3_007_000_u32.to_ne_bytes()))
+}
+
+fn holds_a_number(head: &[u8]) -> bool {
+    let text = head.trim_ascii();
+    text.is_empty() || text.iter().all(|byte| byte.is_ascii_digit())
+}
+
+/// How much is looked at.
+const HEAD: usize = LOCK_SIZE as usize;
+
+fn head(store: &Store, entry: &Listed) -> Vec<u8> {
+    let read = |root: &Root| -> Result<Vec<u8>> {
+        let node = root
+            .dir(&WorldPath::parse(TRASH)?)?
+            .node(Name::new(&entry.entry.0)?)?;
+        if node.meta().kind != FileType::RegularFile {
+            return Ok(b"?".to_vec());
+        }
+        let fd = root.reopen(&node, OFlags::RDONLY)?;
+        let mut head = vec![0; HEAD];
+        let count = rustix::io::read(&fd, &mut head).map_err(crate::error::Error::os("read"))?;
+        head.truncate(count);
+        Ok(head)
+    };
+    read(&store.root).unwrap_or_else(|_| b"?".to_vec())
+}

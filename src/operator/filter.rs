@@ -1,0 +1,242 @@
+//! Which records an operator wants to see.
+//!
+//! Owns the tests, and their order: what can be told from a look at the line comes first, because parsing a record takes
+//! ten times as long as looking at it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::Store;
+use super::log::Log;
+use super::point::Point;
+use crate::error::{Error, Result};
+use crate::journal::Glance;
+use crate::name::unescape;
+
+/// Which records are wanted: those that all of its conditions fit.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Those of one session, by its id.
+    pub session: Option<String>,
+    /// Those that one process asked for.
+    pub pid: Option<u32>,
+    /// Those that one program asked for: its name, its file's name, or its file's path.
+    pub program: Option<String>,
+    /// Those that concern a path.
+    pub path: Option<Paths>,
+    /// Those of these kinds; all where empty.
+    pub ops: Vec<String>,
+    /// Those after a point.
+    pub since: Option<Point>,
+    /// Those up to a point.
+    pub until: Option<Point>,
+}
+
+/// A pattern of paths.
+#[derive(Debug)]
+pub struct Paths {
+    globs: GlobSet,
+}
+
+impl Paths {
+    /// Understands a pattern as `.gitignore` does: without a slash it means a name anywhere, with one a path from the
+    /// home; what it names stands for all that is below it. `*` and `?` do not match a slash, `**` does.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for what is no pattern.
+    pub fn parse(pattern: &str) -> Result<Paths> {
+        let bad = |error: globset::Error| {
+            Error::refused(
+                format!("{pattern:?} is not a pattern: {}", error.kind()),
+                "Write it as in .gitignore, such as '*.rs' or '/src/**'; a backslash takes a character's meaning away.",
+            )
+        };
+        let trimmed = pattern.trim_end_matches('/');
+        let anchored = match trimmed.strip_prefix('/') {
+            Some(rest) => rest.to_owned(),
+            None if trimmed.contains('/') => trimmed.to_owned(),
+            None => format!("**/{trimmed}"),
+        };
+        let mut globs = GlobSetBuilder::new();
+        let forms = match anchored.as_str() {
+            // The home itself: everything.
+            "" | "**/." | "." => vec!["**".to_owned()],
+            path => vec![path.to_owned(), format!("{path}/**")],
+        };
+        for form in forms {
+            let glob = GlobBuilder::new(&form)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .build();
+            globs.add(glob.map_err(bad)?);
+        }
+        Ok(Paths {
+            globs: globs.build().map_err(bad)?,
+        })
+    }
+
+    /// Returns whether a path, as a record has it, fits.
+    pub fn fits(&self, escaped: &str) -> bool {
+        let escaped = escaped.trim_start_matches('/');
+        if !escaped.contains('\\') {
+            return self.globs.is_match(escaped);
+        }
+        unescape(escaped).is_some_and(|bytes| self.globs.is_match(OsStr::from_bytes(&bytes)))
+    }
+}
+
+impl Filter {
+    /// Returns whether a record is wanted.
+    pub fn wants(&self, session: &str, record: &Glance<'_>) -> bool {
+        self.in_time(session, record.seq)
+            && (self.ops.is_empty() || self.ops.iter().any(|op| *op == record.op))
+            && self
+                .pid
+                .is_none_or(|pid| record.number("pid") == Some(u64::from(pid)))
+            && self
+                .program
+                .as_deref()
+                .is_none_or(|program| ran(record, program))
+            && self
+                .path
+                .as_ref()
+                .is_none_or(|paths| concerns(record, paths))
+    }
+
+    /// Returns whether anything is left out.
+    pub fn is_any(&self) -> bool {
+        self.session.is_some()
+            || self.pid.is_some()
+            || self.program.is_some()
+            || self.path.is_some()
+            || !self.ops.is_empty()
+            || self.since.is_some()
+            || self.until.is_some()
+    }
+
+    /// Opens the journals in which there may be such records.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open<'a>(&self, store: &'a Store) -> Result<Log<'a>> {
+        let session_of = |point: &Option<Point>| match point {
+            Some(Point::After(operation)) => Some(operation.session.clone()),
+            _ => None,
+        };
+        let (mut from, mut until) = (session_of(&self.since), session_of(&self.until));
+        if let Some(session) = &self.session {
+            from = from.max(Some(session.clone()));
+            until = Some(until.map_or_else(|| session.clone(), |until| until.min(session.clone())));
+        }
+        Log::between(store, from.as_deref(), until.as_deref())
+    }
+
+    fn in_time(&self, session: &str, seq: u64) -> bool {
+        self.session
+            .as_deref()
+            .is_none_or(|wanted| wanted == session)
+            && self
+                .since
+                .as_ref()
+                .is_none_or(|since| !since.includes(session, seq))
+            && self
+                .until
+                .as_ref()
+                .is_none_or(|until| until.includes(session, seq))
+    }
+}
+
+fn ran(record: &Glance<'_>, program: &str) -> bool {
+    record.text("comm").is_some_and(|comm| comm == program)
+        || record
+            .text("exe")
+            .is_some_and(|exe| exe == program || exe.rsplit('/').next() == Some(program))
+}
+
+fn concerns(record: &Glance<'_>, paths: &Paths) -> bool {
+    // `to` is a size in some records; those are no texts.
+    ["path", "to", "from"]
+        .iter()
+        .any(|field| record.text(field).is_some_and(|path| paths.fits(&path)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_gitignore() {
+        for (pattern, path, fits) in [
+            ("*.rs", "/src/main.rs", true),
+            ("*.rs", "/src/main.rs/x", true),
+            ("*.rs", "/src/main.c", false),
+            ("/*.rs", "/src/main.rs", false),
+            ("src", "/a/src/b", true),
+            ("/src", "/a/src/b", false),
+            ("/src/", "/src", true),
+            ("src/*.rs", "/src/a.rs", true),
+            ("src/*.rs", "/src/deep/a.rs", false),
+            ("src/**/a.rs", "/src/deep/er/a.rs", true),
+            ("/", "/anything/at all", true),
+            ("a[bc]", "/ab", true),
+            ("a\\[b", "/a[b", true),
+            ("odd*", "/odd\\xff\\x0aname", true),
+            ("?", "/\\\\", true),
+        ] {
+            assert_eq!(
+                Paths::parse(pattern).unwrap().fits(path),
+                fits,
+                "{pattern} and {path}"
+            );
+        }
+        assert!(matches!(Paths::parse("a[b"), Err(Error::Refused { .. })));
+    }
+
+    #[test]
+    fn a_look_is_enough() {
+        let line = br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"rename","path":"/a/b","to":"/c/d","ids":[1,2],"actor":{"pid":12,"uid":1,"gid":1,"comm":"python3","exe":"/usr/bin/python3.14"},"prev":""}"#;
+        let glance = Glance::of(line).unwrap();
+        let wants = |filter: Filter| filter.wants("s", &glance);
+        let program = |name: &str| Filter {
+            program: Some(name.to_owned()),
+            ..Filter::default()
+        };
+        assert!(wants(Filter::default()));
+        assert!(
+            wants(program("python3"))
+                && wants(program("python3.14"))
+                && wants(program("/usr/bin/python3.14"))
+        );
+        assert!(!wants(program("python")) && !wants(program("bin")));
+        assert!(wants(Filter {
+            pid: Some(12),
+            ..Filter::default()
+        }));
+        assert!(!wants(Filter {
+            pid: Some(1),
+            ..Filter::default()
+        }));
+        for pattern in ["/a", "d", "/c/d"] {
+            let path = Some(Paths::parse(pattern).unwrap());
+            assert!(
+                wants(Filter {
+                    path,
+                    ..Filter::default()
+                }),
+                "{pattern}"
+            );
+        }
+        let ops = |ops: &[&str]| Filter {
+            ops: ops.iter().map(|op| (*op).to_owned()).collect(),
+            ..Filter::default()
+        };
+        assert!(wants(ops(&["unlink", "rename"])) && !wants(ops(&["unlink"])));
+        assert!(!wants(Filter {
+            session: Some("t".to_owned()),
+            ..Filter::default()
+        }));
+    }
+}

@@ -1,0 +1,492 @@
+//! Folding a log: what one process did in one go becomes one [`Doing`], with counts instead of records.
+//!
+//! Owns what "in one go" means ([`QUIET`], [`LONG`]) and the order in which doings come out: by their first record. Records
+//! of several processes are interleaved, so a few doings are open at a time; never more than [`OPEN`], and each keeps
+//! its first records and counts only, so memory does not grow with the log.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::journal::Glance;
+
+/// A process that changed nothing for so long does something new afterwards.
+const QUIET: TimeDelta = TimeDelta::seconds(5);
+/// Nothing that takes longer is told in one piece.
+const LONG: TimeDelta = TimeDelta::seconds(60);
+/// How many doings are open at most.
+const OPEN: usize = 256;
+/// As many records are told one by one.
+pub const FEW: usize = 3;
+/// How many different files are counted exactly; more are counted as if all were different.
+const DISTINCT: usize = 4096;
+/// How many of the last records can still turn out not to have happened.
+const RECENT: usize = 512;
+
+/// Kinds of acts that are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Made a file (also a FIFO or a socket).
+    CreatedFile,
+    /// Made a directory.
+    CreatedDirectory,
+    /// Made a symlink.
+    CreatedSymlink,
+    /// Gave a file a further name.
+    Linked,
+    /// Opened a file for writing, or cut it, or reserved or punched space in it.
+    Wrote,
+    /// Changed mode, owner, times or an extended attribute.
+    Changed,
+    /// Moved or exchanged something.
+    Renamed,
+    /// Put something in the place of a thing that stood there.
+    Replaced,
+    /// Removed a file.
+    RemovedFile,
+    /// Removed a directory.
+    RemovedDirectory,
+    /// Brought something back from the trash.
+    Restored,
+}
+
+/// The kinds, in the order in which they are told.
+pub const ACTS: [Act; 11] = [
+    Act::CreatedFile,
+    Act::CreatedDirectory,
+    Act::CreatedSymlink,
+    Act::Linked,
+    Act::Wrote,
+    Act::Changed,
+    Act::Renamed,
+    Act::Replaced,
+    Act::RemovedFile,
+    Act::RemovedDirectory,
+    Act::Restored,
+];
+
+/// What one process did in one go.
+#[derive(Debug, Clone)]
+pub struct Doing {
+    /// Its session.
+    pub session: String,
+    /// The process.
+    pub pid: u64,
+    /// Its name; empty where it is not known.
+    pub comm: String,
+    /// The record of the undo that it was done for.
+    pub undo: Option<u64>,
+    /// The number of its first record.
+    pub first: u64,
+    /// The number of its last record; others' records may lie in between.
+    pub last: u64,
+    /// When it began.
+    pub began: DateTime<Utc>,
+    /// When its last record was written.
+    pub ended: DateTime<Utc>,
+    /// How many records it has.
+    pub records: u64,
+    /// How many of them turned out not to have happened.
+    pub not_done: u64,
+    /// The path that all of it concerns, or the directory that holds all paths; as records write it.
+    pub under: String,
+    /// Whether `under` is the one path itself.
+    pub one_path: bool,
+    /// The records as they are, while they are few ([`FEW`]); empty where they are more.
+    pub lines: Vec<Vec<u8>>,
+    /// The directory of the one path.
+    dir: String,
+    counts: [u64; ACTS.len()],
+    seen: HashSet<u64>,
+    closed: bool,
+}
+
+/// What comes out.
+#[derive(Debug)]
+pub enum Told {
+    /// What one process did.
+    Doing(Box<Doing>),
+    /// A record that stands for itself: the session's begin and end, a checkpoint, an undo, what was deleted for good.
+    Single {
+        /// Its session.
+        session: String,
+        /// The record as it is.
+        line: Vec<u8>,
+    },
+}
+
+/// Takes records, gives doings.
+#[derive(Debug, Default)]
+pub struct Fold {
+    queue: VecDeque<Told>,
+    /// The last records: number, the first record of the doing, and what it counted as.
+    recent: VecDeque<(u64, u64, Option<Act>)>,
+    now: DateTime<Utc>,
+}
+
+impl Doing {
+    /// Returns how many acts of a kind there were.
+    pub fn count(&self, act: Act) -> u64 {
+        ACTS.iter()
+            .position(|a| *a == act)
+            .and_then(|i| self.counts.get(i).copied())
+            .unwrap_or(0)
+    }
+
+    fn count_mut(&mut self, act: Act) -> Option<&mut u64> {
+        let at = ACTS.iter().position(|a| *a == act)?;
+        self.counts.get_mut(at)
+    }
+
+    fn add(&mut self, record: &Glance<'_>, time: DateTime<Utc>) -> Option<Act> {
+        self.records += 1;
+        self.last = record.seq;
+        self.ended = self.ended.max(time);
+        if self.records as usize <= FEW {
+            self.lines.push(record.line.to_vec());
+        } else {
+            self.lines = Vec::new();
+        }
+        let path = record.text("path").unwrap_or_default();
+        self.widen(&path, dir_of(&record.op, &path));
+        let replaces = match &*record.op {
+            "rename" | "restore" => {
+                if let Some(to) = record.text("to") {
+                    self.widen(&to, parent(&to));
+                }
+                record.has("replaced")
+            }
+            _ => false,
+        };
+        if replaces && let Some(count) = self.count_mut(Act::Replaced) {
+            *count += 1;
+        }
+        let act = act_of(&record.op)?;
+        if matches!(act, Act::Wrote | Act::Changed) && self.seen.len() < DISTINCT {
+            let mut hasher = DefaultHasher::new();
+            (act, path).hash(&mut hasher);
+            if !self.seen.insert(hasher.finish()) {
+                return None;
+            }
+        }
+        *self.count_mut(act)? += 1;
+        Some(act)
+    }
+
+    /// Makes `under` hold one more path, of a thing in `dir`.
+    fn widen(&mut self, path: &str, dir: &str) {
+        if self.one_path && self.under == path {
+            return;
+        }
+        if self.one_path {
+            self.one_path = false;
+            self.under = std::mem::take(&mut self.dir);
+        }
+        while !is_below(dir, &self.under) {
+            self.under.truncate(parent_length(&self.under));
+        }
+    }
+}
+
+impl Fold {
+    /// Takes the next record.
+    pub fn add(&mut self, session: &str, record: &Glance<'_>) {
+        let time = DateTime::parse_from_rfc3339(&record.time).map_or(self.now, |t| t.to_utc());
+        self.now = self.now.max(time);
+        match &*record.op {
+            // Bookkeeping of a removal that is told already.
+            "gather" => {}
+            "abort" => self.take_back(session, record),
+            "begin" | "end" => {
+                self.close_all();
+                self.single(session, record);
+            }
+            "checkpoint" | "undo" | "purge" | "evict" => self.single(session, record),
+            _ => self.doing(session, record, time),
+        }
+    }
+
+    /// Gives what is complete.
+    pub fn complete(&mut self) -> Option<Told> {
+        let is_complete = match self.queue.front()? {
+            Told::Doing(doing) => {
+                doing.closed
+                    || self.queue.len() > OPEN
+                    || self.now - doing.ended > QUIET
+                    || self.now - doing.began > LONG
+            }
+            Told::Single { .. } => true,
+        };
+        if is_complete {
+            self.queue.pop_front()
+        } else {
+            None
+        }
+    }
+
+    /// Says that no more comes, or not for a while.
+    pub fn close_all(&mut self) {
+        for told in &mut self.queue {
+            if let Told::Doing(doing) = told {
+                doing.closed = true;
+            }
+        }
+    }
+
+    fn single(&mut self, session: &str, record: &Glance<'_>) {
+        self.queue.push_back(Told::Single {
+            session: session.to_owned(),
+            line: record.line.to_vec(),
+        });
+    }
+
+    fn doing(&mut self, session: &str, record: &Glance<'_>, time: DateTime<Utc>) {
+        let pid = record.number("pid").unwrap_or(0);
+        let comm = record.text("comm").unwrap_or_default();
+        let undo = record.number("undo");
+        let open = self.queue.iter_mut().rev().find_map(|told| match told {
+            Told::Doing(doing)
+                if doing.pid == pid
+                    && !doing.closed
+                    && doing.comm == comm
+                    && doing.undo == undo
+                    && doing.session == session
+                    && time - doing.ended <= QUIET
+                    && time - doing.began <= LONG =>
+            {
+                Some(doing)
+            }
+            _ => None,
+        });
+        let (first, act) = match open {
+            Some(doing) => (doing.first, doing.add(record, time)),
+            None => {
+                let path = record.text("path").unwrap_or_default();
+                let mut doing = Box::new(Doing {
+                    dir: dir_of(&record.op, &path).to_owned(),
+                    session: session.to_owned(),
+                    pid,
+                    comm: comm.into_owned(),
+                    undo,
+                    first: record.seq,
+                    last: record.seq,
+                    began: time,
+                    ended: time,
+                    records: 0,
+                    not_done: 0,
+                    under: path.into_owned(),
+                    one_path: true,
+                    lines: Vec::new(),
+                    counts: [0; ACTS.len()],
+                    seen: HashSet::new(),
+                    closed: false,
+                });
+                let act = doing.add(record, time);
+                self.queue.push_back(Told::Doing(doing));
+                (record.seq, act)
+            }
+        };
+        self.recent.push_back((record.seq, first, act));
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    /// An earlier record did not happen: it does not count.
+    fn take_back(&mut self, session: &str, record: &Glance<'_>) {
+        let of = record.number("of");
+        let known = self.recent.iter().rev().find(|(seq, ..)| Some(*seq) == of);
+        let Some((of, first, act)) = known.copied() else {
+            return self.single(session, record);
+        };
+        let doing = self.queue.iter_mut().find_map(|told| match told {
+            Told::Doing(doing) if doing.first == first && doing.session == session => Some(doing),
+            _ => None,
+        });
+        match doing {
+            Some(doing) => {
+                doing.not_done += 1;
+                if let Some(count) = act.and_then(|act| doing.count_mut(act)) {
+                    *count = count.saturating_sub(1);
+                }
+                doing
+                    .lines
+                    .retain(|line| Glance::of(line).is_ok_and(|line| line.seq != of));
+            }
+            None => self.single(session, record),
+        }
+    }
+}
+
+fn act_of(op: &str) -> Option<Act> {
+    Some(match op {
+        "create" | "mknod" => Act::CreatedFile,
+        "mkdir" => Act::CreatedDirectory,
+        "symlink" => Act::CreatedSymlink,
+        "link" => Act::Linked,
+        "write" | "truncate" | "allocate" | "content" => Act::Wrote,
+        "attr" | "xattr" => Act::Changed,
+        "rename" | "exchange" => Act::Renamed,
+        "unlink" => Act::RemovedFile,
+        "rmdir" => Act::RemovedDirectory,
+        "restore" => Act::Restored,
+        _ => return None,
+    })
+}
+
+/// The directory that an operation on a path is in: a directory that is made or removed is in itself.
+fn dir_of<'a>(op: &str, path: &'a str) -> &'a str {
+    match op {
+        "mkdir" | "rmdir" => path,
+        _ => parent(path),
+    }
+}
+
+fn parent_length(path: &str) -> usize {
+    path.rfind('/').unwrap_or(0)
+}
+
+/// The directory of a path; empty for what lies in the home itself.
+fn parent(path: &str) -> &str {
+    path.get(..parent_length(path)).unwrap_or_default()
+}
+
+fn is_below(path: &str, dir: &str) -> bool {
+    path.strip_prefix(dir)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64, second: u64, pid: u32, rest: &str) -> String {
+        format!(
+            "{{\"v\":1,\"seq\":{seq},\"time\":\"2026-01-16T10:{:02}:{:02}.000000Z\",{rest},\"actor\":{{\"pid\":{pid},\"uid\":0,\"gid\":0,\"comm\":\"p{pid}\"}},\"prev\":\"\"}}",
+            second / 60,
+            second % 60,
+        )
+    }
+
+    fn fold(lines: &[String]) -> Vec<Told> {
+        let mut fold = Fold::default();
+        let mut out = Vec::new();
+        for line in lines {
+            fold.add("s", &Glance::of(line.as_bytes()).unwrap());
+            out.extend(std::iter::from_fn(|| fold.complete()));
+        }
+        fold.close_all();
+        out.extend(std::iter::from_fn(|| fold.complete()));
+        out
+    }
+
+    fn doings(told: &[Told]) -> Vec<&Doing> {
+        told.iter()
+            .filter_map(|told| match told {
+                Told::Doing(doing) => Some(&**doing),
+                Told::Single { .. } => None,
+            })
+            .collect()
+    }
+
+    fn create(seq: u64, second: u64, pid: u32, path: &str) -> String {
+        line(
+            seq,
+            second,
+            pid,
+            &format!("\"op\":\"create\",\"path\":\"{path}\",\"mode\":420"),
+        )
+    }
+
+    #[test]
+    fn interleaved_processes_are_told_apart() {
+        let lines: Vec<String> = (0..20)
+            .map(|i| {
+                create(
+                    i + 1,
+                    i / 4,
+                    7 + (i % 2) as u32,
+                    &format!("/src/d{}/f{i}", i % 3),
+                )
+            })
+            .collect();
+        let told = fold(&lines);
+        let doings = doings(&told);
+        assert_eq!(doings.len(), 2);
+        for (doing, pid) in doings.iter().zip([7, 8]) {
+            assert_eq!(
+                (doing.pid, doing.records, doing.count(Act::CreatedFile)),
+                (pid, 10, 10)
+            );
+            assert_eq!((doing.under.as_str(), doing.one_path), ("/src", false));
+            assert!(doing.lines.is_empty());
+        }
+    }
+
+    #[test]
+    fn after_a_pause_something_new_begins() {
+        let told = fold(&[
+            create(1, 0, 7, "/a"),
+            create(2, 4, 7, "/ab"),
+            create(3, 20, 7, "/b"),
+        ]);
+        let doings = doings(&told);
+        assert_eq!(doings.iter().map(|d| d.records).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(
+            (
+                doings.first().unwrap().under.as_str(),
+                doings.first().unwrap().one_path
+            ),
+            ("", false)
+        );
+        assert_eq!(
+            (
+                doings.last().unwrap().under.as_str(),
+                doings.last().unwrap().one_path
+            ),
+            ("/b", true)
+        );
+        assert_eq!(doings.last().unwrap().lines.len(), 1);
+    }
+
+    #[test]
+    fn one_file_written_often_is_one_file() {
+        let lines: Vec<String> = (1..9)
+            .map(|i| {
+                line(
+                    i,
+                    0,
+                    7,
+                    "\"op\":\"write\",\"path\":\"/d/f\",\"ids\":[1,2],\"size\":3",
+                )
+            })
+            .collect();
+        let told = fold(&lines);
+        let doing = doings(&told)[0].clone();
+        assert_eq!((doing.count(Act::Wrote), doing.records), (1, 8));
+        assert_eq!((doing.under.as_str(), doing.one_path), ("/d/f", true));
+    }
+
+    #[test]
+    fn what_did_not_happen_does_not_count() {
+        let mut lines: Vec<String> = (1..6).map(|i| create(i, 0, 7, &format!("/f{i}"))).collect();
+        lines.push("{\"v\":1,\"seq\":6,\"time\":\"2026-01-16T10:00:00.000000Z\",\"op\":\"abort\",\"of\":5,\"error\":\"x\",\"prev\":\"\"}".to_owned());
+        let told = fold(&lines);
+        let doing = doings(&told)[0].clone();
+        assert_eq!((doing.count(Act::CreatedFile), doing.not_done), (4, 1));
+    }
+
+    #[test]
+    fn however_many_processes_there_are_few_are_remembered() {
+        let mut fold = Fold::default();
+        for i in 1..5000 {
+            let line = create(i, 0, i as u32, &format!("/f{i}"));
+            fold.add("s", &Glance::of(line.as_bytes()).unwrap());
+            while fold.complete().is_some() {}
+            assert!(fold.queue.len() <= OPEN);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The journals, each record held against the disk, in one pass.
+//!
+//! What a record says lies in the trash and does not is awaited until a later record says where it went: gathered, put
+//! back, purged. Of what is awaited only a hash is kept; the few that never turn up are named in a second pass.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::BufReader;
+
+use super::super::Store;
+use super::super::kept::{Files, on_disk};
+use super::super::trash::entries;
+use super::{Finding, Kind, Mend, Report};
+use crate::error::{Error, Result};
+use crate::journal::Survey;
+use crate::name::{WorldPath, escape};
+use crate::world::Id;
+use crate::world::root::Dir;
+use crate::world::settle::{open_journal, sessions};
+use crate::world::versions::file_name;
+use crate::world::view::TRASH;
+
+/// How many records back an abort may reach.
+pub(super) const RECENT: usize = 8192;
+
+/// How many records are between two words on how far it is.
+const STEP: u64 = 4096;
+
+pub(super) struct Entry {
+    pub(super) id: Id,
+    pub(super) known: bool,
+}
+
+/// A version that a record names and that is not there, or does not fit.
+pub(super) struct Gone {
+    pub(super) session: String,
+    pub(super) seq: u64,
+    pub(super) n: u64,
+    pub(super) path: WorldPath,
+    /// How big that content was, in bytes.
+    pub(super) size: u64,
+    /// What is wrong with its list of ranges.
+    pub(super) unfit: Option<String>,
+}
+
+pub(super) struct Journals<'a> {
+    pub(super) store: &'a Store,
+    pub(super) report: &'a mut Report,
+    /// The session that a daemon writes at this moment.
+    pub(super) live: Option<String>,
+    pub(super) oldest: Option<String>,
+    pub(super) newest: Option<String>,
+    pub(super) trash: Option<Dir>,
+    pub(super) entries: HashMap<Vec<u8>, Entry>,
+    pub(super) awaited: HashMap<u64, u64>,
+    pub(super) recent: VecDeque<(u64, u64)>,
+    pub(super) gone: Vec<Gone>,
+    /// Entries of the trash that are the inode of their record, and that are another.
+    pub(super) same: u64,
+    pub(super) other: Vec<(String, u64, Vec<u8>)>,
+}
+
+/// What is known of the session being read.
+pub(super) struct Here {
+    pub(super) id: String,
+    pub(super) versions: HashMap<u64, (Files, bool)>,
+    pub(super) seq: u64,
+    pub(super) ended: bool,
+    pub(super) broken: bool,
+    pub(super) last_n: u64,
+}
+
+impl<'a> Journals<'a> {
+    pub(super) fn new(
+        store: &'a Store,
+        live: Option<String>,
+        report: &'a mut Report,
+    ) -> Result<Journals<'a>> {
+        // Listed before the journals are read: whatever is there has its record already.
+        let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
+            Ok(dir) => Some(dir),
+            Err(Error::NotFound | Error::NotDirectory) => None,
+            Err(error) => return Err(error),
+        };
+        let there = match &trash {
+            Some(dir) => entries(store, dir)?,
+            None => Vec::new(),
+        };
+        report.entries = there.len() as u64;
+        let entry = |(name, meta): (Vec<u8>, crate::world::Meta)| {
+            let (id, known) = (meta.id, false);
+            (name, Entry { id, known })
+        };
+        let sessions = sessions(&store.state)?;
+        Ok(Journals {
+            store,
+            report,
+            live,
+            oldest: sessions.first().cloned(),
+            newest: sessions.last().cloned(),
+            trash,
+            entries: there.into_iter().map(entry).collect(),
+            awaited: HashMap::new(),
+            recent: VecDeque::new(),
+            gone: Vec::new(),
+            same: 0,
+            other: Vec::new(),
+        })
+    }
+
+    /// Goes through one session. They come oldest first.
+    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(u64)) -> Result<()> {
+        self.report.sessions += 1;
+        let found = on_disk(self.store, id)?;
+        for strange in found.strange {
+            let what = format!(
+                "{} among the versions of the session is no version",
+                escape(&strange)
+            );
+            let finding = Finding::note(Kind::VersionOrphan, what, "Nothing reads it.");
+            self.report.add(finding.of(id, None));
+        }
+        self.report.versions += found.versions.len() as u64;
+        let versions = found.versions.into_iter();
+        let mut here = Here {
+            id: id.to_owned(),
+            versions: versions.map(|(n, files)| (n, (files, false))).collect(),
+            seq: 0,
+            ended: false,
+            broken: false,
+            last_n: 0,
+        };
+        self.recent.clear();
+        let file = match open_journal(&self.store.state, id) {
+            Err(Error::NotFound) => {
+                let what = "the session has no journal: its daemon was killed before it had done anything, or the journal was taken away";
+                let finding = Finding::note(Kind::Layout, what, "Nothing to do.");
+                self.report.add(finding.of(id, None));
+                return Ok(());
+            }
+            file => file?,
+        };
+        let mut survey = Survey::new(BufReader::with_capacity(1 << 17, file));
+        while let Some(line) = survey.next_line()? {
+            self.report.records += 1;
+            if self.report.records.is_multiple_of(STEP) {
+                step(self.report.records);
+            }
+            match line.record {
+                Ok(record) => {
+                    if !line.follows {
+                        self.broken(&mut here, line.number, record.seq);
+                    }
+                    here.seq = record.seq;
+                    self.record(&mut here, record)?;
+                }
+                Err(what) => {
+                    here.broken = true;
+                    let what = what
+                        .split_once(": ")
+                        .map_or(what.as_str(), |(_, what)| what);
+                    let what =
+                        format!("line {} of the journal cannot be read: {what}", line.number);
+                    let finding = Finding::problem(Kind::Changed, what, BROKEN);
+                    self.report.add(finding.of(id, Some(line.number)));
+                    // It stood for one record, as far as can be told.
+                    here.seq += 1;
+                }
+            }
+        }
+        self.end(&here, survey.torn(), survey.length());
+        self.orphans(&here);
+        Ok(())
+    }
+
+    /// A line does not carry the hash of the line before it.
+    fn broken(&mut self, here: &mut Here, line: u64, seq: u64) {
+        let missing = seq.saturating_sub(here.seq + 1);
+        let (kind, what) = if line == 1 && seq == 1 {
+            (
+                Kind::Changed,
+                format!("line {line} of the journal was changed"),
+            )
+        } else if missing > 0 {
+            let lines = if missing == 1 { "line is" } else { "lines are" };
+            let from = here.seq + 1;
+            let what = format!(
+                "{missing} {lines} missing before line {line} of the journal: from record {from} on"
+            );
+            (Kind::Lines, what)
+        } else if here.broken {
+            // The line before has been named already, as one that cannot be read.
+            here.broken = false;
+            return;
+        } else {
+            let what = format!(
+                "line {} of the journal was changed after it was written",
+                line - 1
+            );
+            (Kind::Changed, what)
+        };
+        let finding = Finding::problem(kind, what, BROKEN);
+        self.report.add(finding.of(&here.id, Some(line)));
+    }
+
+    fn end(&mut self, here: &Here, torn: u64, length: u64) {
+        let id = here.id.as_str();
+        if self.live.as_deref() == Some(id) {
+            return;
+        }
+        let newest = self.newest.as_deref() == Some(id);
+        if torn > 0 {
+            let what = format!(
+                "the journal ends in a half-written record of {torn} bytes; its act had not begun"
+            );
+            let remedy =
+                "--repair cuts it off; so does the next mount, if it is the newest session.";
+            let finding = Finding::problem(Kind::Torn, what, remedy);
+            self.report
+                .add(finding.of(id, None).mended_by(Mend::Cut(length)));
+        }
+        let damaged = |f: &Finding| {
+            f.session.as_deref() == Some(id) && matches!(f.kind, Kind::Changed | Kind::Lines)
+        };
+        if here.ended {
+        } else if newest && self.report.findings.iter().any(damaged) {
+            let what = "the session has not ended, and a mount is refused, because its journal has a break";
+            let remedy = "--repair puts an end under it, so that the store can be mounted; the break stays, and is always told.";
+            let finding = Finding::problem(Kind::End, what, remedy);
+            self.report.add(finding.of(id, None).mended_by(Mend::Close));
+        } else if newest {
+            let what = "the daemon of the newest session ended without unmounting";
+            let remedy = "The next mount, or --repair, looks at its last records and settles them.";
+            let finding = Finding::note(Kind::Died, what, remedy);
+            self.report
+                .add(finding.of(id, None).mended_by(Mend::Settle));
+        } else {
+            let what = format!(
+                "the journal stops after record {}: its end is missing",
+                here.seq
+            );
+            let remedy = "What was done later in that session has no record. The files and the trash are not affected.";
+            let finding = Finding::problem(Kind::End, what, remedy);
+            self.report.add(finding.of(id, None));
+        }
+    }
+
+    fn orphans(&mut self, here: &Here) {
+        let live = self.live.as_deref() == Some(here.id.as_str());
+        for (n, (_, known)) in &here.versions {
+            // The version is made before its record: one that is being made has none yet.
+            if *known || (live && *n > here.last_n) {
+                continue;
+            }
+            let what = format!("version {} belongs to no record", file_name(*n));
+            let remedy = "It was kept for a change that was then not made, or its record is lost. --repair moves it into the trash.";
+            let finding = Finding::problem(Kind::VersionOrphan, what, remedy);
+            self.report
+                .add(finding.of(&here.id, Some(*n)).mended_by(Mend::Orphan));
+        }
+    }
+}
+
+const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
+
+/// Returns what stands for an entry of the trash, or a thing in one.
+pub(super) fn hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
+}

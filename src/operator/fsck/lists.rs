@@ -1,0 +1,152 @@
+//! The store's own directories, and the lists of hard links and hidden inodes, held against the disk.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::super::Store;
+use super::super::trash::entries;
+use super::{Finding, Kind, Mend, Report};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::world::purge::PURGING;
+use crate::world::root::open_beneath;
+use crate::world::state::SESSIONS;
+use crate::world::view::{STATE, TRASH};
+use crate::world::{Id, lists};
+
+/// What the lists should say.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) links: HashMap<Id, u32>,
+    pub(super) pinned: HashSet<Id>,
+}
+
+/// Looks for the directories that every store has.
+pub(super) fn layout(store: &Store, report: &mut Report) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let trash = open_beneath(store.root.as_fd(), TRASH, flags, Mode::empty());
+    let sessions = open_beneath(
+        store.state.as_fd(),
+        SESSIONS.as_bytes(),
+        flags,
+        Mode::empty(),
+    );
+    for (name, found) in [(".trash", trash), (".trumanfs/sessions", sessions)] {
+        match found {
+            Ok(_) => {}
+            Err(Error::NotFound) => {
+                let what = format!("{name} is missing: what was in it is gone");
+                let remedy = "If it was moved away, move it back. --repair, and the next mount, make an empty one.";
+                report.add(Finding::problem(Kind::Layout, what, remedy).mended_by(Mend::Layout));
+            }
+            Err(_) => {
+                let what = format!("{name} is no directory of this store");
+                let remedy = "A mount is refused. Move it away, it may hold something of value.";
+                report.add(Finding::problem(Kind::Layout, what, remedy));
+            }
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let state = store.state.as_fd();
+    if let Ok(dir) = open_beneath(state, PURGING.as_bytes(), flags, Mode::empty()) {
+        let names = rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))?;
+        let left = names.filter(|name| name.is_ok()).count().saturating_sub(2);
+        if left > 0 {
+            let what =
+                format!("a purge was interrupted: {left} of its entries are not deleted yet");
+            report.add(Finding::note(
+                Kind::Purge,
+                what,
+                "The next purge or mount goes on with it.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Holds the lists against the disk.
+pub(super) fn check(store: &Store, report: &mut Report) -> Result<()> {
+    let (links, pinned) = lists::read(store.state.as_fd())?;
+    let should = recount(store, &pinned)?;
+    if report.served {
+        // The daemon adds to them at this moment; a second look would be as old as the first.
+        return Ok(());
+    }
+    let stale = links
+        .iter()
+        .filter(|(id, count)| should.links.get(id).copied().unwrap_or(0) < **count);
+    let stale = stale.count();
+    if stale > 0 {
+        let what = format!(
+            "the list of hard links in the trash is wrong for {stale} files: their number of links is shown too low, or will be for new files"
+        );
+        let remedy = "Entries were deleted behind the mount. --repair counts anew.";
+        report.add(Finding::problem(Kind::Links, what, remedy).mended_by(Mend::Lists));
+    }
+    let stale = pinned.difference(&should.pinned).count();
+    if stale > 0 {
+        let what = format!(
+            "the list of what stays hidden names {stale} things that are not there any more: new files may be hidden in their stead"
+        );
+        let remedy = "They were deleted behind the mount. --repair takes them out.";
+        report.add(Finding::problem(Kind::Pinned, what, remedy).mended_by(Mend::Lists));
+    }
+    Ok(())
+}
+
+/// Finds out what the lists should say: which files have names in the trash beside others, and which of the things that
+/// are kept hidden there still are.
+pub(super) fn recount(store: &Store, pinned: &HashSet<Id>) -> Result<Lists> {
+    let mut should = Lists::default();
+    let mut pending = vec![WorldPath::parse(TRASH)?];
+    while let Some(path) = pending.pop() {
+        let dir = match store.root.dir(&path) {
+            Err(Error::NotFound | Error::NotDirectory) => continue,
+            dir => dir?,
+        };
+        for (name, meta) in entries(store, &dir)? {
+            if meta.is_dir() {
+                pending.push(path.join(Name::new(&name)?));
+            } else if meta.nlink > 1 {
+                *should.links.entry(meta.id).or_default() += 1;
+            }
+        }
+    }
+    if !pinned.is_empty() {
+        should.pinned = still_there(store, pinned)?;
+    }
+    Ok(should)
+}
+
+/// Goes through the whole store by names and inode numbers alone.
+fn still_there(store: &Store, wanted: &HashSet<Id>) -> Result<HashSet<Id>> {
+    let mut found = HashSet::new();
+    let mut pending = vec![WorldPath::root()];
+    while let Some(path) = pending.pop() {
+        let dir = match store.root.dir(&path) {
+            Err(Error::NotFound | Error::NotDirectory) => continue,
+            dir => dir?,
+        };
+        let fd = store.root.read_dir(&dir)?;
+        for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let Ok(name) = Name::new(entry.file_name().to_bytes()) else {
+                continue; // `.` and `..`
+            };
+            let id = Id(dir.id().0, entry.ino());
+            if wanted.contains(&id) {
+                found.insert(id);
+            }
+            let is_dir = match entry.file_type() {
+                FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
+                kind => kind == FileType::Directory,
+            };
+            if is_dir && !(path.is_root() && name.bytes() == STATE) {
+                pending.push(path.join(name));
+            }
+        }
+    }
+    Ok(found)
+}

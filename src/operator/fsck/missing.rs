@@ -1,0 +1,211 @@
+//! After the last session: what no record knows, and what never turned up.
+
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::os::fd::AsFd;
+
+use super::journals::{Gone, Journals, hash};
+use super::{Finding, Kind};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Survey};
+use crate::name::{Name, WorldPath, escape};
+use crate::world::room::versions_of;
+use crate::world::root::stat_at;
+use crate::world::settle::{open_journal, sessions};
+use crate::world::trash::parse_entry;
+use crate::world::versions::file_name;
+use crate::world::view::TRASH;
+
+/// Where an awaited thing should be: session, record, path in the trash, and where it was before.
+type Awaited = (String, u64, Vec<u8>, String);
+
+impl Journals<'_> {
+    /// After the last session: what has not turned up.
+    pub(super) fn finish(mut self) -> Result<()> {
+        for gone in std::mem::take(&mut self.gone) {
+            self.doubted(&gone)?;
+        }
+        self.unknown_entries();
+        self.other_inodes();
+        self.missing_entries()
+    }
+
+    /// A version that was not there, or did not fit, looked at once more: things go on while a store is served.
+    fn doubted(&mut self, gone: &Gone) -> Result<()> {
+        let (name, seq, path) = (file_name(gone.n), gone.seq, &gone.path);
+        let dir = versions_of(&self.store.state, &gone.session)?;
+        let meta = match &dir {
+            Some(dir) => stat_at(dir.as_fd(), Name::new(name.as_bytes())?).ok(),
+            None => None,
+        };
+        let finding = match (meta, &gone.unfit) {
+            (None, _) => {
+                let what =
+                    format!("version {name} is missing: what {path} held before record {seq}");
+                let remedy = "That content, and older ones that are made from it, cannot be given back. Look for the file in a backup of the store.";
+                Finding::problem(Kind::VersionMissing, what, remedy)
+            }
+            (Some(meta), None) if meta.size == gone.size => return Ok(()),
+            (Some(meta), unfit) => {
+                let size = || format!("has {} bytes instead of {}", meta.size, gone.size);
+                let how = unfit.clone().unwrap_or_else(size);
+                let what = format!("version {name}, what {path} held before record {seq}, {how}");
+                let remedy = "That content cannot be given back as it was, nor older ones of the same file that are made from it.";
+                Finding::problem(Kind::VersionUnfit, what, remedy)
+            }
+        };
+        self.report.add(finding.of(&gone.session, Some(gone.n)));
+        Ok(())
+    }
+
+    fn unknown_entries(&mut self) {
+        let mut unknown: Vec<&Vec<u8>> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| !e.known)
+            .map(|(n, _)| n)
+            .collect();
+        unknown.sort();
+        for name in unknown {
+            let shown = escape(name);
+            let remedy = "`trumanfs trash restore --to PATH` takes it out of the trash.";
+            let finding = match parse_entry(name) {
+                None => {
+                    let what = format!("{shown} in the trash was not put there by trumanfs");
+                    Finding::note(Kind::EntryUnknown, what, remedy)
+                }
+                Some((time, _)) => {
+                    let day = time.format("%Y%m%dT%H%M%S%.6fZ").to_string();
+                    if self.oldest.as_ref().is_none_or(|oldest| day < *oldest) {
+                        let what = format!("{shown} in the trash is older than the oldest journal");
+                        Finding::note(Kind::EntryUnknown, what, remedy)
+                    } else {
+                        let what = format!(
+                            "{shown} in the trash has no record: nothing says where it was"
+                        );
+                        Finding::problem(Kind::EntryUnknown, what, remedy)
+                    }
+                }
+            };
+            self.report.add(finding);
+        }
+    }
+
+    fn other_inodes(&mut self) {
+        if self.same == 0 && !self.other.is_empty() {
+            let what =
+                "no inode number in the journals is that of the disk: the store has been copied";
+            let remedy = "What the journals say of inodes does not hold here. Names and contents are not affected.";
+            self.report
+                .add(Finding::note(Kind::EntryOther, what, remedy));
+            return;
+        }
+        for (session, seq, name) in std::mem::take(&mut self.other) {
+            let what = format!(
+                "{} in the trash is not what record {seq} removed: it has been replaced behind the mount",
+                escape(&name)
+            );
+            let finding =
+                Finding::problem(Kind::EntryOther, what, "Look at it before it is restored.");
+            self.report.add(finding.of(&session, Some(seq)));
+        }
+    }
+
+    /// Names what is awaited still, with a second look at journals and disk.
+    fn missing_entries(&mut self) -> Result<()> {
+        if self.awaited.is_empty() {
+            return Ok(());
+        }
+        let mut missing = HashMap::new();
+        for session in sessions(&self.store.state)? {
+            let Ok(file) = open_journal(&self.store.state, &session) else {
+                continue;
+            };
+            let mut survey = Survey::new(BufReader::with_capacity(1 << 17, file));
+            while let Some(line) = survey.next_line()? {
+                if let Ok(record) = line.record {
+                    self.name_missing(&session, record.seq, &record.op, &mut missing);
+                }
+            }
+        }
+        let mut missing: Vec<_> = missing.into_values().collect();
+        missing.sort();
+        for (session, seq, name, was) in missing {
+            let there = WorldPath::parse(&name).and_then(|path| {
+                let mut whole = WorldPath::parse(TRASH)?;
+                path.components().for_each(|part| whole.push(part));
+                let (parent, name) = whole.parent().zip(whole.name()).ok_or(Error::NotFound)?;
+                self.store.root.dir(&parent)?.stat(name)
+            });
+            if there.is_ok() {
+                continue; // It came while this was looking.
+            }
+            let what = format!(
+                "{} is missing in the trash: {was}, removed by record {seq}",
+                escape(&name)
+            );
+            let remedy = "It was deleted behind the mount. It cannot be restored, nor that removal undone; look for it in a backup of the store.";
+            let finding = Finding::problem(Kind::EntryMissing, what, remedy);
+            self.report.add(finding.of(&session, Some(seq)));
+        }
+        Ok(())
+    }
+
+    /// Says of an awaited thing, once its record is met again, what it is.
+    fn name_missing(&self, session: &str, seq: u64, op: &Op, missing: &mut HashMap<u64, Awaited>) {
+        // While the store is served things go on: what has been purged or put back since is not missing.
+        match op {
+            Op::Restore { path, .. } => {
+                let below: Vec<&[u8]> = path.components().skip(1).map(Name::bytes).collect();
+                missing.remove(&hash(&below));
+            }
+            Op::Purge { entries } | Op::Gather { entries, .. } => entries.iter().for_each(|e| {
+                missing.remove(&hash(&[&e.0]));
+            }),
+            _ => {}
+        }
+        let (path, name) = match op {
+            Op::Unlink { path, trash, .. } | Op::Rmdir { path, trash, .. } => (path, trash),
+            Op::Rename {
+                to,
+                replaced: Some(replaced),
+                ..
+            }
+            | Op::Restore {
+                to,
+                replaced: Some(replaced),
+                ..
+            } => (to, &replaced.trash),
+            Op::Gather {
+                path,
+                trash,
+                entries,
+                names,
+            } => {
+                for entry in entries {
+                    let whole = names.iter().find(|(e, _)| e == entry);
+                    let name = whole.map(|(_, name)| name.0.as_slice());
+                    let Some(name) = name.or_else(|| parse_entry(&entry.0).map(|(_, name)| name))
+                    else {
+                        continue;
+                    };
+                    let key = hash(&[&trash.0, name]);
+                    if self.awaited.contains_key(&key) {
+                        let at = [trash.0.as_slice(), name].join(&b'/');
+                        let was = format!("{path}/{}", escape(name));
+                        missing.insert(key, (session.to_owned(), seq, at, was));
+                    }
+                }
+                return;
+            }
+            _ => return,
+        };
+        let key = hash(&[&name.0]);
+        if self.awaited.contains_key(&key) {
+            missing.insert(
+                key,
+                (session.to_owned(), seq, name.0.clone(), path.to_string()),
+            );
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Whether journal, versions, trash and lists of a store agree with each other.
+//!
+//! Checking only reads, needs no lock and works on a mounted store. Each record is looked at once; memory grows with what
+//! lies in the trash and the versions, and with what is missing there, not with the records. Repairing takes the store's
+//! lock, deletes nothing of the occupant's, and is followed by another check.
+
+mod journals;
+mod lists;
+mod missing;
+mod records;
+mod repair;
+
+use super::Store;
+use crate::error::Result;
+use crate::world::settle::sessions;
+
+pub use repair::repair;
+
+/// How much weight a finding has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// Worth knowing; everything agrees all the same.
+    Note,
+    /// Something does not agree.
+    Problem,
+}
+
+/// What kind of thing a finding is about; a word for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A line of a journal was changed, or is no record.
+    Changed,
+    /// Lines of a journal are missing.
+    Lines,
+    /// A journal does not end as it should.
+    End,
+    /// A half-written record at the end of a journal.
+    Torn,
+    /// A record's version is missing.
+    VersionMissing,
+    /// A version does not fit its record.
+    VersionUnfit,
+    /// A version that no record names.
+    VersionOrphan,
+    /// A record's entry of the trash is missing.
+    EntryMissing,
+    /// An entry of the trash that no record names.
+    EntryUnknown,
+    /// An entry of the trash is another inode than its record says.
+    EntryOther,
+    /// The list of hard links in the trash.
+    Links,
+    /// The list of what stays hidden.
+    Pinned,
+    /// A directory of the store's own is missing, or something else stands there.
+    Layout,
+    /// A purge was interrupted.
+    Purge,
+    /// The daemon died.
+    Died,
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// How much weight it has.
+    pub weight: Weight,
+    /// What kind of thing it is about.
+    pub kind: Kind,
+    /// The session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The line of the journal, or the number of the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+    /// What is wrong, in plain English.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// How `--repair` mends it, where it can.
+    #[serde(skip)]
+    pub mend: Option<Mend>,
+    /// Whether it has been repaired.
+    pub repaired: bool,
+}
+
+impl Finding {
+    fn new(weight: Weight, kind: Kind, what: impl Into<String>, remedy: &str) -> Finding {
+        Finding {
+            weight,
+            kind,
+            session: None,
+            at: None,
+            what: what.into(),
+            remedy: remedy.to_owned(),
+            mend: None,
+            repaired: false,
+        }
+    }
+
+    fn problem(kind: Kind, what: impl Into<String>, remedy: &str) -> Finding {
+        Finding::new(Weight::Problem, kind, what, remedy)
+    }
+
+    fn note(kind: Kind, what: impl Into<String>, remedy: &str) -> Finding {
+        Finding::new(Weight::Note, kind, what, remedy)
+    }
+
+    fn of(mut self, session: &str, at: Option<u64>) -> Finding {
+        self.session = Some(session.to_owned());
+        self.at = at;
+        self
+    }
+
+    fn mended_by(mut self, mend: Mend) -> Finding {
+        self.mend = Some(mend);
+        self
+    }
+}
+
+/// How something can be repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mend {
+    /// Cut the journal to this length.
+    Cut(u64),
+    /// Settle the last session, as the next mount would.
+    Settle,
+    /// Put an end under a session whose journal has a break.
+    Close,
+    /// Move a version without a record into the trash.
+    Orphan,
+    /// Write the lists anew.
+    Lists,
+    /// Make what is missing of the store's own directories.
+    Layout,
+}
+
+/// What a check has found.
+#[derive(Debug, Default, serde::Serialize)]
+pub struct Report {
+    /// The findings, in the order of the sessions.
+    pub findings: Vec<Finding>,
+    /// How many more of a kind there were than are named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unnamed: Vec<(Kind, u64)>,
+    /// How many sessions were looked at.
+    pub sessions: u64,
+    /// How many records.
+    pub records: u64,
+    /// How many entries of the trash.
+    pub entries: u64,
+    /// How many versions.
+    pub versions: u64,
+    /// Whether the store was being served meanwhile.
+    pub served: bool,
+}
+
+/// How many findings of one kind are named.
+const NAMED: usize = 200;
+
+impl Report {
+    fn add(&mut self, finding: Finding) {
+        let of_kind = |f: &&Finding| f.kind == finding.kind;
+        if self.findings.iter().filter(of_kind).count() < NAMED {
+            self.findings.push(finding);
+            return;
+        }
+        match self.unnamed.iter_mut().find(|(k, _)| *k == finding.kind) {
+            Some((_, more)) => *more += 1,
+            None => self.unnamed.push((finding.kind, 1)),
+        }
+    }
+
+    /// Returns how many problems are left.
+    pub fn problems(&self) -> u64 {
+        let left = |f: &&Finding| f.weight == Weight::Problem && !f.repaired;
+        let unnamed: u64 = self.unnamed.iter().map(|(_, more)| more).sum();
+        self.findings.iter().filter(left).count() as u64 + unnamed
+    }
+}
+
+/// Checks a store. `step` is told now and then how many records have been looked at.
+///
+/// # Errors
+/// What the system calls say; what is wrong with the store is no error but a finding.
+pub fn check(store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
+    let mut report = Report {
+        served: store.is_served()?,
+        ..Report::default()
+    };
+    let live = match report.served {
+        true => store.holder()?.map(|holder| holder.session),
+        false => None,
+    };
+    lists::layout(store, &mut report)?;
+    let mut journals = journals::Journals::new(store, live, &mut report)?;
+    for session in sessions(&store.state)? {
+        journals.session(&session, step)?;
+    }
+    journals.finish()?;
+    lists::check(store, &mut report)?;
+    Ok(report)
+}

@@ -1,0 +1,191 @@
+//! One record held against the disk: its version, and where what it removed has gone.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::super::kept::kept;
+use super::journals::{Gone, Here, Journals, RECENT, hash};
+use super::{Finding, Kind};
+use crate::error::{Error, Result};
+use crate::journal::{How, Ids, Kept, Op, Record};
+use crate::name::{Escaped, Name, WorldPath};
+use crate::world::Id;
+use crate::world::room::versions_of;
+use crate::world::root::open_beneath;
+use crate::world::trash::parse_entry;
+use crate::world::versions::map_name;
+
+impl Journals<'_> {
+    pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {
+        let seq = record.seq;
+        if let Some((path, _, kept, size)) = kept(&record.op) {
+            self.version(here, seq, path, kept, size)?;
+        }
+        match &record.op {
+            Op::Begin { session, .. } if *session != here.id => {
+                let what = format!("the journal is that of another session, {session}");
+                let finding =
+                    Finding::problem(Kind::Layout, what, "Give the directory its old name.");
+                self.report.add(finding.of(&here.id, Some(1)));
+            }
+            Op::End => here.ended = true,
+            Op::Unlink { ids, trash, .. } | Op::Rmdir { ids, trash, .. } => {
+                self.expect(here, seq, trash, *ids);
+            }
+            Op::Rename {
+                replaced: Some(replaced),
+                ..
+            } => self.expect(here, seq, &replaced.trash, replaced.ids),
+            Op::Restore { path, replaced, .. } => {
+                let below: Vec<&[u8]> = path.components().skip(1).map(Name::bytes).collect();
+                self.awaited.remove(&hash(&below));
+                if let Some(replaced) = replaced {
+                    self.expect(here, seq, &replaced.trash, replaced.ids);
+                }
+            }
+            Op::Gather {
+                trash,
+                entries,
+                names,
+                ..
+            } => self.gathered(seq, trash, entries, names),
+            Op::Purge { entries } => {
+                for entry in entries {
+                    self.awaited.remove(&hash(&[&entry.0]));
+                }
+            }
+            Op::Evict { versions } => {
+                let evicted = |g: &Gone| versions.iter().any(|(s, n)| *s == g.session && *n == g.n);
+                self.gone.retain(|gone| !evicted(gone));
+            }
+            Op::Abort { of, .. } => {
+                let not_done = self.recent.iter().find(|(seq, _)| seq == of);
+                if let Some((_, hash)) = not_done {
+                    self.awaited.remove(hash);
+                }
+                self.gone
+                    .retain(|gone| gone.session != here.id || gone.seq != *of);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A record says that something became an entry of the trash.
+    fn expect(&mut self, here: &Here, seq: u64, trash: &Escaped, ids: Ids) {
+        if let Some(entry) = self.entries.get_mut(&trash.0) {
+            entry.known = true;
+            match entry.id == Id(ids[0], ids[1]) {
+                true => self.same += 1,
+                false => self.other.push((here.id.clone(), seq, trash.0.clone())),
+            }
+            return;
+        }
+        self.await_it(seq, hash(&[&trash.0]));
+    }
+
+    fn await_it(&mut self, seq: u64, hash: u64) {
+        self.awaited.insert(hash, seq);
+        self.recent.push_back((seq, hash));
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Entries moved into another one, under their own names.
+    fn gathered(
+        &mut self,
+        seq: u64,
+        trash: &Escaped,
+        entries: &[Escaped],
+        names: &[(Escaped, Escaped)],
+    ) {
+        let into = match (&self.trash, self.entries.contains_key(&trash.0)) {
+            (Some(dir), true) => Name::new(&trash.0).and_then(|name| dir.child(name)).ok(),
+            _ => None,
+        };
+        let whole: HashMap<&Escaped, &Escaped> = names.iter().map(|(e, n)| (e, n)).collect();
+        for entry in entries {
+            // One that was purged or put back before is not expected anywhere.
+            let was_awaited = self.awaited.remove(&hash(&[&entry.0])).is_some();
+            let name = match whole.get(entry) {
+                Some(name) => Some(name.0.as_slice()),
+                None => parse_entry(&entry.0).map(|(_, name)| name),
+            };
+            if let (true, Some(into), Some(name)) = (was_awaited, &into, name)
+                && Name::new(name).and_then(|name| into.stat(name)).is_err()
+            {
+                self.await_it(seq, hash(&[&trash.0, name]));
+            }
+        }
+    }
+
+    fn version(
+        &mut self,
+        here: &mut Here,
+        seq: u64,
+        path: &WorldPath,
+        kept: Kept,
+        size: u64,
+    ) -> Result<()> {
+        if kept.how == How::Length {
+            return Ok(());
+        }
+        here.last_n = here.last_n.max(kept.n);
+        let found = here.versions.get_mut(&kept.n).map(|(files, known)| {
+            *known = true;
+            files.size == Some(size)
+        });
+        let unfit = match (found, kept.how) {
+            (Some(true), How::Blocks) => self.unfit_map(&here.id, kept.n, size)?,
+            _ => None,
+        };
+        if found == Some(true) && unfit.is_none() {
+            return Ok(());
+        }
+        // Looked at again at the end: the change may be taken back by a later record, or just be under way.
+        self.gone.push(Gone {
+            session: here.id.clone(),
+            seq,
+            n: kept.n,
+            path: path.clone(),
+            size,
+            unfit,
+        });
+        Ok(())
+    }
+
+    /// Checks the list of the ranges that a version has, and says what is wrong with it.
+    fn unfit_map(&self, session: &str, n: u64, size: u64) -> Result<Option<String>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = versions_of(&self.store.state, session)?.ok_or(Error::NotFound)?;
+        let map = match open_beneath(dir.as_fd(), map_name(n).as_bytes(), flags, Mode::empty()) {
+            Err(Error::NotFound) => return Ok(Some("has no list of its ranges".to_owned())),
+            map => std::fs::File::from(map?),
+        };
+        let mut lines = BufReader::new(map);
+        let mut line = String::new();
+        loop {
+            line.clear();
+            match lines.read_line(&mut line) {
+                Ok(0) => return Ok(None),
+                Ok(_) if !line.ends_with('\n') => return Ok(None), // being written, or torn
+                Ok(_) => {}
+                Err(_) => return Ok(Some("has a list of ranges that is no text".to_owned())),
+            }
+            let range = line.trim_end().split_once(' ');
+            let range =
+                range.and_then(|(at, len)| at.parse::<u64>().ok().zip(len.parse::<u64>().ok()));
+            let end = range.and_then(|(at, len)| at.checked_add(len));
+            if end.is_none_or(|end| end > size) {
+                return Ok(Some(format!(
+                    "lists a range that it cannot have: {}",
+                    line.trim_end().escape_default()
+                )));
+            }
+        }
+    }
+}

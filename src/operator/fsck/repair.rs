@@ -1,0 +1,88 @@
+//! Repairing what can be repaired without deleting anything of the occupant's.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::{Finding, Mend, Report, check, lists};
+use crate::error::Result;
+use crate::name::Name;
+use crate::operator::Store;
+use crate::world::room::versions_of;
+use crate::world::root::Root;
+use crate::world::state::{Holder, State};
+use crate::world::trash::move_to;
+use crate::world::versions::{file_name, map_name};
+use crate::world::{new_session_id, settle};
+
+/// Checks a store, repairs what can be, and checks again. The report has every finding of both checks; those that the
+/// second has not are marked as repaired.
+///
+/// # Errors
+/// [`Error::Refused`](crate::error::Error::Refused) where the store is being served; what the system calls say.
+pub fn repair(path: &Path, store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
+    let root = Root::open(path)?;
+    let mut before = check(store, step)?;
+    if before.findings.iter().all(|finding| finding.mend.is_none()) {
+        return Ok(before);
+    }
+    let state = State::open(&root, Holder::this_process("fsck", None))?;
+    for finding in &before.findings {
+        if let Err(error) = mend(&root, &state, store, finding) {
+            log::warn!("cannot be repaired: {}: {error}", finding.what);
+        }
+    }
+    state.close();
+    drop(state);
+    // Opened again: the directories may be new ones.
+    let after = check(&Store::open(path)?, step)?;
+    for finding in &mut before.findings {
+        finding.repaired = !after.findings.contains(finding);
+    }
+    let new = after.findings.into_iter();
+    let known = before.findings.clone();
+    before
+        .findings
+        .extend(new.filter(|finding| !known.contains(finding)));
+    before.unnamed = after.unnamed;
+    Ok(before)
+}
+
+fn mend(root: &Root, state: &State, store: &Store, finding: &Finding) -> Result<()> {
+    let session = finding.session.as_deref().unwrap_or_default();
+    match finding.mend {
+        None => Ok(()),
+        Some(Mend::Cut(length)) => settle::cut_torn_end(state, session, length).map(|_| ()),
+        Some(Mend::Settle) => settle::last_session(root, state).map(|_| ()),
+        Some(Mend::Close) => settle::end_damaged_session(state, session),
+        Some(Mend::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
+        Some(Mend::Lists) => {
+            let (_, pinned) = crate::world::lists::read(state.as_fd())?;
+            let should = lists::recount(store, &pinned)?;
+            crate::world::lists::rewrite(state.as_fd(), &should.links, &should.pinned)
+        }
+        // Opening the state has made its own.
+        Some(Mend::Layout) => crate::world::trash::open(root).map(|_| ()),
+    }
+}
+
+/// Moves a version that no record names into the trash, where it can be looked at and purged.
+fn orphan(root: &Root, state: &State, session: &str, n: u64) -> Result<()> {
+    let Some(versions) = versions_of(state, session)? else {
+        return Ok(());
+    };
+    let trash = crate::world::trash::open(root)?;
+    for name in [file_name(n), map_name(n)] {
+        // Not named like an entry: no record of its own will ever say what it is.
+        let entry = format!("version-{name}-of-{session}-{}", &new_session_id());
+        match move_to(
+            &versions,
+            Name::new(name.as_bytes())?,
+            &trash,
+            Name::new(entry.as_bytes())?,
+        ) {
+            Err(crate::error::Error::NotFound) => {}
+            moved => moved?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The former contents that are on disk: where they lie, and which record each belongs to.
+//!
+//! Knows names and sizes, not contents. Memory grows with the versions that are there, not with the records.
+
+use std::collections::HashMap;
+
+use super::Store;
+use super::log::Log;
+use crate::error::{Error, Result};
+use crate::journal::{Actor, How, Ids, Kept, Op};
+use crate::name::{Name, WorldPath};
+use crate::world::room::versions_of;
+use crate::world::root::stat_at;
+use crate::world::settle::sessions;
+use crate::world::versions::number_of;
+
+/// The files of one version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Files {
+    /// The size of the version, where it is there.
+    pub size: Option<u64>,
+    /// What its files take on disk, in bytes.
+    pub disk: u64,
+    /// Whether there is a map of ranges.
+    pub map: bool,
+}
+
+/// What lies in a session's directory of versions.
+#[derive(Debug, Default)]
+pub struct OnDisk {
+    /// The versions, by number.
+    pub versions: HashMap<u64, Files>,
+    /// What is no version by its name.
+    pub strange: Vec<Vec<u8>>,
+}
+
+/// A version and the record that it belongs to.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Version {
+    /// The session.
+    pub session: String,
+    /// Its number.
+    pub n: u64,
+    /// The record, by its number in the session.
+    pub seq: u64,
+    /// The file it was a content of.
+    pub path: WorldPath,
+    /// That file's inode.
+    pub ids: Ids,
+    /// When it was kept, RFC 3339.
+    pub time: String,
+    /// How it was kept.
+    pub how: How,
+    /// The size of that content, in bytes.
+    pub size: u64,
+    /// What it takes on disk, in bytes.
+    pub disk: u64,
+    /// Who changed the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
+}
+
+/// Lists the versions of one session that are on disk.
+///
+/// # Errors
+/// What reading the directory says.
+pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
+    let mut found = OnDisk::default();
+    let Some(dir) = versions_of(&store.state, session)? else {
+        return Ok(found);
+    };
+    for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        let bytes = entry.file_name().to_bytes();
+        let Ok(name) = Name::new(bytes) else {
+            continue; // `.` and `..`
+        };
+        let Ok(meta) = stat_at(std::os::fd::AsFd::as_fd(&dir), name) else {
+            continue; // evicted meanwhile
+        };
+        let (number, map) = match bytes.strip_suffix(b".map") {
+            Some(number) => (number, true),
+            None => (bytes, false),
+        };
+        match number_of(number) {
+            Some(n) => {
+                let files = found.versions.entry(n).or_default();
+                files.disk += meta.blocks * 512;
+                files.map |= map;
+                files.size = if map { files.size } else { Some(meta.size) };
+            }
+            _ => found.strange.push(bytes.to_vec()),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns what a record says of the content that it kept: path, inode, how, and the size of that content.
+pub fn kept(op: &Op) -> Option<(&WorldPath, Ids, Kept, u64)> {
+    match op {
+        Op::Write {
+            path,
+            ids,
+            size,
+            kept,
+            ..
+        }
+        | Op::Truncate {
+            path,
+            ids,
+            size,
+            kept,
+            ..
+        }
+        | Op::Allocate {
+            path,
+            ids,
+            size,
+            kept,
+            ..
+        }
+        | Op::Content {
+            path,
+            ids,
+            size,
+            kept,
+            ..
+        } => kept.map(|kept| (path, *ids, kept, *size)),
+        _ => None,
+    }
+}
+
+/// Lists the versions of all sessions that are on disk and that a record knows, oldest first.
+///
+/// # Errors
+/// What reading says; a damaged journal is warned of, and its versions behind the break are left out.
+pub fn list(store: &Store) -> Result<Vec<Version>> {
+    let mut waiting: HashMap<String, HashMap<u64, Files>> = HashMap::new();
+    for session in sessions(&store.state)? {
+        let files = on_disk(store, &session)?.versions;
+        if !files.is_empty() {
+            waiting.insert(session, files);
+        }
+    }
+    let mut listed = Vec::new();
+    if waiting.is_empty() {
+        return Ok(listed);
+    }
+    let mut log = Log::open(store)?;
+    loop {
+        let (session, record) = match log.next_record() {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(listed),
+            Err(error) => {
+                log::warn!("{error}");
+                continue;
+            }
+        };
+        let Some((path, ids, kept, size)) = kept(&record.op) else {
+            continue;
+        };
+        let files = waiting.get_mut(&session).and_then(|f| f.remove(&kept.n));
+        if let Some(files) = files {
+            listed.push(Version {
+                n: kept.n,
+                seq: record.seq,
+                path: path.clone(),
+                ids,
+                time: record.time,
+                how: kept.how,
+                size,
+                disk: files.disk,
+                actor: record.actor,
+                session,
+            });
+        }
+    }
+}

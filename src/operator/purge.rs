@@ -1,0 +1,171 @@
+//! Choosing what to delete for good. The deleting itself is [`World::purge`] and [`World::evict`].
+//!
+//! Each condition narrows the choice; without any nothing is chosen. A former content that an older one is made from is
+//! never chosen without it, or the older one could not be read any more.
+//!
+//! [`World::purge`]: crate::world::World::purge
+//! [`World::evict`]: crate::world::World::evict
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+
+use super::kept::{self, Version};
+use super::trash::{self, Listed};
+use super::{Store, ephemeral};
+use crate::error::{Error, Result};
+use crate::journal::{How, Ids};
+use crate::name::{Escaped, WorldPath, escape};
+use crate::world::{Caller, Purged, World};
+
+/// Among what is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Among {
+    /// Entries of the trash.
+    #[default]
+    Trash,
+    /// Former contents.
+    Versions,
+    /// Both.
+    Both,
+}
+
+/// What to purge.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Entries by name; where there are none, all are looked at.
+    pub entries: Vec<Escaped>,
+    /// Only what was removed or kept before.
+    pub before: Option<DateTime<Utc>>,
+    /// Only what is at least this big, in bytes.
+    pub larger_than: Option<u64>,
+    /// All but the newest so many: of the trash, and of each file's former contents.
+    pub keep_last: Option<usize>,
+    /// Only noise, see [`ephemeral`].
+    pub ephemeral: bool,
+    /// Among what.
+    pub among: Among,
+}
+
+/// What is to be purged.
+#[derive(Debug, Default, serde::Serialize)]
+pub struct Choice {
+    /// Entries of the trash, oldest first.
+    pub entries: Vec<Listed>,
+    /// Former contents, oldest first.
+    pub versions: Vec<Version>,
+    /// How many former contents were left out because older ones are made from them.
+    pub needed: u64,
+}
+
+/// Deletes for good what was chosen, in a world that acts. `step` is told of bytes that became free.
+///
+/// # Errors
+/// What recording it says; what has not been recorded is untouched then.
+pub fn carry_out(
+    world: &World,
+    entries: &[Escaped],
+    versions: &[(String, u64)],
+    caller: Caller,
+    step: &mut dyn FnMut(u64),
+) -> Result<Purged> {
+    let mut purged = world.purge(entries, caller, step)?;
+    purged.add(world.evict(versions, caller, step)?);
+    Ok(purged)
+}
+
+/// Finds out what a selection means for a store as it is now.
+///
+/// # Errors
+/// [`Error::Missing`] for an entry that is not there; what reading the trash and the journals says.
+pub fn choose(store: &Store, selection: &Selection) -> Result<Choice> {
+    let mut choice = Choice::default();
+    if selection.among != Among::Versions {
+        choice.entries = entries(store, selection)?;
+    }
+    if selection.among != Among::Trash && !selection.ephemeral {
+        (choice.versions, choice.needed) = contents(store, selection)?;
+    }
+    Ok(choice)
+}
+
+fn entries(store: &Store, selection: &Selection) -> Result<Vec<Listed>> {
+    let mut listed = trash::list(store)?;
+    let there: HashSet<&[u8]> = listed.iter().map(|l| l.entry.0.as_slice()).collect();
+    for named in &selection.entries {
+        if !there.contains(named.0.as_slice()) {
+            return Err(Error::Missing {
+                what: format!("{}: no such entry in the trash", escape(&named.0)),
+                remedy: "Nothing was deleted. `trumanfs trash list` names them.".to_owned(),
+            });
+        }
+    }
+    if let Some(keep) = selection.keep_last {
+        listed.truncate(listed.len().saturating_sub(keep));
+    }
+    if !selection.entries.is_empty() {
+        let named: HashSet<&Escaped> = selection.entries.iter().collect();
+        listed.retain(|entry| named.contains(&entry.entry));
+    }
+    listed.retain(|entry| fits(selection, &entry.time, entry.size.max(entry.disk)));
+    if selection.ephemeral {
+        let noise = ephemeral::among(store, &listed)?;
+        listed.retain(|entry| noise.contains(&entry.entry.0));
+    }
+    Ok(listed)
+}
+
+/// Returns whether something is old and big enough. What has no known time is not old enough.
+fn fits(selection: &Selection, time: &str, bytes: u64) -> bool {
+    let old = selection.before.is_none_or(|before| {
+        DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)
+    });
+    old && selection.larger_than.is_none_or(|least| bytes >= least)
+}
+
+fn contents(store: &Store, selection: &Selection) -> Result<(Vec<Version>, u64)> {
+    let listed = kept::list(store)?;
+    let mut newer: HashMap<&WorldPath, usize> = HashMap::new();
+    let mut chosen = vec![false; listed.len()];
+    for (version, chosen) in listed.iter().zip(&mut chosen).rev() {
+        let newer = newer.entry(&version.path).or_default();
+        let kept = selection.keep_last.is_some_and(|keep| *newer < keep);
+        *newer += 1;
+        *chosen = !kept && fits(selection, &version.time, version.disk);
+    }
+    // A content kept block by block is made from the next one of the same inode, and so on.
+    let mut needs: HashSet<Ids> = HashSet::new();
+    let mut needed = 0;
+    for (version, chosen) in listed.iter().zip(&mut chosen) {
+        if *chosen && needs.contains(&version.ids) {
+            *chosen = false;
+            needed += 1;
+        }
+        if !*chosen {
+            match version.how {
+                How::Blocks => needs.insert(version.ids),
+                _ => needs.remove(&version.ids),
+            };
+        }
+    }
+    let mut chosen = chosen.into_iter();
+    let versions = listed.into_iter();
+    let versions = versions.filter(|_| chosen.next().unwrap_or(false));
+    Ok((versions.collect(), needed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_time_is_never_old_enough() {
+        let selection = Selection {
+            before: Some(Utc::now()),
+            ..Selection::default()
+        };
+        assert!(fits(&selection, "2026-01-16T10:15:30.123456Z", 0));
+        assert!(!fits(&selection, "", 0));
+        assert!(!fits(&selection, "2999-01-16T10:15:30Z", 0));
+    }
+}

@@ -1,0 +1,289 @@
+//! What a session's journal says in one pass: who did what, and when.
+//!
+//! Memory grows with the number of programs, not of records: times are counted in slices that get wider as the session gets
+//! longer.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::BufReader;
+
+use chrono::{DateTime, Utc};
+
+use crate::error::{Error, Result};
+use crate::journal::{Op, Reader, Record};
+use crate::name::{WorldPath, escape};
+use crate::operator::Store;
+use crate::operator::usage::program;
+use crate::world::settle::open_journal;
+
+/// How many slices of time there are at most.
+pub(super) const SLICES: usize = 180;
+
+/// How many of the things that an operator did are told.
+const MARKS: usize = 200;
+
+/// How many programs are told apart.
+const PROGRAMS: usize = 200;
+
+/// How many process numbers of one program are counted.
+const PROCESSES: usize = 100_000;
+
+/// Changes in a slice of time: those that only add something, and those that destroy something.
+pub(super) type Slice = (u32, u32);
+
+/// What one program did.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    pub(super) path: String,
+    pub(super) processes: HashSet<u32>,
+    pub(super) changes: u64,
+    pub(super) created: u64,
+    pub(super) written: u64,
+    pub(super) removed: u64,
+    pub(super) moved: u64,
+    pub(super) attributes: u64,
+    pub(super) slices: Vec<Slice>,
+}
+
+/// Something that an operator did, or that stands for itself.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) seq: u64,
+    pub(super) time: DateTime<Utc>,
+    pub(super) what: String,
+}
+
+/// What is known of a session.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) id: String,
+    pub(super) home: Option<String>,
+    pub(super) host: String,
+    pub(super) release: String,
+    pub(super) began: Option<DateTime<Utc>>,
+    pub(super) last: Option<DateTime<Utc>>,
+    pub(super) last_seq: u64,
+    pub(super) ended: bool,
+    pub(super) damage: Option<String>,
+    pub(super) changes: u64,
+    pub(super) not_done: u64,
+    pub(super) programs: BTreeMap<String, Program>,
+    pub(super) marks: Vec<Mark>,
+    pub(super) marks_left_out: u64,
+    /// How long a slice is, in milliseconds.
+    pub(super) width: i64,
+}
+
+/// Reads a session.
+///
+/// # Errors
+/// `ENOENT` where it has no journal; what `read(2)` says. Damage is told in the facts.
+pub(super) fn read(store: &Store, id: &str) -> Result<Facts> {
+    let mut facts = Facts {
+        id: id.to_owned(),
+        width: 1000,
+        ..Facts::default()
+    };
+    let file = open_journal(store.state(), id)?;
+    let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => facts.take(record),
+            Ok(None) => return Ok(facts),
+            Err(Error::Damaged(what)) => {
+                facts.damage = Some(what);
+                return Ok(facts);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Facts {
+    fn take(&mut self, record: Record) {
+        let time = DateTime::parse_from_rfc3339(&record.time);
+        let time = time.map_or(self.last.unwrap_or_default(), |t| t.with_timezone(&Utc));
+        self.began.get_or_insert(time);
+        self.last = Some(time);
+        self.last_seq = record.seq;
+        let mark = match &record.op {
+            Op::Begin {
+                home,
+                host,
+                version,
+                ..
+            } => {
+                self.home = home.as_ref().map(|home| escape(&home.0));
+                host.clone_into(&mut self.host);
+                version.clone_into(&mut self.release);
+                return;
+            }
+            Op::End => {
+                self.ended = true;
+                return;
+            }
+            Op::Abort { .. } => {
+                self.not_done += 1;
+                return;
+            }
+            // What the daemon does for the sake of what was counted already.
+            Op::Gather { .. } => return,
+            Op::Checkpoint { name } => format!("checkpoint “{name}”"),
+            Op::Undo { what, redo, .. } => {
+                let verb = if *redo { "redo" } else { "undo" };
+                format!("{verb} {what}")
+            }
+            Op::Purge { entries } => match entries.as_slice() {
+                [one] => format!("purged {}", escape(&one.0)),
+                many => format!("purged {} entries of the trash", many.len()),
+            },
+            Op::Evict { versions } => format!("deleted {} former contents", versions.len()),
+            _ => String::new(),
+        };
+        if !mark.is_empty() {
+            if self.marks.len() < MARKS {
+                let seq = record.seq;
+                self.marks.push(Mark {
+                    seq,
+                    time,
+                    what: mark,
+                });
+            } else {
+                self.marks_left_out += 1;
+            }
+            return;
+        }
+        self.changes += 1;
+        let slice = self.slice_of(time);
+        let mut name = program(record.actor.as_ref());
+        if name.is_empty() {
+            name = "unknown".to_owned();
+        }
+        if !self.programs.contains_key(&name) && self.programs.len() >= PROGRAMS {
+            name = "others".to_owned();
+        }
+        let program = self.programs.entry(name).or_default();
+        program.take(&record, slice);
+    }
+
+    /// Returns which slice a time is in. Where there would be too many, two become one.
+    fn slice_of(&mut self, time: DateTime<Utc>) -> usize {
+        let began = self.began.unwrap_or(time);
+        let since = (time - began).num_milliseconds().max(0);
+        while since / self.width >= SLICES as i64 {
+            self.width *= 2;
+            for program in self.programs.values_mut() {
+                let pairs = program.slices.chunks(2);
+                program.slices = pairs.map(|pair| pair.iter().fold((0, 0), add)).collect();
+            }
+        }
+        usize::try_from(since / self.width).unwrap_or(0)
+    }
+
+    /// Returns the programs, the busiest first.
+    pub(super) fn busiest(&self) -> Vec<(&str, &Program)> {
+        let mut programs: Vec<_> = self.programs.iter().map(|(n, p)| (n.as_str(), p)).collect();
+        programs.sort_by_key(|(_, program)| std::cmp::Reverse(program.changes));
+        programs
+    }
+}
+
+pub(super) fn add(a: Slice, b: &Slice) -> Slice {
+    (a.0.saturating_add(b.0), a.1.saturating_add(b.1))
+}
+
+impl Program {
+    fn take(&mut self, record: &Record, slice: usize) {
+        self.changes += 1;
+        if let Some(actor) = &record.actor {
+            if self.processes.len() < PROCESSES {
+                self.processes.insert(actor.pid);
+            }
+            if self.path.is_empty() {
+                actor.exe.clone_into(&mut self.path);
+            }
+        }
+        let count = match &record.op {
+            Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Mknod { .. }
+            | Op::Symlink { .. }
+            | Op::Link { .. } => &mut self.created,
+            Op::Unlink { .. } | Op::Rmdir { .. } => &mut self.removed,
+            Op::Rename { .. } | Op::Exchange { .. } | Op::Restore { .. } => &mut self.moved,
+            Op::Attr { .. } | Op::Xattr { .. } => &mut self.attributes,
+            _ => &mut self.written,
+        };
+        *count += 1;
+        if self.slices.len() <= slice {
+            self.slices.resize(slice + 1, (0, 0));
+        }
+        if let Some(counts) = self.slices.get_mut(slice) {
+            match destroys(&record.op) {
+                true => counts.1 = counts.1.saturating_add(1),
+                false => counts.0 = counts.0.saturating_add(1),
+            }
+        }
+    }
+}
+
+/// Returns whether something that was there is not there afterwards.
+fn destroys(op: &Op) -> bool {
+    match op {
+        Op::Unlink { .. } | Op::Rmdir { .. } => true,
+        Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced.is_some(),
+        Op::Write { kept, .. }
+        | Op::Truncate { kept, .. }
+        | Op::Allocate { kept, .. }
+        | Op::Content { kept, .. } => kept.is_some_and(|kept| kept.n > 0),
+        _ => false,
+    }
+}
+
+/// The path that a person gives to a command, for a shell.
+pub(super) fn shell_path(path: &WorldPath) -> String {
+    shell(&[b"/", path.bytes()].concat())
+}
+
+/// Writes an argument so that a shell reads it back as it is, whatever is in it.
+pub(super) fn shell(argument: &[u8]) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(b);
+    let option = argument.first() == Some(&b'-');
+    match std::str::from_utf8(argument) {
+        Ok(text) if !text.is_empty() && !option && argument.iter().all(plain) => text.to_owned(),
+        Ok(text) if !text.chars().any(super::html::is_deceptive) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        _ => {
+            let byte = |b: &u8| match b {
+                b'\'' | b'\\' => format!("\\{}", char::from(*b)),
+                b' '..=b'~' => char::from(*b).to_string(),
+                b => format!("\\x{b:02x}"),
+            };
+            format!("$'{}'", argument.iter().map(byte).collect::<String>())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_what_was_meant() {
+        for name in [
+            &b"plain/name.txt"[..],
+            b"with space",
+            b"it's",
+            b"$(rm -rf ~)`x`\"; rm -rf /",
+            b"line\nbreak",
+            b"-rf",
+            b"\xff\xfe\x01'\\",
+            "\u{202e}gpj.exe".as_bytes(),
+            b"",
+        ] {
+            let line = format!("printf %s {}", shell(name));
+            let output = std::process::Command::new("bash").arg("-c").arg(&line).output();
+            assert_eq!(output.map(|o| o.stdout).ok().as_deref(), Some(name), "{line}");
+        }
+    }
+}

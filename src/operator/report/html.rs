@@ -1,0 +1,133 @@
+//! Writing HTML whose every name and content comes from somebody who may mean harm.
+//!
+//! Owns escaping. Nothing reaches the page but through [`Html::text`] and its kin, and what the page itself says.
+
+/// A piece of a page.
+#[derive(Debug, Default)]
+pub(super) struct Html(String);
+
+/// Returns whether a character shows as something else than what it is: it changes the direction of what follows, has no
+/// width, or is a control character.
+pub(super) fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+impl Html {
+    /// Adds what the page itself says: markup, from this program only.
+    pub(super) fn raw(&mut self, markup: &str) -> &mut Html {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// Adds text, whatever is in it. Good between tags and in quoted attributes.
+    pub(super) fn text(&mut self, text: &str) -> &mut Html {
+        for c in text.chars() {
+            match c {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                '\'' => self.0.push_str("&#39;"),
+                '\t' => self.0.push('\t'),
+                c if is_deceptive(c) => {
+                    self.0.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
+                }
+                c => self.0.push(c),
+            }
+        }
+        self
+    }
+
+    /// Adds a number.
+    pub(super) fn number(&mut self, number: u64) -> &mut Html {
+        self.text(&grouped(number))
+    }
+
+    /// Adds a command to copy.
+    pub(super) fn command(&mut self, command: &str) -> &mut Html {
+        self.raw("<span class=\"cmd\"><code>").text(command);
+        self.raw("</code><button type=\"button\" class=\"copy\" aria-label=\"Copy the command\">Copy</button></span>")
+    }
+
+    /// Returns the markup.
+    pub(super) fn done(self) -> String {
+        self.0
+    }
+
+    /// Returns how long it is, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Writes a number with its thousands apart.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Writes a number of bytes for people.
+pub(super) fn size(count: u64) -> String {
+    let mut value = count as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return match unit {
+                "bytes" if count == 1 => "1 byte".to_owned(),
+                "bytes" => format!("{count} bytes"),
+                unit => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+/// Writes bytes in base64, as a content security policy wants its hashes.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0_u32, |bits, b| bits << 8 | u32::from(*b));
+        let bits = bits << (8 * (3 - three.len()));
+        for i in 0..4 {
+            let digit = DIGITS.get((bits >> (18 - 6 * i) & 63) as usize);
+            match digit.filter(|_| i <= three.len()) {
+                Some(digit) => text.push(char::from(*digit)),
+                None => text.push('='),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_out_of_its_place() {
+        let mut html = Html::default();
+        html.text("</code><script>alert('1')</script>\" onload=\"x&\u{202e}\u{0}\n");
+        let text = html.done();
+        assert!(!text.contains('<') && !text.contains('"') && !text.contains('\''), "{text}");
+        assert!(text.ends_with(r"x&amp;\u{202e}\u{0}\u{a}"), "{text}");
+    }
+
+    #[test]
+    fn hashes_are_as_browsers_want_them() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(grouped(1_234_567).replace('\u{2009}', " "), "1 234 567");
+    }
+}

@@ -1,0 +1,128 @@
+//! The picture of a session: a lane for each program, a bar for each slice of time.
+
+use super::facts::{Facts, SLICES, Slice, add};
+use super::html::Html;
+
+/// How many programs have a lane of their own.
+const LANES: usize = 8;
+const LANE: usize = 44;
+const LEFT: usize = 130;
+const WIDTH: usize = 1000;
+const TOP: usize = 26;
+
+/// Draws it.
+pub(super) fn draw(facts: &Facts) -> String {
+    let mut html = Html::default();
+    let programs = facts.busiest();
+    let mut lanes: Vec<(String, Vec<Slice>)> = Vec::new();
+    for (i, (name, program)) in programs.iter().enumerate() {
+        match lanes.get_mut(LANES - 1) {
+            Some((name, slices)) if i >= LANES && programs.len() > LANES => {
+                *name = format!("{} others", programs.len() - LANES + 1);
+                slices.resize(slices.len().max(program.slices.len()), (0, 0));
+                for (sum, slice) in slices.iter_mut().zip(&program.slices) {
+                    *sum = add(*sum, slice);
+                }
+            }
+            _ => lanes.push(((*name).to_owned(), program.slices.clone())),
+        }
+    }
+    let used = lanes.iter().map(|(_, slices)| slices.len()).max().unwrap_or(1).max(1);
+    // A short session fills the width too.
+    let count = used.max(SLICES / 6);
+    let step = (WIDTH - LEFT) as f64 / count as f64;
+    let height = TOP + lanes.len() * LANE + 30;
+    html.raw(&format!(
+        "<svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"tl-t tl-d\">\
+         <title id=\"tl-t\">Activity over time</title><desc id=\"tl-d\">One lane for each program; the table of programs has the same numbers.</desc>"
+    ));
+    axis(&mut html, facts, count, step, TOP + lanes.len() * LANE);
+    for (row, (name, slices)) in lanes.iter().enumerate() {
+        lane(&mut html, facts, (name, slices), TOP + row * LANE, step);
+    }
+    marks(&mut html, facts, count, step, TOP + lanes.len() * LANE);
+    html.raw("</svg>");
+    html.done()
+}
+
+fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: usize, step: f64) {
+    let bottom = (top + LANE - 8) as f64;
+    let short: String = match name.chars().count() {
+        0..=16 => name.to_owned(),
+        _ => name.chars().take(15).chain(['…']).collect(),
+    };
+    html.raw(&format!("<text class=\"lane\" x=\"{}\" y=\"{}\">", LEFT - 12, top + LANE / 2 + 8));
+    html.text(&short).raw("</text>");
+    html.raw(&format!("<line class=\"base\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"));
+    let most = slices.iter().map(|s| s.0.saturating_add(s.1)).max().unwrap_or(1).max(1);
+    for (i, (made, destroyed)) in slices.iter().enumerate() {
+        let all = made.saturating_add(*destroyed);
+        if all == 0 {
+            continue;
+        }
+        // By the square root: one change must be seen beside ten thousand.
+        let full = (f64::from(all) / f64::from(most)).sqrt() * (LANE - 14) as f64;
+        let full = full.max(3.0);
+        let red = full * f64::from(*destroyed) / f64::from(all);
+        let red = if *destroyed > 0 { red.max(2.0) } else { 0.0 };
+        let (x, width) = (LEFT as f64 + i as f64 * step, (step - 1.0).max(1.0));
+        let from = facts.began.unwrap_or_default()
+            + chrono::TimeDelta::milliseconds(i as i64 * facts.width);
+        html.raw("<g><title>");
+        html.text(&format!("{name}, {}: {all} changes", from.format("%H:%M:%S")));
+        if *destroyed > 0 {
+            html.text(&format!(", {destroyed} of them destroying something"));
+        }
+        html.raw("</title>");
+        let mut bar = |class: &str, y: f64, height: f64| {
+            html.raw(&format!(
+                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"1\"/>"
+            ));
+        };
+        if full > red {
+            bar("made", bottom - full, full - red);
+        }
+        if red > 0.0 {
+            bar("gone", bottom - red, red);
+        }
+        html.raw("</g>");
+    }
+}
+
+/// Times along the lower edge.
+fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) {
+    let began = facts.began.unwrap_or_default();
+    let total = facts.width.saturating_mul(count as i64);
+    let seconds = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
+    let wanted = total / 7;
+    let tick = seconds.iter().map(|s| s * 1000).find(|tick| *tick >= wanted);
+    let tick = tick.unwrap_or(wanted / 86_400_000 * 86_400_000 + 86_400_000);
+    let format = if tick < 60_000 { "%H:%M:%S" } else if total > 3 * 86_400_000 { "%d %b" } else { "%H:%M" };
+    let start = began.timestamp_millis();
+    let mut at = (start / tick + 1) * tick;
+    while at < start + total {
+        let x = LEFT as f64 + (at - start) as f64 / facts.width as f64 * step;
+        let label = chrono::DateTime::from_timestamp_millis(at).unwrap_or_default();
+        html.raw(&format!(
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{}\">{}</text>",
+            bottom + 4,
+            bottom + 22,
+            label.format(format)
+        ));
+        at += tick;
+    }
+}
+
+/// Checkpoints, undos and purges, numbered as in the list below the picture.
+fn marks(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) {
+    let began = facts.began.unwrap_or_default();
+    for (i, mark) in facts.marks.iter().enumerate().take(30) {
+        let since = (mark.time - began).num_milliseconds().max(0) as f64 / facts.width as f64;
+        let x = LEFT as f64 + since.min(count as f64) * step;
+        html.raw(&format!(
+            "<g class=\"mark\"><line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"20\" y2=\"{bottom}\"/><circle cx=\"{x:.1}\" cy=\"11\" r=\"9\"/><text x=\"{x:.1}\" y=\"15\">{}</text><title>",
+            i + 1
+        ));
+        html.text(&mark.what).raw("</title></g>");
+    }
+}

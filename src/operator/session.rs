@@ -1,0 +1,250 @@
+//! Sessions as an operator sees them: when, where, by which programs, how much.
+//!
+//! One pass over a session's journal, without parsing its records; memory grows with the number of different programs
+//! only.
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+
+use super::Store;
+use crate::error::{Error, Result};
+use crate::journal::{Op, Reader};
+use crate::name::{Name, WorldPath};
+use crate::world::Dir;
+use crate::world::settle::{open_journal, sessions};
+use crate::world::state::SESSIONS;
+use crate::world::view::STATE;
+
+/// Where in a session's directory its versions lie.
+const VERSIONS: &str = "versions";
+
+/// How a session came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// It was unmounted.
+    Clean,
+    /// It is still running.
+    Running,
+    /// Its daemon ended without unmounting, and nobody has mounted the store since.
+    Abrupt,
+    /// It has no journal: its daemon was killed before it began, or somebody removed it.
+    Absent,
+}
+
+/// A checkpoint or an undo: something that an operator did, in order.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Mark {
+    /// The number of its record.
+    pub seq: u64,
+    /// When.
+    pub time: String,
+    /// `checkpoint` or `undo`.
+    pub op: String,
+    /// The checkpoint's name, or what was asked for.
+    pub what: String,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    /// When it began, RFC 3339; absent where its journal does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began: Option<String>,
+    /// When its last record was written; while it runs, so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    /// How it came to its end.
+    pub end: End,
+    /// Its home, escaped; absent where the store was worked on unmounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// The machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The release that wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How many changes were made in it (the records of what did not happen, and of no change, left out).
+    pub changes: u64,
+    /// How many records it has.
+    pub records: u64,
+    /// How many changes there are of each kind.
+    pub ops: BTreeMap<String, u64>,
+    /// The programs, and how many changes each made; the busiest first.
+    pub programs: Vec<(String, u64)>,
+    /// How many times the former content of a file was kept.
+    pub kept: u64,
+    /// What the versions take on disk, in bytes.
+    pub versions_bytes: u64,
+    /// What the journal takes, in bytes.
+    pub journal_bytes: u64,
+    /// Checkpoints and undos, in order.
+    pub marks: Vec<Mark>,
+    /// What is wrong with its journal; what is said of it is then of the part before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// Returns all sessions, oldest first.
+///
+/// # Errors
+/// What reading says. Damage is no error here, each session tells its own.
+pub fn list(store: &Store) -> Result<Vec<Session>> {
+    let ids = sessions(store.state())?;
+    ids.into_iter().map(|id| show(store, id)).collect()
+}
+
+/// Returns one session, by its id.
+///
+/// # Errors
+/// As [`list`].
+pub fn show(store: &Store, id: String) -> Result<Session> {
+    let mut session = Session {
+        versions_bytes: versions_bytes(store, &id)?,
+        id,
+        began: None,
+        last: None,
+        end: End::Absent,
+        home: None,
+        host: None,
+        version: None,
+        changes: 0,
+        records: 0,
+        ops: BTreeMap::new(),
+        programs: Vec::new(),
+        kept: 0,
+        journal_bytes: 0,
+        marks: Vec::new(),
+        damage: None,
+    };
+    let file = match open_journal(store.state(), &session.id) {
+        Err(Error::NotFound) => return Ok(session),
+        file => file?,
+    };
+    session.journal_bytes = file.metadata().map_or(0, |meta| meta.len());
+    let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+    let mut programs = BTreeMap::new();
+    let mut ended = false;
+    loop {
+        match one(&mut reader, &mut session, &mut programs, &mut ended) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(Error::Damaged(what)) => {
+                session.damage = Some(what);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    session.programs = programs.into_iter().collect();
+    session
+        .programs
+        .sort_by_key(|(_, changes)| std::cmp::Reverse(*changes));
+    let served = || -> Result<bool> {
+        let holder = store.holder()?;
+        Ok(store.is_served()? && holder.is_some_and(|holder| holder.session == session.id))
+    };
+    session.end = match ended {
+        true => End::Clean,
+        false if served()? => End::Running,
+        false => End::Abrupt,
+    };
+    Ok(session)
+}
+
+fn one(
+    reader: &mut Reader<BufReader<std::fs::File>>,
+    session: &mut Session,
+    programs: &mut BTreeMap<String, u64>,
+    ended: &mut bool,
+) -> Result<bool> {
+    if !reader.advance()? {
+        return Ok(false);
+    }
+    let glance = reader.glance()?;
+    session.records += 1;
+    match &mut session.last {
+        Some(last) => glance.time.as_ref().clone_into(last),
+        last => *last = Some(glance.time.to_string()),
+    }
+    *ended = glance.op == "end";
+    match &*glance.op {
+        "begin" => {
+            session.began = Some(glance.time.to_string());
+            if let Op::Begin {
+                home,
+                host,
+                version,
+                ..
+            } = reader.record()?.op
+            {
+                session.home = home.map(|home| crate::name::escape(&home.0));
+                session.host = Some(host);
+                session.version = Some(version);
+            }
+            return Ok(true);
+        }
+        "end" | "gather" => return Ok(true),
+        "abort" => {
+            session.changes = session.changes.saturating_sub(1);
+            return Ok(true);
+        }
+        "checkpoint" | "undo" => {
+            let field = if glance.op == "undo" { "what" } else { "name" };
+            session.marks.push(Mark {
+                seq: glance.seq,
+                time: glance.time.to_string(),
+                op: glance.op.to_string(),
+                what: glance.text(field).unwrap_or_default().into_owned(),
+            });
+            return Ok(true);
+        }
+        _ => {}
+    }
+    session.changes += 1;
+    session.kept += u64::from(glance.has("kept"));
+    match session.ops.get_mut(&*glance.op) {
+        Some(count) => *count += 1,
+        None => drop(session.ops.insert(glance.op.to_string(), 1)),
+    }
+    let program = glance.text("comm").unwrap_or_default();
+    match programs.get_mut(&*program) {
+        Some(count) => *count += 1,
+        None if program.is_empty() => {}
+        None => drop(programs.insert(program.into_owned(), 1)),
+    }
+    Ok(true)
+}
+
+/// The directory of a session's versions; none where it has none.
+pub(super) fn versions(store: &Store, id: &str) -> Result<Option<Dir>> {
+    let mut path = WorldPath::parse(STATE)?;
+    for part in [SESSIONS, id, VERSIONS] {
+        path.push(Name::new(part.as_bytes())?);
+    }
+    match store.root.dir(&path) {
+        Err(Error::NotFound) => Ok(None),
+        dir => dir.map(Some),
+    }
+}
+
+/// What a session's versions take on disk.
+fn versions_bytes(store: &Store, id: &str) -> Result<u64> {
+    let Some(dir) = versions(store, id)? else {
+        return Ok(0);
+    };
+    let fd = store.root.read_dir(&dir)?;
+    let mut bytes = 0;
+    for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        if let Ok(name) = Name::new(entry.file_name().to_bytes())
+            && let Ok(meta) = dir.stat(name)
+        {
+            bytes += meta.blocks * 512;
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,315 @@
+//! All that is known of one record: itself, whether it happened, whether it was taken back, and where what it destroyed
+//! lies now.
+//!
+//! Reads the journals from the record's session on, without parsing what does not concern it.
+
+use super::log::Log;
+use super::point::Operation;
+use super::session::versions;
+use super::{Store, trash};
+use crate::error::{Error, Result};
+use crate::journal::{How, Kept, Op, Record};
+use crate::name::{Escaped, Name, WorldPath};
+use crate::world::view::TRASH;
+
+/// An undo that concerns a record.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct TakenBack {
+    /// The undo's record.
+    pub by: Operation,
+    /// When.
+    pub time: String,
+    /// What was asked for.
+    pub what: String,
+    /// Whether it brought the change about again, by taking an undo back.
+    pub redo: bool,
+}
+
+/// Where something that went to the trash is now.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum Whereabouts {
+    /// It lies in the trash.
+    Trash {
+        /// Its entry, or its place in a directory's entry.
+        entry: Escaped,
+        /// Bytes, where it is a file.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+    },
+    /// It was brought back.
+    Restored {
+        /// By which record.
+        by: Operation,
+        /// Where to.
+        to: WorldPath,
+    },
+    /// An operator deleted it for good.
+    Purged {
+        /// By which record.
+        by: Operation,
+    },
+    /// It is not in the trash, and no record says why.
+    Gone,
+}
+
+/// A former content, and whether it is still there.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Former {
+    /// How it was kept.
+    pub how: How,
+    /// Its number among the session's versions; 0 where its length says it all.
+    pub n: u64,
+    /// Bytes it had.
+    pub size: u64,
+    /// Bytes that keeping it takes on disk.
+    pub on_disk: u64,
+    /// Whether it can still be had; it cannot where it was deleted to make room.
+    pub there: bool,
+    /// Which record deleted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evicted_by: Option<Operation>,
+}
+
+/// All that is known of one record.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Shown {
+    /// Its session.
+    pub session: String,
+    /// The record as it is.
+    pub record: Record,
+    /// Why it did not happen; absent where it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_done: Option<String>,
+    /// The undos that took it back or brought it about again, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken_back: Vec<TakenBack>,
+    /// For what an undo did: what had been asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<String>,
+    /// Where what it sent to the trash is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trash: Option<Whereabouts>,
+    /// The content that was there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<Former>,
+}
+
+/// Finds out all that is known of a record.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none; [`Error::Damaged`] where the journal cannot be trusted up to it.
+pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
+    let Operation { session, seq } = operation;
+    let mut log = Log::between(store, Some(session), None)?;
+    let mut asked: Vec<(u64, String)> = Vec::new();
+    let found = loop {
+        let found = log.next_where(|s, record| {
+            s != session || record.seq == *seq || (record.op == "undo" && record.seq < *seq)
+        })?;
+        match found {
+            Some((s, record)) if s == *session && record.seq == *seq => break Some(record),
+            Some((
+                s,
+                Record {
+                    op: Op::Undo { what, .. },
+                    seq,
+                    ..
+                },
+            )) if s == *session => {
+                asked.push((seq, what));
+            }
+            _ => break None,
+        }
+    };
+    let record = found.ok_or_else(|| Error::Missing {
+        what: format!("session {session} has no operation {seq}"),
+        remedy: "`trumanfs log --all` shows the numbers.".to_owned(),
+    })?;
+    let undo = record.actor.as_ref().and_then(|actor| actor.undo);
+    let mut shown = Shown {
+        part_of: asked
+            .into_iter()
+            .find(|(seq, _)| Some(*seq) == undo)
+            .map(|(_, what)| what),
+        trash: entry_of(&record.op).map(|entry| Whereabouts::Trash {
+            entry: entry.clone(),
+            size: None,
+        }),
+        former: former(store, session, &record.op)?,
+        session: session.clone(),
+        record,
+        not_done: None,
+        taken_back: Vec::new(),
+    };
+    later(&mut log, &mut shown)?;
+    look(store, &mut shown)?;
+    Ok(shown)
+}
+
+/// Follows what became of it in the records after it.
+fn later(log: &mut Log<'_>, shown: &mut Shown) -> Result<()> {
+    loop {
+        let concerns = ["abort", "undo", "gather", "restore", "purge", "evict"];
+        let (session, record) = match log.next_where(|_, record| concerns.contains(&&*record.op)) {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(()),
+            // What is known up to here stays true.
+            Err(Error::Damaged(what)) => {
+                log::warn!("{what}");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let by = Operation {
+            session,
+            seq: record.seq,
+        };
+        let same = by.session == shown.session;
+        match record.op {
+            Op::Abort { of, error } if same && of == shown.record.seq => {
+                shown.not_done = Some(error)
+            }
+            Op::Undo { what, of, redo } => {
+                let meant = |(session, first, last): &(String, u64, u64)| {
+                    (*session == shown.session || (session.is_empty() && same))
+                        && (*first..=*last).contains(&shown.record.seq)
+                };
+                if of.iter().any(meant) {
+                    shown.taken_back.push(TakenBack {
+                        by,
+                        time: record.time,
+                        what,
+                        redo,
+                    });
+                }
+            }
+            Op::Evict { versions } => {
+                if let Some(former) = &mut shown.former
+                    && versions
+                        .iter()
+                        .any(|(session, n)| *session == shown.session && *n == former.n)
+                {
+                    former.evicted_by = Some(by);
+                }
+            }
+            op => shown.trash = shown.trash.take().map(|was| moved(was, op, by)),
+        }
+    }
+}
+
+/// Where an entry of the trash is after a later operation.
+fn moved(was: Whereabouts, op: Op, by: Operation) -> Whereabouts {
+    let Whereabouts::Trash { entry, size } = was else {
+        return was;
+    };
+    match op {
+        Op::Gather {
+            trash,
+            entries,
+            names,
+            ..
+        } => {
+            let Some(gathered) = entries.iter().find(|gathered| holds(gathered, &entry)) else {
+                return Whereabouts::Trash { entry, size };
+            };
+            let name = names.iter().find(|(e, _)| e == gathered);
+            let name = name.map(|(_, name)| name.0.clone());
+            let name = name
+                .or_else(|| former_name(&gathered.0))
+                .unwrap_or_default();
+            let below = entry.0.get(gathered.0.len()..).unwrap_or_default();
+            let entry = Escaped([trash.0.as_slice(), b"/", &name, below].concat());
+            Whereabouts::Trash { entry, size }
+        }
+        Op::Restore { path, to, .. } if is_at(&path, &entry) => Whereabouts::Restored { by, to },
+        Op::Purge { entries } if entries.iter().any(|purged| holds(purged, &entry)) => {
+            Whereabouts::Purged { by }
+        }
+        _ => Whereabouts::Trash { entry, size },
+    }
+}
+
+/// Whether a path of the store is an entry of the trash, or holds it.
+fn is_at(path: &WorldPath, entry: &Escaped) -> bool {
+    let at = WorldPath::parse(&[TRASH, b"/", entry.0.as_slice()].concat());
+    at.is_ok_and(|at| path.contains(&at))
+}
+
+fn holds(entry: &Escaped, other: &Escaped) -> bool {
+    let rest = other.0.strip_prefix(entry.0.as_slice());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
+    crate::world::trash::parse_entry(entry).map(|(_, name)| name.to_vec())
+}
+
+/// Looks whether what the records say is there.
+fn look(store: &Store, shown: &mut Shown) -> Result<()> {
+    if let Some(Whereabouts::Trash { entry, size }) = &mut shown.trash {
+        match trash::stat(store, &entry.0) {
+            Ok(meta) => *size = (!meta.is_dir()).then_some(meta.size),
+            Err(Error::NotFound | Error::NotDirectory) => shown.trash = Some(Whereabouts::Gone),
+            Err(error) => return Err(error),
+        }
+    }
+    if shown.not_done.is_some() {
+        shown.trash = None;
+    }
+    Ok(())
+}
+
+/// The entry of the trash that an operation filled.
+pub fn entry_of(op: &Op) -> Option<&Escaped> {
+    match op {
+        Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => Some(trash),
+        Op::Rename {
+            replaced: Some(replaced),
+            ..
+        }
+        | Op::Restore {
+            replaced: Some(replaced),
+            ..
+        } => Some(&replaced.trash),
+        _ => None,
+    }
+}
+
+/// The content that an operation found, if it was kept: how, and its size.
+pub fn kept_of(op: &Op) -> Option<(Kept, u64)> {
+    match op {
+        Op::Write { kept, size, .. }
+        | Op::Truncate { kept, size, .. }
+        | Op::Content { kept, size, .. }
+        | Op::Allocate { kept, size, .. } => kept.map(|kept| (kept, *size)),
+        _ => None,
+    }
+}
+
+fn former(store: &Store, session: &str, op: &Op) -> Result<Option<Former>> {
+    let Some((kept, size)) = kept_of(op) else {
+        return Ok(None);
+    };
+    let mut former = Former {
+        how: kept.how,
+        n: kept.n,
+        size,
+        on_disk: 0,
+        there: kept.how == How::Length,
+        evicted_by: None,
+    };
+    if kept.how != How::Length
+        && let Some(dir) = versions(store, session)?
+    {
+        match dir.stat(Name::new(format!("{:08}", kept.n).as_bytes())?) {
+            Ok(meta) => {
+                former.there = true;
+                former.on_disk = meta.blocks * 512;
+            }
+            Err(Error::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(former))
+}

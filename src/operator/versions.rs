@@ -1,0 +1,185 @@
+//! The former contents of a path, and the content of a path at a point.
+//!
+//! Goes back record by record and watches what the path names: another thing since a removal, a replacement or a renaming,
+//! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
+
+use super::Store;
+use super::past::{Content, Effect, NodeId, Past};
+use super::point::{Operation, Point};
+use super::show::{entry_of, kept_of};
+use crate::error::{Error, Result};
+use crate::journal::{Actor, How};
+use crate::name::{Escaped, WorldPath};
+
+/// Where a former content is kept.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "kept", rename_all = "lowercase")]
+pub enum Place {
+    /// As a version of the file.
+    Version {
+        /// How it was kept.
+        how: How,
+        /// Its number in the session of the operation.
+        n: u64,
+    },
+    /// The file lies in the trash.
+    Trash {
+        /// The entry that it became.
+        entry: Escaped,
+    },
+    /// The file is, or was afterwards, somewhere else in the home.
+    Elsewhere,
+    /// There was nothing to keep.
+    Empty,
+}
+
+/// A former content of a path.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Version {
+    /// The point at which the path had it last.
+    pub at: Operation,
+    /// The operation that ended it.
+    pub until: Operation,
+    /// When that was, RFC 3339.
+    pub time: String,
+    /// What it was.
+    pub op: String,
+    /// Who did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
+    /// How many bytes it has; absent where that cannot be known any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Where it is kept.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Why it cannot be had any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+}
+
+/// All that a path has held.
+#[derive(Debug)]
+pub struct Versions {
+    /// The size of what is there now; absent where there is no file.
+    pub now: Option<u64>,
+    /// What was there before, the newest first.
+    pub former: Vec<Version>,
+}
+
+/// Finds the former contents of a path.
+///
+/// # Errors
+/// [`Error::Missing`] for a path that never was; [`Error::Refused`] for a directory; [`Error::Damaged`] where a journal
+/// cannot be read.
+pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
+    let mut past = Past::now(store)?;
+    let mut at = past.tree().resolve(path)?;
+    let mut ever = at.is_some();
+    if at.is_some_and(|node| past.tree().kind(node).is_dir()) {
+        return Err(Error::refused(
+            format!("{path} is a directory"),
+            "`versions` is of files; `trumanfs diff` says what changed in a directory.",
+        ));
+    }
+    let now = at
+        .and_then(|node| past.tree().meta(node).ok())
+        .map(|meta| meta.size);
+    let mut former = Vec::new();
+    while let Some((session, record)) = past.back_by_one(|_, _| true)? {
+        let tree = past.tree_mut();
+        let effects = tree.effects(&record, &session)?;
+        let mut other_content = false;
+        let mut other_names = false;
+        for effect in effects {
+            match &effect {
+                Effect::Content { node, .. } => other_content |= at == Some(*node),
+                Effect::Name { .. } => other_names = true,
+                _ => {}
+            }
+            tree.reverse(effect, (&session, &record));
+        }
+        let before = if other_names { tree.resolve(path)? } else { at };
+        if let Some(node) = before
+            && (before != at || other_content)
+            && !tree.kind(node).is_dir()
+        {
+            let of = |seq| Operation {
+                session: session.to_string(),
+                seq,
+            };
+            let (size, lost) = look(&past, node)?;
+            former.push(Version {
+                at: of(record.seq.saturating_sub(1)),
+                until: of(record.seq),
+                time: record.time,
+                op: record.op.word().to_owned(),
+                place: match (kept_of(&record.op), entry_of(&record.op)) {
+                    (Some((kept, _)), _) => Place::Version {
+                        how: kept.how,
+                        n: kept.n,
+                    },
+                    (None, Some(entry)) => Place::Trash {
+                        entry: entry.clone(),
+                    },
+                    (None, None) if size == Some(0) => Place::Empty,
+                    (None, None) => Place::Elsewhere,
+                },
+                actor: record.actor,
+                size,
+                lost,
+            });
+        }
+        ever |= before.is_some();
+        at = before;
+    }
+    if !ever {
+        return Err(Error::Missing {
+            what: format!("nothing was ever at {path}"),
+            remedy: "Give the path as it is seen in the home. `trumanfs log --path NAME` finds where it was.".to_owned(),
+        });
+    }
+    Ok(Versions { now, former })
+}
+
+fn look(past: &Past<'_>, node: NodeId) -> Result<(Option<u64>, Option<String>)> {
+    match past.tree().content(node) {
+        Ok(content) => Ok((Some(content.size()), None)),
+        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok((
+            past.tree().meta(node).ok().map(|meta| meta.size),
+            Some(what),
+        )),
+        // A FIFO or a socket has none.
+        Err(_) => Ok((None, None)),
+    }
+}
+
+/// Opens the content that a path had at a point.
+///
+/// # Errors
+/// [`Error::Missing`] where nothing was there, or it cannot be had any more; [`Error::Refused`] for what is no file;
+/// [`Error::Damaged`] where a journal or a version is not what it was.
+pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<Content> {
+    let mut past = Past::now(store)?;
+    past.back_to(point)?;
+    let node = past.tree().resolve(path)?.ok_or_else(|| Error::Missing {
+        what: match point {
+            Point::Now => format!("nothing is at {path}"),
+            Point::After(operation) => format!("nothing was at {path} after operation {operation}"),
+        },
+        remedy: "`trumanfs versions TARGET PATH` says when something was there.".to_owned(),
+    })?;
+    let kind = past.tree().kind(node);
+    if !kind.is_file() {
+        let what = if kind.is_dir() {
+            "a directory"
+        } else {
+            "no regular file"
+        };
+        return Err(Error::refused(
+            format!("{path} was {what}"),
+            "Name a file. `trumanfs restore` takes directories too.",
+        ));
+    }
+    past.tree().content(node)
+}

@@ -1,0 +1,126 @@
+//! The two small lists in the state directory that say something of inodes: `links` and `pinned`.
+//!
+//! Owns their format: lines that are only ever added to. Each names device and inode, and means something only as long as
+//! that inode is the one it was written for; so what is deleted is taken back (`purge.rs`), and `fsck` writes them anew.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::meta::Id;
+use super::root::open_beneath;
+use crate::error::{Error, Result};
+
+/// How many of a file's hard links lie in the trash.
+pub const LINKS: &str = "links";
+/// Inodes that stay hidden wherever they go.
+pub const PINNED: &str = "pinned";
+
+/// Reads how many hard links of which file lie in the trash.
+pub(super) fn parse_links(text: &str) -> HashMap<Id, u32> {
+    let mut by_id = HashMap::new();
+    for line in text.lines() {
+        let Some(id) = line.get(1..).and_then(parse_id) else {
+            continue;
+        };
+        let count: &mut u32 = by_id.entry(id).or_default();
+        *count = if line.starts_with('+') {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+    }
+    by_id.retain(|_, count| *count > 0);
+    by_id
+}
+
+/// Reads what is kept hidden.
+pub(super) fn parse_pinned(text: &str) -> HashSet<Id> {
+    let mut pinned = HashSet::new();
+    for line in text.lines() {
+        match line.strip_prefix('-') {
+            Some(gone) => parse_id(gone).is_some_and(|id| pinned.remove(&id)),
+            None => parse_id(line).is_some_and(|id| pinned.insert(id)),
+        };
+    }
+    pinned
+}
+
+fn parse_id(text: &str) -> Option<Id> {
+    let (dev, ino) = text.split_once(' ')?;
+    Some(Id(dev.parse().ok()?, ino.parse().ok()?))
+}
+
+/// Reads both lists without the store's lock; empty where there are none.
+///
+/// # Errors
+/// What `open(2)` and `read(2)` say.
+pub fn read(state: BorrowedFd<'_>) -> Result<(HashMap<Id, u32>, HashSet<Id>)> {
+    let links = text(state, LINKS)?;
+    Ok((parse_links(&links), parse_pinned(&text(state, PINNED)?)))
+}
+
+fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut bytes = Vec::new();
+    match open_beneath(state, name.as_bytes(), flags, Mode::empty()) {
+        Err(Error::NotFound) => {}
+        file => {
+            let mut file = File::from(file?);
+            file.read_to_end(&mut bytes).map_err(|e| io("read", &e))?;
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes both lists anew. The caller holds the store's lock, and nobody has them open.
+///
+/// # Errors
+/// What the system calls say; each list is either the old one or the new one.
+pub fn rewrite(
+    state: BorrowedFd<'_>,
+    links: &HashMap<Id, u32>,
+    pinned: &HashSet<Id>,
+) -> Result<()> {
+    let mut text = String::new();
+    for (id, count) in links {
+        for _ in 0..*count {
+            text.push_str(&format!("+{} {}\n", id.0, id.1));
+        }
+    }
+    replace(state, LINKS, &text)?;
+    let lines = pinned.iter().map(|id| format!("{} {}\n", id.0, id.1));
+    replace(state, PINNED, &lines.collect::<String>())
+}
+
+fn replace(state: BorrowedFd<'_>, name: &str, text: &str) -> Result<()> {
+    let new = format!("{name}.new");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let flags = flags | OFlags::NOFOLLOW;
+    let file = open_beneath(state, new.as_bytes(), flags, Mode::RUSR | Mode::WUSR)?;
+    let mut file = File::from(file);
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|e| io("write", &e))?;
+    rustix::fs::renameat(state, new.as_str(), state, name).map_err(Error::os("renameat"))
+}
+
+fn io(call: &'static str, error: &std::io::Error) -> Error {
+    Error::os(call)(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_back_counts_no_more() {
+        let links = parse_links("+1 2\n+1 2\n-1 2\n+1 3\n-1 3\n-1 4\nrubbish\n");
+        assert_eq!(links, HashMap::from([(Id(1, 2), 1)]));
+        let pinned = parse_pinned("1 2\n1 3\n-1 2\n1 4\n-1 9\n");
+        assert_eq!(pinned, HashSet::from([Id(1, 3), Id(1, 4)]));
+    }
+}

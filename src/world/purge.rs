@@ -1,0 +1,238 @@
+//! Purging: entries of the trash and former contents are deleted for good, for operators only.
+//!
+//! No request of an occupant leads here; only where the operator has chosen `--keep-evict`, `room.rs` deletes versions too. Each wish is recorded first; then an entry moves to `.trumanfs/purging`, where
+//! nobody in the home can reach it or take it back, and only then its tree is deleted (`erase.rs`). If the daemon dies
+//! meanwhile, what is left there is deleted with the next purge.
+//!
+//! Lock: one mutex, so that nobody counts the trash while it is being deleted. It is held over system calls, and taken
+//! by no request of the home.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::erase::{Gone, erase};
+use super::room::versions_of;
+use super::root::{open_beneath, stat_at};
+use super::versions::{file_name, map_name};
+use super::{Caller, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::{Escaped, Name, escape};
+
+/// Where entries lie while they are being deleted, in the state directory.
+pub const PURGING: &str = "purging";
+
+/// How many entries one record names, so that no line of the journal grows without limit.
+const AT_ONCE: usize = 200;
+
+/// What a purge did.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Purged {
+    /// How many entries of the trash, or versions, are gone.
+    pub entries: u64,
+    /// How many names were deleted with them.
+    pub names: u64,
+    /// How many bytes of disk space became free; a content that another hard link still has frees none.
+    pub bytes: u64,
+    /// What was asked for and is not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Escaped>,
+    /// What could not be deleted, or not whole, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<(Escaped, String)>,
+}
+
+impl Purged {
+    /// Adds what another purge did.
+    pub fn add(&mut self, other: Purged) {
+        self.entries += other.entries;
+        self.names += other.names;
+        self.bytes += other.bytes;
+        self.missing.extend(other.missing);
+        self.left.extend(other.left);
+    }
+}
+
+impl World {
+    /// Deletes entries of the trash for good. `step` is told how many bytes became free, now and then.
+    ///
+    /// # Errors
+    /// What the journal's `write(2)` says, and what making the place for it says; then the entries that have not been
+    /// named by a record are untouched. What concerns single entries is in the answer.
+    pub fn purge(
+        &self,
+        entries: &[Escaped],
+        caller: Caller,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<Purged> {
+        let _counting = self.trash.still();
+        let actor = self.actor(caller);
+        let mut purged = self.finish(step)?;
+        for some in entries.chunks(AT_ONCE) {
+            let trash = self.trash.dir(&self.root)?;
+            let is_there = |entry: &&Escaped| {
+                Name::new(&entry.0).is_ok_and(|name| stat_at(trash.as_fd(), name).is_ok())
+            };
+            let (there, missing): (Vec<&Escaped>, _) = some.iter().partition(is_there);
+            purged.missing.extend(missing.into_iter().cloned());
+            if there.is_empty() {
+                continue;
+            }
+            let purging = self.purging()?;
+            let entries = there.iter().map(|entry| (*entry).clone()).collect();
+            self.journal.note(Op::Purge { entries }, Some(&actor))?;
+            for entry in there {
+                let claimed = Name::new(&entry.0).and_then(|name| {
+                    self.shift(trash.as_fd(), name, purging.as_fd(), name)?;
+                    self.delete(&purging, name, &mut purged, step)
+                });
+                match claimed {
+                    Ok(()) => purged.entries += 1,
+                    // Taken back by its owner at this very moment.
+                    Err(Error::NotFound) => purged.missing.push(entry.clone()),
+                    Err(error) => purged.left.push((entry.clone(), error.to_string())),
+                }
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Deletes versions (session and number) for good.
+    ///
+    /// # Errors
+    /// As [`World::purge`].
+    pub fn evict(
+        &self,
+        versions: &[(String, u64)],
+        caller: Caller,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<Purged> {
+        let actor = self.actor(caller);
+        let mut purged = Purged::default();
+        for some in versions.chunks(AT_ONCE) {
+            let op = Op::Evict {
+                versions: some.to_vec(),
+            };
+            self.journal.note(op, Some(&actor))?;
+            for (session, n) in some {
+                let label = || Escaped(format!("{session}/{}", file_name(*n)).into_bytes());
+                if *session == self.session && self.versions.room().is_live(*n) {
+                    purged.left.push((label(), "is being written".to_owned()));
+                    continue;
+                }
+                match self.delete_version(session, *n, &mut purged, step) {
+                    Ok(()) => purged.entries += 1,
+                    Err(Error::NotFound) => purged.missing.push(label()),
+                    Err(error) => purged.left.push((label(), error.to_string())),
+                }
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Deletes what an interrupted purge has left, and says whether that was anything.
+    ///
+    /// # Errors
+    /// What reading the directory says.
+    pub fn finish_purges(&self) -> Result<Purged> {
+        let _counting = self.trash.still();
+        self.finish(&mut |_| {})
+    }
+
+    fn finish(&self, step: &mut dyn FnMut(u64)) -> Result<Purged> {
+        let mut purged = Purged::default();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state = self.state.as_fd();
+        let purging = match open_beneath(state, PURGING.as_bytes(), flags, Mode::empty()) {
+            Err(Error::NotFound) => return Ok(purged),
+            purging => purging?,
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&purging).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            names.push(entry.file_name().to_bytes().to_vec());
+        }
+        for bytes in names {
+            let Ok(name) = Name::new(&bytes) else {
+                continue; // `.` and `..`
+            };
+            if let Err(error) = self.delete(&purging, name, &mut purged, step) {
+                log::warn!("{} cannot be deleted: {error}", escape(&bytes));
+                purged.left.push((Escaped(bytes), error.to_string()));
+            }
+        }
+        Ok(purged)
+    }
+
+    fn purging(&self) -> Result<OwnedFd> {
+        match rustix::fs::mkdirat(&self.state, PURGING, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(Error::os("mkdirat")(errno)),
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state = self.state.as_fd();
+        open_beneath(state, PURGING.as_bytes(), flags, Mode::empty())
+    }
+
+    fn delete(
+        &self,
+        purging: &OwnedFd,
+        name: Name<'_>,
+        purged: &mut Purged,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        erase(&self.root, purging.as_fd(), name, &mut |gone| {
+            self.forget(gone);
+            purged.names += 1;
+            if gone.last {
+                purged.bytes += gone.meta.blocks * 512;
+                step(gone.meta.blocks * 512);
+            }
+        })
+    }
+
+    /// Takes a deleted name out of the counts. Its inode number is still taken at this moment, so that nothing new can be
+    /// hidden or counted in its stead.
+    fn forget(&self, gone: &Gone<'_>) {
+        let id = gone.meta.id;
+        self.trash.went(gone.meta.blocks * 512);
+        if !gone.meta.is_dir() && self.state.trashed_links(id) > 0 {
+            self.state.count_link(id, false);
+        }
+        if gone.last {
+            while self.state.trashed_links(id) > 0 {
+                self.state.count_link(id, false);
+            }
+            if self.view.unpin(id) {
+                self.state.unpin(id);
+            }
+        }
+    }
+
+    fn delete_version(
+        &self,
+        session: &str,
+        n: u64,
+        purged: &mut Purged,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        Name::new(session.as_bytes())?;
+        let dir = versions_of(&self.state, session)?.ok_or(Error::NotFound)?;
+        let file = file_name(n);
+        let name = Name::new(file.as_bytes())?;
+        if stat_at(dir.as_fd(), name)?.is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        erase(&self.root, dir.as_fd(), name, &mut |gone| {
+            purged.names += 1;
+            self.versions.room().give_back(gone.meta.blocks * 512);
+            if gone.last {
+                purged.bytes += gone.meta.blocks * 512;
+                step(gone.meta.blocks * 512);
+            }
+        })?;
+        let _ = rustix::fs::unlinkat(&dir, map_name(n), AtFlags::empty());
+        Ok(())
+    }
+}
