@@ -179,8 +179,8 @@ impl<'a, 'h> Mover<'a, 'h> {
     fn relocate(&mut self, node: NodeId, from: &Slot, to: Slot) {
         let leaving = self.leaving.entry(node).or_default();
         leaving.retain(|slot| slot != from);
-        // It may have come to where it shall be.
-        if self.target.lookup(to.0, &to.1).ok().flatten() != Some(node) {
+        // It may have come to where it shall be; in the trash nothing shall be at a certain place.
+        if to.0 == self.trash || self.target.lookup(to.0, &to.1).ok().flatten() != Some(node) {
             leaving.push(to);
         }
     }
