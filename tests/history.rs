@@ -456,3 +456,326 @@ fn show_says_what_did_not_happen() {
     );
     assert!(!shown.contains("to undo"), "{shown}");
 }
+
+// ── diff ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// A home with something in it before the session begins, and a bit of everything done to it.
+fn busy() -> Home {
+    let home = Home::prepared(
+        |store| {
+            fs::write(store.join("text"), "one\ntwo\nthree\n").unwrap();
+            fs::write(store.join("bin"), vec![7; 5000]).unwrap();
+            fs::write(store.join("mode"), "m").unwrap();
+            fs::write(store.join("moved"), "r").unwrap();
+            fs::write(store.join("same"), "s").unwrap();
+            fs::create_dir_all(store.join("old/sub")).unwrap();
+            fs::write(store.join("old/sub/f"), "x\n").unwrap();
+            fs::create_dir(store.join("dir")).unwrap();
+            fs::write(store.join("dir/in it"), "y\n").unwrap();
+        },
+        &[],
+    );
+    home.sh("sed -i s/two/2/ text; printf '\\0abc' | dd of=bin conv=notrunc bs=1 seek=50 status=none; chmod 755 mode
+mv moved renamed; rm -r old; mv dir other; echo more >>'other/in it'; mkdir new; echo a >new/a; printf 'no newline' >new/b
+echo t >tmp; rm tmp; chmod 600 same; chmod 644 same; touch same; echo z >z; rm z; mkdir z");
+    home
+}
+
+const BUSY: &str = "M  /bin  4.9 KiB, other content
+M  /mode  mode 644 → 755
+A  /new/
+A  /new/a  2 bytes
+A  /new/b  10 bytes
+D  /old/
+D  /old/sub/
+D  /old/sub/f  2 bytes
+R  /dir/ → /other/
+M  /other/in it  2 bytes → 7 bytes
+R  /moved → /renamed
+M  /text  14 bytes → 12 bytes
+A  /z/
+";
+
+#[test]
+fn a_session_is_told_by_what_differs() {
+    need_mount!();
+    everywhere(busy(), |target| {
+        let first = objects(target, &["session", "list"], &[])[0]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(expect(1, target, &["diff"], &[&format!("{first}..")]), BUSY);
+        let names = expect(
+            1,
+            target,
+            &["diff"],
+            &["--name-only", &format!("{first}..now"), "/new"],
+        );
+        assert_eq!(names, "/new\n/new/a\n/new/b\n");
+        // What was moved out of a path differs there too.
+        let moved = expect(1, target, &["diff"], &[&format!("{first}.."), "moved"]);
+        assert_eq!(moved, "R  /moved → /renamed\n");
+        let output = run(target, &["diff"], &[&format!("{first}.."), "--json"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let changes: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(changes.len(), BUSY.lines().count());
+        assert_eq!(
+            (&changes[0]["status"], &changes[0]["content"]),
+            (&"modified".into(), &true.into())
+        );
+        assert_eq!(
+            (&changes[1]["before"]["mode"], &changes[1]["after"]["mode"]),
+            (&0o644.into(), &0o755.into())
+        );
+        assert_eq!(
+            (&changes[8]["from"], &changes[8]["path"]),
+            (&"/dir".into(), &"/other".into())
+        );
+        let stat = expect(1, target, &["diff"], &["--stat", &format!("{first}..")]);
+        for line in [
+            " /text         |     2 +-\n",
+            " /bin          | binary",
+            " 9 files differ, 5 lines added, 2 lines removed",
+        ] {
+            assert!(stat.contains(line), "no {line:?} in {stat}");
+        }
+        assert_eq!(ok(target, &["diff"], &[&format!("{first}..{first}")]), "");
+    });
+}
+
+#[test]
+fn a_patch_taken_back_gives_the_start() {
+    need_mount!();
+    let home = Home::prepared(
+        |store| {
+            fs::write(store.join("a"), "1\r2\n\n3\n".repeat(20)).unwrap();
+            fs::write(store.join("gone \"x\"\tñ"), "no newline").unwrap();
+            fs::write(store.join("empty"), "").unwrap();
+            fs::write(store.join("mode"), "m\n").unwrap();
+            fs::write(store.join("moved"), "a\nb\nc\nd\n").unwrap();
+        },
+        &[],
+    );
+    let copy = |name: &str| {
+        let at = home.base().join(name);
+        home.sh(&format!("cp -r . {}", at.display()));
+        at
+    };
+    let (start, end) = (copy("start"), String::from("end"));
+    home.sh("sed -i '7s/.*/seven/; 30d' a; rm gone*; rm empty; chmod 755 mode; mv moved 'to here'; echo e >>'to here'; printf n >\"$(printf 'odd\\377\\nname')\"; : >'new empty'");
+    let end = copy(&end);
+    let patch = expect(1, home.home(), &["diff"], &["--patch"]);
+    let file = home.base().join("patch");
+    fs::write(&file, patch).unwrap();
+    let git = |args: &[&str], at: &Path| {
+        let mut git = Command::new("git");
+        git.args(args)
+            .arg(&file)
+            .current_dir(at)
+            .env("GIT_CEILING_DIRECTORIES", home.base());
+        let output = run_limited(git, Duration::from_secs(20));
+        assert!(output.status.success(), "{args:?}: {}", describe(&output));
+    };
+    let same = |one: &Path, other: &Path| {
+        let mut diff = Command::new("diff");
+        diff.args(["-r", "--no-dereference"]).args([one, other]);
+        let output = run_limited(diff, Duration::from_secs(20));
+        assert!(output.status.success(), "{}", describe(&output));
+    };
+    let third = copy("third");
+    git(&["apply", "-R"], &end);
+    same(&end, &start);
+    git(&["apply"], &start);
+    same(&start, &third);
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(
+        fs::metadata(start.join("mode"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o755
+    );
+}
+
+#[test]
+fn points_in_the_middle_are_compared() {
+    need_mount!();
+    let home = Home::mount();
+    home.sh("echo 1 >a");
+    let first = home.journal().last().unwrap()["seq"].to_string();
+    home.sh("echo 22 >a; mkdir d; echo x >d/f");
+    let second = home.journal().last().unwrap()["seq"].to_string();
+    home.sh("rm -r d; echo 333 >a");
+    let diff = |range: &str| expect(1, home.store(), &["diff"], &[range]);
+    assert_eq!(
+        diff(&format!("{first}..{second}")),
+        "M  /a  2 bytes → 3 bytes\nA  /d/\nA  /d/f  2 bytes\n"
+    );
+    assert_eq!(
+        diff(&format!("{second}..")),
+        "M  /a  3 bytes → 4 bytes\nD  /d/\nD  /d/f  2 bytes\n"
+    );
+    assert_eq!(diff(&format!("..{first}")), "A  /a  2 bytes\n");
+    // It is no option, and an option after another range is none of its words.
+    let ago = expect(1, home.store(), &["diff"], &["--", "-1h.."]);
+    assert_eq!(ago, "A  /a  4 bytes\n");
+    expect(6, home.store(), &["diff"], &[&format!("{second}..{first}")]);
+    expect(3, home.store(), &["diff"], &["nosuch.."]);
+    expect(2, home.store(), &["diff"], &["--stat", "--patch"]);
+}
+
+#[test]
+fn a_terminal_does_not_obey_what_a_file_says() {
+    need_mount!();
+    if Command::new("script").arg("--version").output().is_err() {
+        common::skip!("needs script(1)");
+    }
+    let home = Home::mount();
+    fs::write(home.path("evil"), "\u{1b}]0;owned\u{7}\tx\\n\n").unwrap();
+    let mut script = Command::new("script");
+    let line = format!(
+        "{} diff --patch {}",
+        env!("CARGO_BIN_EXE_trumanfs"),
+        home.store().display()
+    );
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .env("NO_COLOR", "1");
+    let output = run_limited(script, Duration::from_secs(20));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("+\\x1b]0;owned\\x07\tx\\n"), "{text:?}");
+    assert!(!text.contains("\u{1b}]0"), "{text:?}");
+    // Whatever else reads gets the bytes.
+    assert!(expect(1, home.store(), &["diff"], &["--patch"]).contains("\u{1b}]0;owned"));
+}
+
+// ── versions and cat ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn each_former_content_is_listed_and_its_command_gives_it() {
+    need_mount!();
+    let home = Home::prepared(|store| fs::write(store.join("f"), "zero\n").unwrap(), &[]);
+    let contents = ["zero\n", "one\n", "one\nmore\n", "by rename\n", "over it\n"];
+    home.sh("echo one >f; echo more >>f; echo by rename >g; mv g f; python3 -c 'open(\"f\",\"r+\").write(\"over it\\n\")'; truncate -s 8 f; rm f; mkdir f; rmdir f; echo last >f");
+    let started = std::cell::Cell::new(false);
+    everywhere(home, |target| {
+        let found = objects(target, &["versions"], &["/f"]);
+        let mut former: Vec<String> = Vec::new();
+        for version in &found {
+            let at = format!(
+                "{}:{}",
+                version["at"]["session"].as_str().unwrap(),
+                version["at"]["seq"]
+            );
+            let content = ok(target, &["cat"], &["/f", "--at", &at]);
+            assert_eq!(version["size"], content.len(), "{version}");
+            former.push(content);
+        }
+        former.reverse();
+        for content in contents {
+            assert!(
+                former.iter().any(|f| f == content),
+                "no {content:?} in {former:?}"
+            );
+        }
+        assert_eq!(ok(target, &["cat"], &["f"]), "last\n");
+        let text = ok(target, &["versions"], &["/f"]);
+        assert!(text.starts_with("/f  5 bytes now\n"), "{text}");
+        assert_eq!(text.lines().count(), 1 + 2 * found.len());
+        for word in [
+            "kept: the file itself",
+            "kept: its length",
+            "in the trash: ",
+            "by rm[",
+        ] {
+            assert!(text.contains(word), "no {word:?} in {text}");
+        }
+        started.set(true);
+    });
+    assert!(started.get());
+}
+
+#[test]
+fn what_cannot_be_had_is_said_so() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "zero\n").unwrap(), &[]);
+    home.sh("echo one >f; mkdir d; echo n >never-changed; echo r >r; rm r");
+    expect(3, home.store(), &["cat"], &["/nosuch"]);
+    expect(3, home.store(), &["cat"], &["/r"]);
+    expect(3, home.store(), &["versions"], &["/nosuch"]);
+    expect(1, home.store(), &["versions"], &["/never-changed"]);
+    expect(6, home.store(), &["versions"], &["/d"]);
+    expect(6, home.store(), &["cat"], &["/d"]);
+    assert_eq!(
+        ok(home.store(), &["cat"], &["/f", "--at", "last"]),
+        "zero\n"
+    );
+    home.umount();
+    // A version that somebody deleted is told, by each verb, and nothing is made up.
+    let versions = journals(home.store())[0].with_file_name("versions");
+    fs::remove_dir_all(&versions).unwrap();
+    let output = run(home.store(), &["cat"], &["/f", "--at", "last"]);
+    assert_eq!(
+        (output.status.code(), output.stdout.len()),
+        (Some(3), 0),
+        "{}",
+        describe(&output)
+    );
+    let lost = objects(home.store(), &["versions"], &["/f"]);
+    assert!(lost[0]["lost"].is_string(), "{lost:?}");
+    assert!(ok(home.store(), &["versions"], &["/f"]).contains("lost: "));
+    let output = run(home.store(), &["diff"], &["--patch"]);
+    assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("/f: "),
+        "{}",
+        describe(&output)
+    );
+    let seq = seq_of(&home, |r| r["kept"].is_object());
+    assert!(ok(home.store(), &["show"], &[&seq]).contains("not there any more"));
+}
+
+#[test]
+fn a_damaged_journal_gives_no_past() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "zero\n").unwrap(), &[]);
+    home.sh("echo one >f; echo a >a; echo two >f; echo b >b");
+    home.umount();
+    let journal = &journals(home.store())[0];
+    let whole = fs::read_to_string(journal).unwrap();
+    // Another name, as long as the true one, so that the line is a record all the same.
+    let damage = whole.replacen("\"path\":\"/a\"", "\"path\":\"/x\"", 1);
+    assert_ne!(damage, whole);
+    fs::write(journal, damage).unwrap();
+    for (verb, args) in [
+        ("diff", &[][..]),
+        ("versions", &["/f"]),
+        ("cat", &["/f", "--at", "last"]),
+    ] {
+        let output = run(home.store(), &[verb], args);
+        assert_eq!(
+            output.status.code(),
+            Some(7),
+            "{verb}: {}",
+            describe(&output)
+        );
+        assert!(output.stdout.is_empty(), "{verb}: {}", describe(&output));
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("does not follow"),
+            "{verb}: {}",
+            describe(&output)
+        );
+    }
+    // What came after the damage can be had.
+    let last = serde_json::from_str::<Value>(whole.lines().next_back().unwrap()).unwrap()["seq"]
+        .as_u64()
+        .unwrap();
+    assert_eq!(
+        ok(home.store(), &["cat"], &["/f", "--at", &last.to_string()]),
+        "two\n"
+    );
+}

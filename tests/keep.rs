@@ -284,24 +284,40 @@ fn all_contents(top: &Path, found: &mut HashMap<Ids, PathBuf>) {
     }
 }
 
-fn destroy(home: &Home, file: &str, script: &str) -> std::process::Output {
-    let mut command = match script.strip_prefix("#!py\n") {
-        Some(python) => {
-            let mut command = Command::new("python3");
-            command.arg("-c").arg(format!("{PYTHON}{python}")).arg(file);
-            command
-        }
-        None => {
-            let mut command = Command::new("bash");
-            command.arg("-c").arg(script).env("F", file);
-            command
-        }
+fn destroy(home: &Home, file: &str, script: &str, user: Option<u32>) -> std::process::Output {
+    let mut words: Vec<String> = match user {
+        Some(user) => ["setpriv", "--reuid", "U", "--regid", "U", "--clear-groups"]
+            .map(|word| match word {
+                "U" => user.to_string(),
+                word => word.to_owned(),
+            })
+            .to_vec(),
+        None => vec!["env".to_owned()],
     };
-    command.current_dir(home.home()).output().unwrap()
+    match script.strip_prefix("#!py\n") {
+        Some(python) => words.extend([
+            "python3".to_owned(),
+            "-c".to_owned(),
+            format!("{PYTHON}{python}"),
+            file.to_owned(),
+        ]),
+        None => words.extend(["bash".to_owned(), "-c".to_owned(), script.to_owned()]),
+    }
+    // The user whose home it is gets in, and root does not: so the shell goes there.
+    let go = format!("cd '{}' && exec \"$@\"", home.home().display());
+    let (program, rest) = words.split_first().unwrap();
+    let mut command = Command::new(program);
+    if user.is_some() {
+        command.args(&rest[..5]).args(["bash", "-c", &go, "bash"]);
+        command.args(&rest[5..]);
+    } else {
+        command.args(rest).current_dir(home.home());
+    }
+    command.env("F", file).output().unwrap()
 }
 
 /// Goes through every door with files of one size, in a home with these options.
-fn all_doors(size: usize, options: &[&str]) {
+fn all_doors(size: usize, options: &[&str], user: Option<u32>) {
     let whole = content(size);
     let mut ids = HashMap::new();
     let names: Vec<String> = (0..DOORS.len()).map(|n| format!("file-{n}")).collect();
@@ -309,10 +325,12 @@ fn all_doors(size: usize, options: &[&str]) {
         .options(options)
         .limit(std::time::Duration::from_secs(240))
         .prepare(|store| {
+            std::os::unix::fs::chown(store, user, user).unwrap();
             for name in &names {
                 let path = store.join(name);
                 fs::write(&path, &whole).unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+                std::os::unix::fs::chown(&path, user, user).unwrap();
                 let meta = path.metadata().unwrap();
                 ids.insert(name.clone(), [meta.dev(), meta.ino()]);
             }
@@ -320,7 +338,7 @@ fn all_doors(size: usize, options: &[&str]) {
         .mount();
     let mut failed = Vec::new();
     for ((door, script), name) in DOORS.iter().zip(&names) {
-        let output = destroy(&home, name, script);
+        let output = destroy(&home, name, script, user);
         if !output.status.success() {
             failed.push(format!(
                 "{door}: {}",
@@ -354,31 +372,45 @@ fn all_doors(size: usize, options: &[&str]) {
 #[test]
 fn small_files_by_every_door() {
     need_mount!();
-    all_doors(5001, &[]);
+    all_doors(5001, &[], None);
 }
 
 #[test]
 fn big_files_by_every_door() {
     need_mount!();
-    all_doors(3_000_077, &[]);
+    all_doors(3_000_077, &[], None);
 }
 
 #[test]
 fn small_files_by_every_door_without_passthrough() {
     need_mount!();
-    all_doors(5001, &["--no-passthrough"]);
+    all_doors(5001, &["--no-passthrough"], None);
 }
 
 #[test]
 fn big_files_by_every_door_without_passthrough() {
     need_mount!();
-    all_doors(3_000_077, &["--no-passthrough"]);
+    all_doors(3_000_077, &["--no-passthrough"], None);
 }
 
 #[test]
 fn by_every_door_where_every_user_gets_in() {
     need_mount!();
-    all_doors(3_000_077, &["--allow-other"]);
+    all_doors(3_000_077, &["--allow-other"], None);
+}
+
+#[test]
+fn by_every_door_for_an_owner() {
+    need_mount!();
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        common::skip!("setpriv (util-linux) is not installed");
+    }
+    all_doors(5001, &["--owner", "12345"], Some(12345));
+    all_doors(
+        3_000_077,
+        &["--owner", "12345", "--no-passthrough"],
+        Some(12345),
+    );
 }
 
 /// Also shows that the tests above can fail.

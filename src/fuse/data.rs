@@ -24,6 +24,8 @@ pub(super) struct Kept {
     begun: Option<Option<Arc<Blocks>>>,
     /// The size, where it was opened only to be appended to.
     appends_from: Option<u64>,
+    /// Whether the page cache has to be left out.
+    uncached: bool,
 }
 
 impl FileSystem {
@@ -86,13 +88,15 @@ impl FileSystem {
             // Opening for writing may take these bits away, and its answer cannot say so.
             self.attributes_changed(ino.0);
         }
+        let mut only_writes = false;
         let file = match opened {
-            // The page cache would like to read what it is only allowed to write: then it writes through.
+            // The page cache would like to read what it is only allowed to write: then it is left out.
             Err(Error::Os {
                 errno: rustix::io::Errno::ACCESS,
                 ..
             }) if mechanisms.writeback => {
                 let asked = handle_flags(flags, Mechanisms::default()) | asked & OFlags::APPEND;
+                only_writes = true;
                 self.world().open_file(&held, asked, &opens, caller)?
             }
             file => file?,
@@ -103,6 +107,7 @@ impl FileSystem {
         let kept = Kept {
             appends_from: appends.then_some(meta.size),
             begun: opens.begun(),
+            uncached: only_writes,
         };
         Ok(self.add_handle(ino, file, flags, kept, register))
     }
@@ -132,7 +137,9 @@ impl FileSystem {
         let served = match way {
             Way::Passthrough(_) => FopenFlags::empty(),
             Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
-            Way::Served if flags.contains(OFlags::DIRECT) => FopenFlags::FOPEN_DIRECT_IO,
+            Way::Served if kept.uncached || flags.contains(OFlags::DIRECT) => {
+                FopenFlags::FOPEN_DIRECT_IO
+            }
             // What the page cache has may be older than what was written past it.
             Way::Served if passthrough => FopenFlags::empty(),
             // Changes made behind the mount are noticed and invalidate; else the attributes' life is short and the

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::FileSystem;
 use super::handles::Handle;
+use super::{FileSystem, Shared};
 use crate::error::Result;
-use crate::world::{Blocks, Door, Meta};
+use crate::world::{Blocks, Door, Id, Meta};
 
 /// The opens of one file, as a request about it meets them.
 pub(super) struct Opens<'a> {
@@ -115,6 +115,24 @@ impl Door for Opens<'_> {
         inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));
         outcome
     }
+}
+
+/// Does something to a file's content for an operator, while the home is mounted: nobody opens it meanwhile, and how it is
+/// open is known. The kernel has to be told afterwards ([`super::Invalidate::inode`] with content), not by `act`: that may
+/// wait for requests, which may wait for this file's turn.
+///
+/// # Errors
+/// Those of `act`.
+pub fn with_door<T>(
+    shared: &Arc<Shared>,
+    id: Id,
+    act: impl FnOnce(&dyn Door) -> Result<T>,
+) -> Result<T> {
+    let fs = FileSystem::new(shared.clone());
+    // Where the kernel does not know it yet, this is the number that it will most likely be known by.
+    let number = shared.inodes.number_of(id).unwrap_or(id.1);
+    let _turn = shared.handles.turn(number, true)?;
+    act(&Opens::through(&fs, number, None, true))
 }
 
 /// For a file that turned out to be there when it was to be made: how it is open is not known, so nothing is taken for

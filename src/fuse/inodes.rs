@@ -248,6 +248,7 @@ impl Inodes {
         let Some(born) = born else {
             return;
         };
+        // A file that the kernel does not know keeps no number.
         let Some(inode) = table.nodes.get_mut(&number) else {
             return;
         };

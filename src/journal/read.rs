@@ -165,8 +165,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 pub(super) fn parse(line: &[u8], number: u64) -> Result<Record> {
-    let record: Record =
-        serde_json::from_slice(line).map_err(|error| not_a_record(number, &error))?;
+    let record = Record::parse(line).map_err(|error| not_a_record(number, &error))?;
     check_schema(record.v, number)?;
     Ok(record)
 }

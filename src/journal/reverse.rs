@@ -83,8 +83,7 @@ impl Backward {
             let prev = match glance::prev(line) {
                 Some(prev) => prev.to_vec(),
                 None => {
-                    let record: Record =
-                        serde_json::from_slice(line).map_err(|error| damaged(&error))?;
+                    let record: Record = Record::parse(line).map_err(|error| damaged(&error))?;
                     record.prev.into_bytes()
                 }
             };
@@ -98,7 +97,7 @@ impl Backward {
             }
             self.expected = Some(prev);
             let record = match wanted(&glance) {
-                true => Some(serde_json::from_slice(line).map_err(|error| damaged(&error))?),
+                true => Some(Record::parse(line).map_err(|error| damaged(&error))?),
                 false => None,
             };
             self.buffer.truncate(from);

@@ -125,3 +125,32 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
             .contains("newer release")
     );
 }
+
+#[test]
+fn a_line_is_parsed_as_serde_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false);
+    sample(&journal, 3);
+    let end = Op::Truncate {
+        path: path("/f"),
+        ids: [1, 2],
+        size: 3,
+        to: 4,
+        mtime: (5, 6),
+        mode: Some(0o644),
+        kept: Some(Kept {
+            how: How::Moved,
+            n: 7,
+        }),
+        new: Some([8, 9]),
+    };
+    journal.begin(end, &[(1, 2), (3, 4)], None).unwrap().done();
+    journal.note(Op::End, None).unwrap();
+    for line in std::fs::read_to_string(&at).unwrap().lines() {
+        let slow: Record = serde_json::from_str(line).unwrap();
+        assert_eq!(Record::parse(line.as_bytes()).unwrap(), slow);
+    }
+    assert!(Record::parse(br#"{"v":1,"seq":1,"time":"","op":"mkdir","prev":""}"#).is_err());
+    assert!(Record::parse(br#"{"v":1,"seq":1,"time":"","op":"vanish","prev":""}"#).is_err());
+}

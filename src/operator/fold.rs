@@ -359,7 +359,7 @@ fn is_below(path: &str, dir: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -384,11 +384,12 @@ mod tests {
     }
 
     fn doings(told: &[Told]) -> Vec<&Doing> {
-        let doing = |told| match told {
-            &Told::Doing(ref doing) => Some(&**doing),
-            Told::Single { .. } => None,
-        };
-        told.iter().filter_map(doing).collect()
+        told.iter()
+            .filter_map(|told| match told {
+                Told::Doing(doing) => Some(&**doing),
+                Told::Single { .. } => None,
+            })
+            .collect()
     }
 
     fn create(seq: u64, second: u64, pid: u32, path: &str) -> String {

@@ -75,7 +75,7 @@ impl Point {
 pub fn session(store: &Store, text: &str) -> Result<String> {
     let ids = sessions(store.state())?;
     if text == "last" {
-        return last(ids);
+        return last(store, &ids);
     }
     match find_session(&ids, text)? {
         Some(id) => Ok(id.to_owned()),
@@ -121,7 +121,7 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
     }
     let ids = sessions(store.state())?;
     if text == "last" {
-        return Ok(Point::After(Operation::start_of(last(ids)?)));
+        return Ok(Point::After(Operation::start_of(last(store, &ids)?)));
     }
     if let Some(time) = time(text, now) {
         return Ok(Point::After(at_time(store, &ids, time)?));
@@ -216,11 +216,24 @@ pub fn time(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(midnight.and_hms_opt(0, 0, 0)?.and_utc())
 }
 
-fn last(ids: Vec<String>) -> Result<String> {
-    ids.into_iter().next_back().ok_or_else(|| Error::Missing {
-        what: "the store has no sessions".to_owned(),
-        remedy: "A session begins when the store is mounted.".to_owned(),
-    })
+/// The newest session in which the store was mounted: what an operator does on an unmounted store is a session too, but
+/// not what is meant by the last one. Where it never was mounted, the newest of all.
+fn last(store: &Store, ids: &[String]) -> Result<String> {
+    let by_hand = |id: &&String| {
+        let first = journal(store, id)
+            .ok()
+            .and_then(|file| Reader::new(BufReader::new(file)).next_record().ok());
+        let begin = first.flatten().map(|record| record.op);
+        matches!(begin, Some(Op::Begin { home: None, .. }))
+    };
+    let mounted = ids.iter().rev().find(|id| !by_hand(id));
+    mounted
+        .or(ids.last())
+        .cloned()
+        .ok_or_else(|| Error::Missing {
+            what: "the store has no sessions".to_owned(),
+            remedy: "A session begins when the store is mounted.".to_owned(),
+        })
 }
 
 fn no_session(text: &str) -> Error {
@@ -304,8 +317,8 @@ fn at_time(store: &Store, ids: &[String], time: DateTime<Utc>) -> Result<Operati
             });
         }
     }
-    let first = ids.first().cloned();
-    Ok(Operation::start_of(last(first.into_iter().collect())?))
+    let first = ids.first().map(std::slice::from_ref).unwrap_or_default();
+    Ok(Operation::start_of(last(store, first)?))
 }
 
 /// The newest checkpoint of that name.

@@ -24,8 +24,8 @@ pub(in crate::cli) struct DiffArgs {
     target: PathBuf,
     /// A..B, from the one point to the other; A.. until now; ..B from the start of the last session. A point is a session
     /// or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15" or -30m, or `now`.
-    /// And a path in the home: only what is there or below. Without both: everything since the start of the last session
-    #[arg(value_name = "A..B] [PATH", num_args = 0..=2, allow_hyphen_values = true)]
+    /// One that begins with a dash comes last, after `--`. And a path in the home: only what is there or below. Without both: everything since the start of the last session
+    #[arg(value_name = "A..B] [PATH", num_args = 0..=2)]
     what: Vec<OsString>,
     /// Count the lines that were added and removed
     #[arg(long, group = "form")]
@@ -102,7 +102,7 @@ fn split(what: &[OsString]) -> Result<(String, WorldPath)> {
         || "last..now".to_owned(),
         |range| range.to_string_lossy().into_owned(),
     );
-    let path = path.map_or_else(|| Ok(WorldPath::root()), |path| path_in_home(path))?;
+    let path = path.map_or_else(|| Ok(WorldPath::root()), path_in_home)?;
     Ok((range, path))
 }
 

@@ -104,7 +104,7 @@ impl<'a> Diff<'a> {
         past.back_to(to)?;
         let after = past.tree().clone();
         let touched = past.back_to(from)?;
-        let before = past.tree().clone();
+        let before = past.into_tree();
         let mut names = Names::new(&before, &after);
         names.compare(&touched)?;
         let changes = names.changes(&touched, below)?;

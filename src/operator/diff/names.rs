@@ -3,6 +3,7 @@
 //! Owns the pairing: the same thing at another name, another thing at the same name, the rest. Starts from the names that
 //! records touched; a directory that is in the home on one side only brings all that is in it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustix::fs::FileType;
@@ -40,12 +41,22 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     pub(super) fn compare(&mut self, touched: &Touched) -> Result<()> {
-        let mut pending: Vec<Slot> = touched.names.iter().cloned().collect();
-        while let Some(slot) = pending.pop() {
-            if !self.done.insert(slot.clone()) {
+        // What records touched is not copied: it may be much.
+        let mut asked = touched.names.iter();
+        let mut pending: Vec<Slot> = Vec::new();
+        while let Some(slot) = pending
+            .pop()
+            .map(Cow::Owned)
+            .or_else(|| asked.next().map(Cow::Borrowed))
+        {
+            let is_new = match &slot {
+                Cow::Borrowed(_) => true,
+                Cow::Owned(slot) => !touched.names.contains(slot) && self.done.insert(slot.clone()),
+            };
+            if !is_new {
                 continue;
             }
-            let (dir, name) = &slot;
+            let (dir, name) = &*slot;
             let (was, is) = (self.path_of(false, *dir), self.path_of(true, *dir));
             let was = self.entry(self.before, was, *dir, name)?;
             let is = self.entry(self.after, is, *dir, name)?;

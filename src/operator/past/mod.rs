@@ -74,6 +74,11 @@ impl<'a> Past<'a> {
         &self.tree
     }
 
+    /// Ends the way, and keeps the tree at the point that was reached.
+    pub fn into_tree(self) -> Tree<'a> {
+        self.tree
+    }
+
     /// Goes back to a point, and returns what the records between have touched. A point that is later than the one
     /// reached changes nothing.
     ///

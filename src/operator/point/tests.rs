@@ -240,3 +240,20 @@ fn points_are_in_order() {
     assert!(after(SECOND, 1).includes(FIRST, 99) && after(SECOND, 1).includes(SECOND, 1));
     assert!(!after(SECOND, 1).includes(SECOND, 2) && !after(SECOND, 1).includes(THIRD, 1));
 }
+
+#[test]
+fn the_last_session_is_the_last_that_was_mounted() {
+    let begin = |home: Option<&str>| Op::Begin {
+        session: String::new(),
+        version: String::new(),
+        host: String::new(),
+        boot: String::new(),
+        home: home.map(|home| crate::name::Escaped(home.as_bytes().to_vec())),
+    };
+    let (_dir, store) = store(&[
+        (FIRST, &[begin(Some("/home")), made("/a")]),
+        (SECOND, &[begin(None), made("/b")]),
+    ]);
+    assert_eq!(session(&store, "last").unwrap(), FIRST);
+    assert_eq!(operation(&store, "2").unwrap().session, FIRST);
+}
