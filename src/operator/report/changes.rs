@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
-use super::html::{Html, size};
+use super::html::{Html, many, size};
 use crate::name::escape;
 use crate::operator::diff::{Bytes, Change, Diff, Side, Status};
 
@@ -32,6 +32,8 @@ const DEPTH: usize = 24;
 struct Folder<'a> {
     folders: BTreeMap<String, Folder<'a>>,
     changes: Vec<(String, &'a Change)>,
+    /// What happened to the directory itself.
+    own: Option<&'a Change>,
 }
 
 /// What has been written so far.
@@ -73,6 +75,14 @@ pub(super) fn tree(diff: &Diff<'_>) -> String {
         for part in nested {
             folder = folder.folders.entry(part.clone()).or_default();
         }
+        let is_dir = change
+            .after
+            .or(change.before)
+            .is_some_and(|side| side.is_dir());
+        if is_dir && deeper.is_empty() && nested.len() < DEPTH {
+            folder.folders.entry(name.clone()).or_default().own = Some(change);
+            continue;
+        }
         let mut shown = deeper.join("/");
         if !shown.is_empty() {
             shown.push('/');
@@ -86,7 +96,7 @@ pub(super) fn tree(diff: &Diff<'_>) -> String {
         shown: 0,
         left_out: 0,
     };
-    page.folder(&top);
+    page.folder(&top, 0);
     let more = diff.changes.len().saturating_sub(LISTED) as u64;
     if more > 0 {
         page.html.raw("<p class=\"more\">").number(more).raw(
@@ -94,37 +104,55 @@ pub(super) fn tree(diff: &Diff<'_>) -> String {
         );
     }
     if page.left_out > 0 {
+        let files = many(page.left_out, "changed file is", "changed files are");
         page.html
-            .raw("<p class=\"more\">The contents of ")
-            .number(page.left_out);
-        page.html.raw(" changed files are not shown: there are too many, or they are too big. <code>trumanfs diff --patch</code> shows them.</p>");
+            .raw("<p class=\"more\">The content of ")
+            .text(&files);
+        page.html.raw(" not shown, because there is too much of it. <code>trumanfs diff --patch</code> shows it.</p>");
     }
     page.html.done()
 }
 
 impl Page<'_, '_> {
-    fn folder(&mut self, folder: &Folder<'_>) {
+    fn folder(&mut self, folder: &Folder<'_>, depth: usize) {
         self.html.raw("<ul>");
         for (name, inner) in &folder.folders {
             // A directory with nothing but one directory in it takes no line of its own.
             let (mut shown, mut at) = (name.clone(), inner);
             while at.changes.is_empty()
+                && at.own.is_none()
                 && at.folders.len() == 1
                 && let Some((name, inner)) = at.folders.iter().next()
             {
                 shown = format!("{shown}/{name}");
                 at = inner;
             }
+            if at.changes.is_empty() && at.folders.is_empty() {
+                if let Some(change) = at.own {
+                    self.change(&shown, change);
+                }
+                continue;
+            }
             let count = at.count();
-            let open = if count <= 40 { " open" } else { "" };
+            let first = depth == 0 && at.changes.len() + at.folders.len() <= 60;
+            let open = if count <= 40 || first { " open" } else { "" };
             self.html
-                .raw(&format!("<li class=\"dir\"><details{open}><summary><bdi>"));
+                .raw(&format!("<li class=\"dir\"><details{open}><summary>"));
+            if let Some(change) = at.own {
+                badge(&mut self.html, change.status);
+            }
+            self.html.raw("<bdi class=\"folder\">").text(&shown);
             self.html
-                .text(&shown)
                 .raw("/</bdi> <span class=\"dim\">")
-                .number(count);
+                .text(&many(count, "change", "changes"));
+            if let Some(from) = at.own.and_then(|change| change.from.as_ref()) {
+                self.html
+                    .raw(", was <bdi>")
+                    .text(&from.to_string())
+                    .raw("</bdi>");
+            }
             self.html.raw("</span></summary>");
-            self.folder(at);
+            self.folder(at, depth + 1);
             self.html.raw("</details></li>");
         }
         for (name, change) in &folder.changes {
@@ -134,18 +162,11 @@ impl Page<'_, '_> {
     }
 
     fn change(&mut self, name: &str, change: &Change) {
-        let (class, letter, word) = match change.status {
-            Status::Added => ("added", "A", "added"),
-            Status::Modified => ("modified", "M", "modified"),
-            Status::Renamed => ("renamed", "R", "renamed"),
-            Status::Removed => ("removed", "D", "removed"),
-        };
         let texts = self.texts(change);
         self.html.raw("<li class=\"leaf\">");
         let line = |html: &mut Html| {
-            html.raw(&format!(
-                "<span class=\"badge {class}\" title=\"{word}\"><span aria-hidden=\"true\">{letter}</span><span class=\"sr\">{word}: </span></span> <bdi class=\"name\">"
-            ));
+            badge(html, change.status);
+            html.raw("<bdi class=\"name\">");
             html.text(name);
             let is_dir = change
                 .after
@@ -216,11 +237,23 @@ impl Folder<'_> {
         let mut count = 0;
         let mut pending = vec![self];
         while let Some(folder) = pending.pop() {
-            count += folder.changes.len() as u64;
+            count += folder.changes.len() as u64 + u64::from(folder.own.is_some());
             pending.extend(folder.folders.values());
         }
         count
     }
+}
+
+fn badge(html: &mut Html, status: Status) {
+    let (class, letter) = match status {
+        Status::Added => ("added", "A"),
+        Status::Modified => ("modified", "M"),
+        Status::Renamed => ("renamed", "R"),
+        Status::Removed => ("removed", "D"),
+    };
+    html.raw(&format!(
+        "<span class=\"badge {class}\" title=\"{class}\"><span aria-hidden=\"true\">{letter}</span><span class=\"sr\">{class}: </span></span> "
+    ));
 }
 
 /// As git does it: a NUL in the first bytes means that it is no text.

@@ -76,6 +76,11 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
+/// Writes a number of things for people.
+pub(super) fn many(count: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { more })
+}
+
 /// Writes a number of bytes for people.
 pub(super) fn size(count: u64) -> String {
     let mut value = count as f64;
@@ -84,6 +89,7 @@ pub(super) fn size(count: u64) -> String {
             return match unit {
                 "bytes" if count == 1 => "1 byte".to_owned(),
                 "bytes" => format!("{count} bytes"),
+                unit if value >= 100.0 => format!("{value:.0} {unit}"),
                 unit => format!("{value:.1} {unit}"),
             };
         }

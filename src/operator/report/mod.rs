@@ -10,6 +10,8 @@ mod facts;
 mod html;
 mod timeline;
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 
@@ -22,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::journal::How;
 use crate::name::{WorldPath, escape};
 use facts::{Facts, shell, shell_path};
-use html::{Html, base64, grouped, size};
+use html::{Html, base64, grouped, many, size};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -76,8 +78,38 @@ pub fn page(
     let of_session = |listed: &Listed| listed.session.as_deref() == Some(id);
     let mut removed = trash::list(store)?;
     removed.retain(of_session);
+    let noise = super::ephemeral::among(store, &removed)?;
+    let (noise, mut removed): (Vec<_>, Vec<_>) = removed
+        .into_iter()
+        .partition(|listed| noise.contains(&listed.entry.0));
     let mut overwritten = kept::list(store)?;
     overwritten.retain(|version| version.session == id);
+    // Newest first, and what lies in hidden directories (git's own files) after the rest.
+    let hidden = |listed: &Listed| {
+        let path = listed.path.as_ref();
+        path.is_some_and(|path| path.components().any(|part| part.bytes().starts_with(b".")))
+    };
+    removed.reverse();
+    removed.sort_by_key(hidden);
+    let taken = |listed: &&Listed| {
+        let path = listed
+            .path
+            .as_ref()
+            .and_then(|path| path.parent().zip(path.name()));
+        path.is_some_and(|(dir, name)| {
+            store
+                .root()
+                .dir(&dir)
+                .and_then(|dir| dir.stat(name))
+                .is_ok()
+        })
+    };
+    let taken = removed
+        .iter()
+        .take(LISTED)
+        .chain(noise.iter().rev().take(LISTED))
+        .filter(taken);
+    let taken = taken.map(|listed| listed.entry.0.clone()).collect();
     step("comparing the start with the end");
     let from = Point::After(Operation::start_of(id));
     let to = Point::After(Operation {
@@ -93,6 +125,8 @@ pub fn page(
             && store.holder()?.is_some_and(|h| h.session == id),
         facts,
         removed,
+        noise,
+        taken,
         overwritten,
     };
     Ok(page.write(diff))
@@ -104,6 +138,10 @@ struct Page {
     running: bool,
     facts: Facts,
     removed: Vec<Listed>,
+    /// What was removed and nobody will want back.
+    noise: Vec<Listed>,
+    /// Entries of the trash where something else is in their place now.
+    taken: HashSet<Vec<u8>>,
     overwritten: Vec<Version>,
 }
 
@@ -195,9 +233,9 @@ impl Page {
             card(grouped(renamed), "renamed", "renamed");
             card(grouped(removed), "removed", "removed");
         }
-        let disk: u64 = self.removed.iter().map(|l| l.disk).sum();
+        let disk: u64 = self.removed.iter().chain(&self.noise).map(|l| l.disk).sum();
         let disk = disk + self.overwritten.iter().map(|v| v.disk).sum::<u64>();
-        let kept = self.removed.len() + self.overwritten.len();
+        let kept = self.removed.len() + self.noise.len() + self.overwritten.len();
         card(
             grouped(kept as u64),
             "things kept that were destroyed",
@@ -334,16 +372,16 @@ impl Page {
 
     fn destroyed(&self, html: &mut Html) {
         html.raw("<section aria-labelledby=\"h-gone\"><h2 id=\"h-gone\">What was destroyed, and how to get it back</h2>");
-        if self.removed.is_empty() && self.overwritten.is_empty() {
+        if self.removed.len() + self.noise.len() + self.overwritten.len() == 0 {
             html.raw("<p class=\"empty\">Nothing that is still kept.</p></section>\n");
             return;
         }
-        html.raw("<p class=\"lead\">Everything here is still in the store. The commands put it back where nothing is in the way, and change nothing otherwise.</p>");
+        html.raw("<p class=\"lead\">Everything here is still in the store. The commands put it back, beside what is in its place now if something is; nothing is replaced by restoring what was removed.</p>");
         if !self.removed.is_empty() {
             html.raw("<h3>Removed or replaced <span class=\"dim\">")
                 .number(self.removed.len() as u64);
             html.raw("</span></h3><ul class=\"gone\">");
-            for listed in self.removed.iter().rev().take(LISTED) {
+            for listed in self.removed.iter().take(LISTED) {
                 self.entry(html, listed);
             }
             html.raw("</ul>");
@@ -358,6 +396,18 @@ impl Page {
             }
             html.raw("</ul>");
             left_out(html, self.overwritten.len(), "trumanfs versions");
+        }
+        if !self.noise.is_empty() {
+            let count = many(self.noise.len() as u64, "thing", "things");
+            html.raw("<details class=\"noise\"><summary>Noise: ")
+                .text(&count);
+            html.raw(" that one program made and removed again, lock files, journals of databases</summary><ul class=\"gone\">");
+            for listed in self.noise.iter().rev().take(LISTED) {
+                self.entry(html, listed);
+            }
+            html.raw("</ul>");
+            left_out(html, self.noise.len(), "trumanfs trash list");
+            html.raw("</details>");
         }
         html.raw("</section>\n");
     }
@@ -375,11 +425,20 @@ impl Page {
         html.raw(" <span class=\"what\">")
             .text(&about(listed.size, &who, &listed.time));
         html.raw("</span></div>");
-        html.command(&format!(
+        let mut command = format!(
             "trumanfs trash restore {} {}",
             self.store,
             shell(&listed.entry.0)
-        ));
+        );
+        if let Some(path) = listed
+            .path
+            .as_ref()
+            .filter(|_| self.taken.contains(&listed.entry.0))
+        {
+            let beside = [b"/", path.bytes(), b".restored"].concat();
+            command.push_str(&format!(" --to {}", shell(&beside)));
+        }
+        html.command(&command);
         html.raw("</li>");
     }
 

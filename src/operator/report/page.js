@@ -29,7 +29,7 @@
   const parts = (leaf) => {
     const path = [leaf.querySelector(".name").textContent];
     for (let at = leaf.parentElement; at; at = at.parentElement) {
-      if (at.matches("li.dir")) path.unshift(at.querySelector("summary bdi").textContent);
+      if (at.matches("li.dir")) path.unshift(at.querySelector("summary .folder").textContent);
     }
     return path.join("").toLowerCase();
   };

@@ -1,13 +1,14 @@
 //! The picture of a session: a lane for each program, a bar for each slice of time.
 
 use super::facts::{Facts, SLICES, Slice, add};
-use super::html::Html;
+use super::html::{Html, many};
 
 /// How many programs have a lane of their own.
 const LANES: usize = 8;
 const LANE: usize = 44;
 const LEFT: usize = 130;
 const WIDTH: usize = 1000;
+const RIGHT: usize = 970;
 const TOP: usize = 26;
 
 /// Draws it.
@@ -35,7 +36,7 @@ pub(super) fn draw(facts: &Facts) -> String {
         .max(1);
     // A short session fills the width too.
     let count = used.max(SLICES / 6);
-    let step = (WIDTH - LEFT) as f64 / count as f64;
+    let step = (RIGHT - LEFT) as f64 / count as f64;
     let height = TOP + lanes.len() * LANE + 30;
     html.raw(&format!(
         "<svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"tl-t tl-d\">\
@@ -63,7 +64,7 @@ fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: u
     ));
     html.text(&short).raw("</text>");
     html.raw(&format!(
-        "<line class=\"base\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"
+        "<line class=\"base\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"
     ));
     let most = slices
         .iter()
@@ -86,8 +87,9 @@ fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: u
             + chrono::TimeDelta::milliseconds(i as i64 * facts.width);
         html.raw("<g><title>");
         html.text(&format!(
-            "{name}, {}: {all} changes",
-            from.format("%H:%M:%S")
+            "{name}, {}: {}",
+            from.format("%H:%M:%S"),
+            many(u64::from(all), "change", "changes")
         ));
         if *destroyed > 0 {
             html.text(&format!(", {destroyed} of them destroying something"));
