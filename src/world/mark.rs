@@ -53,7 +53,7 @@ impl World {
             true => Op::Rmdir { path, ids, trash },
             false => Op::Unlink { path, ids, trash },
         };
-        let entry = self.retire(&found, op, caller)?;
+        let entry = self.retire(&found, op, &self.actor(caller))?;
         Ok(Removed {
             id: found.meta.id,
             entry,
