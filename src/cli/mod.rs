@@ -90,7 +90,7 @@ enum Command {
 
 /// Runs the command that was typed.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(std::env::args_os().map(inspect::ago)) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
