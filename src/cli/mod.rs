@@ -25,7 +25,7 @@ use crate::operator::Store;
 pub enum Exit {
     /// It was done.
     Ok = 0,
-    /// Nothing was found.
+    /// Nothing was found; or, of a comparison, something differs.
     Nothing = 1,
     /// It was typed wrongly.
     Usage = 2,
@@ -56,7 +56,7 @@ struct Cli {
 
 const AFTER: &str = "\
 TARGET is a store, mounted or not, or a home.
-Exit codes: 0 ok, 1 nothing found, 2 usage, 3 not found, 4 conflict (nothing changed), 5 partly done,
+Exit codes: 0 ok, 1 differs or nothing found, 2 usage, 3 not found, 4 conflict (nothing changed), 5 partly done,
 6 refused before anything was done, 7 the system could not.";
 
 #[derive(Subcommand, Debug)]
@@ -93,7 +93,7 @@ enum Command {
 
 /// Runs the command that was typed.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(std::env::args_os().map(inspect::ago)) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();

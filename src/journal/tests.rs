@@ -132,20 +132,92 @@ fn a_line_is_parsed_as_serde_does() {
     let at = dir.path().join("j");
     let journal = Journal::new(open(&at), None, false);
     sample(&journal, 3);
-    let end = Op::Truncate {
-        path: path("/f"),
-        ids: [1, 2],
-        size: 3,
-        to: 4,
-        mtime: (5, 6),
-        mode: Some(0o644),
-        kept: Some(Kept {
+    let (there, ids, kept) = (
+        path("/f"),
+        [1, 2],
+        Some(Kept {
             how: How::Moved,
             n: 7,
         }),
-        new: Some([8, 9]),
-    };
-    journal.begin(end, &[(1, 2), (3, 4)], None).unwrap().done();
+    );
+    let trash = Escaped(b"x\xff".to_vec());
+    let replaced = Some(Replaced {
+        ids: [3, 4],
+        trash: trash.clone(),
+    });
+    let ops = [
+        Op::Create {
+            path: there.clone(),
+            mode: 1,
+        },
+        Op::Mkdir {
+            path: there.clone(),
+            mode: 2,
+        },
+        Op::Unlink {
+            path: there.clone(),
+            ids,
+            trash: trash.clone(),
+        },
+        Op::Rmdir {
+            path: there.clone(),
+            ids,
+            trash,
+        },
+        Op::Write {
+            path: there.clone(),
+            ids,
+            size: 3,
+            mtime: (5, 6),
+            mode: Some(0o644),
+            kept,
+        },
+        Op::Write {
+            path: there.clone(),
+            ids,
+            size: 3,
+            mtime: (0, 0),
+            mode: None,
+            kept: None,
+        },
+        Op::Truncate {
+            path: there.clone(),
+            ids,
+            size: 3,
+            to: 4,
+            mtime: (5, 6),
+            mode: None,
+            kept,
+            new: Some([8, 9]),
+        },
+        Op::Rename {
+            path: there.clone(),
+            to: path("/g"),
+            ids,
+            replaced,
+        },
+        Op::Rename {
+            path: there.clone(),
+            to: path("/g"),
+            ids,
+            replaced: None,
+        },
+        Op::Exchange {
+            path: there.clone(),
+            to: path("/g"),
+            ids,
+            other: [5, 6],
+        },
+        Op::Xattr {
+            path: there,
+            ids,
+            name: Escaped(b"user.x".to_vec()),
+            was: None,
+        },
+    ];
+    for op in ops {
+        journal.begin(op, &[(1, 2), (3, 4)], None).unwrap().done();
+    }
     journal.note(Op::End, None).unwrap();
     for line in std::fs::read_to_string(&at).unwrap().lines() {
         let slow: Record = serde_json::from_str(line).unwrap();

@@ -94,8 +94,8 @@ pub struct Doing {
     pub under: String,
     /// Whether `under` is the one path itself.
     pub one_path: bool,
-    /// The records as they are, while they are few ([`FEW`]); empty where they are more.
-    pub lines: Vec<Vec<u8>>,
+    /// The records as they are, while they are few ([`FEW`]).
+    lines: Vec<Vec<u8>>,
     /// The directory of the one path.
     dir: String,
     counts: [u64; ACTS.len()],
@@ -106,15 +106,35 @@ pub struct Doing {
 /// What comes out.
 #[derive(Debug)]
 pub enum Told {
-    /// What one process did.
+    /// What one process did, where it is more than a [`FEW`] records.
     Doing(Box<Doing>),
-    /// A record that stands for itself: the session's begin and end, a checkpoint, an undo, what was deleted for good.
+    /// A record that stands for itself: the session's begin and end, a checkpoint, an undo, what was deleted for good; and
+    /// each of a few.
     Single {
         /// Its session.
         session: String,
+        /// Its number.
+        seq: u64,
         /// The record as it is.
         line: Vec<u8>,
     },
+}
+
+impl Told {
+    fn session(&self) -> &str {
+        match self {
+            Told::Doing(doing) => &doing.session,
+            Told::Single { session, .. } => session,
+        }
+    }
+
+    /// The number of its first record.
+    fn first(&self) -> u64 {
+        match self {
+            Told::Doing(doing) => doing.first,
+            Told::Single { seq, .. } => *seq,
+        }
+    }
 }
 
 /// Takes records, gives doings.
@@ -219,10 +239,27 @@ impl Fold {
             }
             Told::Single { .. } => true,
         };
-        if is_complete {
-            self.queue.pop_front()
-        } else {
-            None
+        if !is_complete {
+            return None;
+        }
+        match self.queue.pop_front()? {
+            Told::Doing(doing) if doing.records as usize <= FEW => {
+                self.tell_apart(*doing);
+                self.complete()
+            }
+            told => Some(told),
+        }
+    }
+
+    /// Puts the few records of a doing back one by one, each to its place.
+    fn tell_apart(&mut self, doing: Doing) {
+        for line in doing.lines {
+            let seq = Glance::of(&line).map_or(doing.first, |line| line.seq);
+            let later = |told: &Told| told.session() != doing.session || told.first() > seq;
+            let place = self.queue.iter().position(later);
+            let session = doing.session.clone();
+            let single = Told::Single { session, seq, line };
+            self.queue.insert(place.unwrap_or(self.queue.len()), single);
         }
     }
 
@@ -238,6 +275,7 @@ impl Fold {
     fn single(&mut self, session: &str, record: &Glance<'_>) {
         self.queue.push_back(Told::Single {
             session: session.to_owned(),
+            seq: record.seq,
             line: record.line.to_vec(),
         });
     }
@@ -422,34 +460,28 @@ mod tests {
                 (pid, 10, 10)
             );
             assert_eq!((doing.under.as_str(), doing.one_path), ("/src", false));
-            assert!(doing.lines.is_empty());
         }
     }
 
     #[test]
     fn after_a_pause_something_new_begins() {
-        let told = fold(&[
-            create(1, 0, 7, "/a"),
-            create(2, 4, 7, "/ab"),
-            create(3, 20, 7, "/b"),
-        ]);
+        let mut lines: Vec<String> = (1..5).map(|i| create(i, i, 7, &format!("/a{i}"))).collect();
+        lines.extend((5..9).map(|i| create(i, 20, 7, "/b")));
+        let told = fold(&lines);
         let doings = doings(&told);
-        assert_eq!(doings.iter().map(|d| d.records).collect::<Vec<_>>(), [2, 1]);
-        assert_eq!(
-            (
-                doings.first().unwrap().under.as_str(),
-                doings.first().unwrap().one_path
-            ),
-            ("", false)
-        );
-        assert_eq!(
-            (
-                doings.last().unwrap().under.as_str(),
-                doings.last().unwrap().one_path
-            ),
-            ("/b", true)
-        );
-        assert_eq!(doings.last().unwrap().lines.len(), 1);
+        let under = |doing: &&Doing| (doing.records, doing.under.clone(), doing.one_path);
+        let expected = [(4, String::new(), false), (4, "/b".to_owned(), true)];
+        assert_eq!(doings.iter().map(under).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_few_records_are_told_in_their_order() {
+        let mut lines = vec![create(1, 0, 7, "/a")];
+        lines.extend((2..8).map(|i| create(i, 0, 8, "/d/f")));
+        lines.push(create(8, 0, 7, "/b"));
+        lines.push(create(9, 0, 9, "/c"));
+        let order: Vec<u64> = fold(&lines).iter().map(Told::first).collect();
+        assert_eq!(order, [1, 2, 8, 9]);
     }
 
     #[test]

@@ -24,9 +24,12 @@ pub(in crate::cli) struct DiffArgs {
     target: PathBuf,
     /// A..B, from the one point to the other; A.. until now; ..B from the start of the last session. A point is a session
     /// or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15" or -30m, or `now`.
-    /// One that begins with a dash comes last, after `--`. And a path in the home: only what is there or below. Without both: everything since the start of the last session
+    /// And a path in the home: only what is there or below. Without both: everything since the start of the last session
     #[arg(value_name = "A..B] [PATH", num_args = 0..=2)]
     what: Vec<OsString>,
+    /// A range that begins with a hyphen; see [`ago`]
+    #[arg(long, hide = true)]
+    range: Option<OsString>,
     /// Count the lines that were added and removed
     #[arg(long, group = "form")]
     stat: bool,
@@ -44,7 +47,8 @@ pub(in crate::cli) struct DiffArgs {
 /// Says what differs.
 pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
-    let (range, path) = split(&args.what)?;
+    let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
+    let (range, path) = split(&what)?;
     let (from, to) = point::range(&store, &range)?;
     let diff = Diff::between(&store, &from, &to, &path)?;
     let mut paper = Paper::new();
@@ -70,6 +74,24 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
         (false, true) => Exit::Ok,
         (false, false) => Exit::Nothing,
     })
+}
+
+/// A range such as `-30m..` looks like an option: it is handed to clap as the value of one.
+pub(in crate::cli) fn ago(word: OsString) -> OsString {
+    let is_range = word.to_str().and_then(|text| {
+        let number = text.strip_prefix('-')?;
+        let unit = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        let dots = unit.strip_prefix(['s', 'm', 'h', 'd', 'w'])?;
+        Some(unit.len() < number.len() && dots.starts_with(".."))
+    });
+    match is_range {
+        Some(true) => {
+            let mut option = OsString::from("--range=");
+            option.push(word);
+            option
+        }
+        _ => word,
+    }
 }
 
 /// Says what could not be found out.
@@ -102,7 +124,7 @@ fn split(what: &[OsString]) -> Result<(String, WorldPath)> {
         || "last..now".to_owned(),
         |range| range.to_string_lossy().into_owned(),
     );
-    let path = path.map_or_else(|| Ok(WorldPath::root()), path_in_home)?;
+    let path = path.map_or_else(|| Ok(WorldPath::root()), |path| path_in_home(path))?;
     Ok((range, path))
 }
 

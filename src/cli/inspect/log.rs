@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Glance, Op, Record, WORDS};
 use crate::name::escape;
 use crate::operator::filter::{Filter, Paths};
-use crate::operator::fold::{Doing, FEW, Fold, Told};
+use crate::operator::fold::{Doing, Fold, Told};
 use crate::operator::log::Log;
 use crate::operator::{Store, point};
 
@@ -201,12 +201,7 @@ impl Printer {
             && let Some(told) = fold.complete()
         {
             match told {
-                Told::Single { session, line } => self.one(&session, &line)?,
-                Told::Doing(doing) if doing.records as usize <= FEW => {
-                    for line in &doing.lines {
-                        self.one(&doing.session, line)?;
-                    }
-                }
+                Told::Single { session, line, .. } => self.one(&session, &line)?,
                 Told::Doing(doing) => self.doing(&doing),
             }
         }

@@ -11,7 +11,7 @@ mod versions;
 mod words;
 
 pub(super) use super::output::{bytes, json};
-pub(super) use diff::{DiffArgs, diff};
+pub(super) use diff::{DiffArgs, ago, diff};
 pub(super) use log::{LogArgs, log};
 pub(super) use session::{SessionCommand, session};
 pub(super) use show::{ShowArgs, show};

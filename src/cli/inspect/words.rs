@@ -113,7 +113,7 @@ pub(super) fn tell(doing: &Doing, paper: &Paper) -> String {
         text = format!("{} that did not happen", count(doing.records, "change"));
     }
     match (doing.under.as_str(), doing.one_path) {
-        ("", _) => {}
+        ("", _) => text.push_str(" under /"),
         (path, true) => text = format!("{text}: {path}"),
         (path, false) => text = format!("{text} under {path}"),
     }
