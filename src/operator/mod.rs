@@ -26,8 +26,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::world::Root;
 use crate::world::state::{self, Holder};
+use crate::world::{Root, World};
 
 /// A store, open for reading.
 #[derive(Debug)]
@@ -50,6 +50,21 @@ impl Store {
             )
         })?;
         Ok(Store { root, state })
+    }
+
+    /// Opens the store of a world that acts, for reading.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    pub fn of(world: &World) -> Result<Store> {
+        use std::os::fd::{AsFd, AsRawFd};
+        // By the descriptor: where the store lies, the world does not know any more.
+        let root = format!("/proc/self/fd/{}", world.root().as_fd().as_raw_fd());
+        let state = rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("dup"))?;
+        Ok(Store {
+            root: Root::open(Path::new(&root))?,
+            state,
+        })
     }
 
     /// Returns who serves, or last served, the store.
