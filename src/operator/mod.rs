@@ -19,6 +19,7 @@ pub mod report;
 pub mod session;
 pub mod show;
 pub mod trash;
+pub mod undo;
 pub mod usage;
 pub mod versions;
 
@@ -52,17 +53,15 @@ impl Store {
         Ok(Store { root, state })
     }
 
-    /// Opens the store of a world that acts, for reading.
+    /// Opens for reading the store that a world serves.
     ///
     /// # Errors
-    /// What the system calls say.
+    /// What `fcntl(2)` says.
     pub fn of(world: &World) -> Result<Store> {
-        use std::os::fd::{AsFd, AsRawFd};
-        // By the descriptor: where the store lies, the world does not know any more.
-        let root = format!("/proc/self/fd/{}", world.root().as_fd().as_raw_fd());
-        let state = rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("dup"))?;
+        let state =
+            rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("fcntl"))?;
         Ok(Store {
-            root: Root::open(Path::new(&root))?,
+            root: world.root().again()?,
             state,
         })
     }

@@ -154,6 +154,13 @@ impl World {
         // A name outside the trash for what lies in it would let the trash be changed.
         self.changeable(file)?;
         let path = self.view.vacant(dir, name, false)?.path();
+        if file.node.meta().kind == FileType::Symlink {
+            // One that would lead out from there could be made, and then not be found.
+            let target = self.read_link(file)?;
+            if !self.view.target_stays_inside(dir.path(), &target) {
+                return Err(Error::NotOffered);
+            }
+        }
         let (from, ids) = (file.path.clone(), World::ids(file.node.meta().id));
         let (proc, number) = self.root.by_proc(&file.node);
         self.make(dir, name, Op::Link { path, from, ids }, caller, |dir| {

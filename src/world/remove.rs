@@ -151,7 +151,7 @@ impl World {
     }
 
     /// Moves something into the trash, recorded, and verifies what arrived.
-    fn retire(
+    pub(super) fn retire(
         &self,
         found: &Visible<'_>,
         op: impl Fn(WorldPath, crate::journal::Ids, Escaped) -> Op,

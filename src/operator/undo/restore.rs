@@ -1,0 +1,1 @@
+//! Putting a file or a tree back as it was.
