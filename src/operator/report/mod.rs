@@ -6,13 +6,15 @@
 //! out, and the page says so.
 
 mod changes;
+mod destroyed;
 mod facts;
+mod header;
 mod html;
 mod timeline;
 
 use std::collections::HashSet;
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use sha2::{Digest, Sha256};
 
 use super::diff::Diff;
@@ -21,10 +23,9 @@ use super::point::{Operation, Point};
 use super::trash::{self, Listed};
 use super::{Store, session};
 use crate::error::{Error, Result};
-use crate::journal::How;
-use crate::name::{WorldPath, escape};
-use facts::{Facts, shell, shell_path};
-use html::{Html, base64, grouped, many, size};
+use crate::name::WorldPath;
+use facts::{Facts, shell};
+use html::{Html, base64};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -174,95 +175,6 @@ impl Page {
         html.done()
     }
 
-    fn header(&self, html: &mut Html, diff: &Result<Diff<'_>>) {
-        let facts = &self.facts;
-        let (began, last) = (
-            facts.began.unwrap_or_default(),
-            facts.last.unwrap_or_default(),
-        );
-        html.raw("<header>\n<p class=\"over\"><span class=\"dome\" aria-hidden=\"true\"></span>trumanfs · session report</p>\n<h1>");
-        html.text(&period(began, last))
-            .raw("</h1>\n<p class=\"chips\">");
-        let (class, state) = match (&facts.damage, facts.ended, self.running) {
-            (Some(_), ..) => ("bad", "the journal is damaged"),
-            (None, true, _) => ("good", "ended cleanly"),
-            (None, false, true) => ("live", "still running"),
-            (None, false, false) => ("bad", "ended abruptly"),
-        };
-        html.raw(&format!("<span class=\"chip {class}\">"))
-            .text(state)
-            .raw("</span> ");
-        html.raw("<span class=\"chip\">")
-            .text(&duration(last - began))
-            .raw("</span> <code class=\"chip\">");
-        html.text(&facts.id).raw("</code></p>\n");
-        if let Some(damage) = &facts.damage {
-            html.raw(
-                "<p class=\"warn\"><strong>The journal cannot be believed from there on:</strong> ",
-            );
-            html.text(damage).raw(". Everything below is what it says before that. <code>trumanfs fsck</code> tells more.</p>\n");
-        }
-        html.raw("<dl class=\"facts\">");
-        let home = facts
-            .home
-            .as_deref()
-            .unwrap_or("not mounted: an operator's command");
-        for (word, value) in [
-            ("Home", home),
-            ("Store", &self.store),
-            ("Machine", &facts.host),
-            ("Release", &facts.release),
-        ] {
-            html.raw("<div><dt>")
-                .raw(word)
-                .raw("</dt><dd><bdi>")
-                .text(value)
-                .raw("</bdi></dd></div>");
-        }
-        html.raw("</dl>\n<ul class=\"cards\">");
-        let mut card = |number: String, word: &str, class: &str| {
-            html.raw(&format!("<li class=\"card {class}\"><strong>"))
-                .text(&number);
-            html.raw("</strong><span>").text(word).raw("</span></li>");
-        };
-        card(grouped(facts.changes), "changes recorded", "");
-        if let Ok(diff) = diff {
-            let [added, modified, renamed, removed] = changes::counts(diff);
-            card(grouped(added), "paths added", "added");
-            card(grouped(modified), "modified", "modified");
-            card(grouped(renamed), "renamed", "renamed");
-            card(grouped(removed), "removed", "removed");
-        }
-        let disk: u64 = self.removed.iter().chain(&self.noise).map(|l| l.disk).sum();
-        let disk = disk + self.overwritten.iter().map(|v| v.disk).sum::<u64>();
-        let kept = self.removed.len() + self.noise.len() + self.overwritten.len();
-        card(
-            grouped(kept as u64),
-            "things kept that were destroyed",
-            "kept",
-        );
-        card(size(disk), "they take on disk", "kept");
-        html.raw("</ul>\n");
-        self.undo(html);
-        html.raw("</header>\n");
-    }
-
-    /// How to take all of it back.
-    fn undo(&self, html: &mut Html) {
-        if self.facts.changes == 0 {
-            return;
-        }
-        let id = shell(self.facts.id.as_bytes());
-        html.raw("<details class=\"undo\"><summary>Take the whole session back</summary><p>Look first at what that would do; nothing is changed by it:</p>");
-        html.command(&format!(
-            "trumanfs undo {} --session {id} --dry-run",
-            self.store
-        ));
-        html.raw("<p>Then do it. An undo is recorded too, and can be undone:</p>");
-        html.command(&format!("trumanfs undo {} --session {id}", self.store));
-        html.raw("</details>\n");
-    }
-
     fn timeline(&self, html: &mut Html) {
         html.raw("<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">When</h2>");
         if self.facts.programs.is_empty() {
@@ -370,99 +282,6 @@ impl Page {
         html.raw("</section>\n");
     }
 
-    fn destroyed(&self, html: &mut Html) {
-        html.raw("<section aria-labelledby=\"h-gone\"><h2 id=\"h-gone\">What was destroyed, and how to get it back</h2>");
-        if self.removed.len() + self.noise.len() + self.overwritten.len() == 0 {
-            html.raw("<p class=\"empty\">Nothing that is still kept.</p></section>\n");
-            return;
-        }
-        html.raw("<p class=\"lead\">Everything here is still in the store. The commands put it back, beside what is in its place now if something is; nothing is replaced by restoring what was removed.</p>");
-        if !self.removed.is_empty() {
-            html.raw("<h3>Removed or replaced <span class=\"dim\">")
-                .number(self.removed.len() as u64);
-            html.raw("</span></h3><ul class=\"gone\">");
-            for listed in self.removed.iter().take(LISTED) {
-                self.entry(html, listed);
-            }
-            html.raw("</ul>");
-            left_out(html, self.removed.len(), "trumanfs trash list");
-        }
-        if !self.overwritten.is_empty() {
-            html.raw("<h3>Overwritten, cut or emptied <span class=\"dim\">")
-                .number(self.overwritten.len() as u64);
-            html.raw("</span></h3><ul class=\"gone\">");
-            for version in self.overwritten.iter().rev().take(LISTED) {
-                self.version(html, version);
-            }
-            html.raw("</ul>");
-            left_out(html, self.overwritten.len(), "trumanfs versions");
-        }
-        if !self.noise.is_empty() {
-            let count = many(self.noise.len() as u64, "thing", "things");
-            html.raw("<details class=\"noise\"><summary>Noise: ")
-                .text(&count);
-            html.raw(" that one program made and removed again, lock files, journals of databases</summary><ul class=\"gone\">");
-            for listed in self.noise.iter().rev().take(LISTED) {
-                self.entry(html, listed);
-            }
-            html.raw("</ul>");
-            left_out(html, self.noise.len(), "trumanfs trash list");
-            html.raw("</details>");
-        }
-        html.raw("</section>\n");
-    }
-
-    fn entry(&self, html: &mut Html, listed: &Listed) {
-        let entry = escape(&listed.entry.0);
-        let path = listed.path.as_ref().map_or(entry, ToString::to_string);
-        html.raw("<li><div><bdi class=\"name\">").text(&path);
-        html.raw(if listed.directory {
-            "/</bdi>"
-        } else {
-            "</bdi>"
-        });
-        let who = super::usage::program(listed.actor.as_ref());
-        html.raw(" <span class=\"what\">")
-            .text(&about(listed.size, &who, &listed.time));
-        html.raw("</span></div>");
-        let mut command = format!(
-            "trumanfs trash restore {} {}",
-            self.store,
-            shell(&listed.entry.0)
-        );
-        if let Some(path) = listed
-            .path
-            .as_ref()
-            .filter(|_| self.taken.contains(&listed.entry.0))
-        {
-            let beside = [b"/", path.bytes(), b".restored"].concat();
-            command.push_str(&format!(" --to {}", shell(&beside)));
-        }
-        html.command(&command);
-        html.raw("</li>");
-    }
-
-    fn version(&self, html: &mut Html, version: &Version) {
-        html.raw("<li><div><bdi class=\"name\">")
-            .text(&version.path.to_string())
-            .raw("</bdi>");
-        let who = super::usage::program(version.actor.as_ref());
-        html.raw(" <span class=\"what\">")
-            .text(&about(version.size, &who, &version.time));
-        if version.how == How::Blocks {
-            html.text(", kept block by block");
-        }
-        html.raw("</span></div>");
-        html.command(&format!(
-            "trumanfs restore {} {} --at {}:{}",
-            self.store,
-            shell_path(&version.path),
-            shell(version.session.as_bytes()),
-            version.seq.saturating_sub(1)
-        ));
-        html.raw("</li>");
-    }
-
     fn footer(&self, html: &mut Html) {
         let now = Utc::now().format("%e %B %Y, %H:%M UTC").to_string();
         html.raw("<footer><p>Written by trumanfs ")
@@ -480,44 +299,5 @@ impl Page {
             html.raw(" ").number(self.facts.not_done).raw(" recorded changes were not done after all, and count in the numbers of programs only.");
         }
         html.raw("</p></footer>\n");
-    }
-}
-
-fn left_out(html: &mut Html, all: usize, command: &str) {
-    let more = all.saturating_sub(LISTED) as u64;
-    if more > 0 {
-        html.raw("<p class=\"more\">").number(more);
-        html.raw(&format!(
-            " older ones are not listed here; <code>{command}</code> names them.</p>"
-        ));
-    }
-}
-
-fn about(bytes: u64, who: &str, time: &str) -> String {
-    let time = time.get(..19).unwrap_or_default().replace('T', " ");
-    match who {
-        "" => format!("{}, {time}", size(bytes)),
-        who => format!("{}, by {who}, {time}", size(bytes)),
-    }
-}
-
-/// Writes from when to when.
-fn period(began: DateTime<Utc>, last: DateTime<Utc>) -> String {
-    let day = |time: DateTime<Utc>| time.format("%e %B %Y").to_string().trim().to_owned();
-    let (from, to) = (began.format("%H:%M"), last.format("%H:%M"));
-    if day(began) == day(last) {
-        format!("{}, {from} – {to} UTC", day(began))
-    } else {
-        format!("{}, {from} – {}, {to} UTC", day(began), day(last))
-    }
-}
-
-fn duration(time: chrono::TimeDelta) -> String {
-    let seconds = time.num_seconds().max(0);
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
     }
 }
