@@ -5,6 +5,7 @@
 
 pub mod control;
 pub mod follow;
+mod live;
 pub mod mountpoint;
 pub mod preflight;
 pub mod registry;

@@ -13,6 +13,7 @@ mod inodes;
 mod listing;
 mod names;
 mod negotiate;
+mod operate;
 mod requests;
 mod table;
 

@@ -5,6 +5,7 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod checkpoint;
 pub mod diff;
 pub mod ephemeral;
 pub mod filter;

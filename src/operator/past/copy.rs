@@ -87,7 +87,7 @@ fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Resul
 ///
 /// # Errors
 /// What `listxattr(2)` and `getxattr(2)` say.
-pub(super) fn xattrs(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+pub fn xattrs(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     use rustix::io::Errno;
     let path = format!("/proc/self/fd/{}", node.as_fd().as_raw_fd());
     let mut xattrs = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::world::view::{STATE, TRASH};
+use crate::world::view::STATE;
 use crate::world::{Dir, Id, Meta, Node, root};
 
 /// One file, directory or other thing, whatever its names are.
@@ -165,7 +165,8 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// Looks through the whole store, but for the trash, for further names of some inodes; memory does not grow with it.
+    /// Looks through the whole store for further names of some inodes: in the trash too, since a directory may come back
+    /// from there. Memory does not grow with it.
     ///
     /// # Errors
     /// What reading the directories says.
@@ -183,7 +184,7 @@ impl<'a> Ground<'a> {
                 let Ok(name) = Name::new(bytes) else {
                     continue; // `.` and `..`
                 };
-                if path.is_root() && (bytes == STATE || bytes == TRASH) {
+                if path.is_root() && bytes == STATE {
                     continue;
                 }
                 if wanted.contains(&[dir.id().0, entry.ino()]) {

@@ -27,6 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use content::Content;
+pub use copy::xattrs;
 pub use effect::Effect;
 pub use ground::{Ground, NodeId, ROOT, Slot};
 pub use records::Newest;

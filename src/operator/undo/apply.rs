@@ -168,7 +168,7 @@ fn place(tree: &Tree<'_>, node: NodeId) -> Option<WorldPath> {
 }
 
 /// A content of the past, for a file that is there now.
-struct Former<'c>(&'c Content);
+pub(super) struct Former<'c>(pub(super) &'c Content);
 
 impl NewContent for Former<'_> {
     fn size(&self) -> u64 {

@@ -15,6 +15,7 @@ pub mod apply;
 pub mod hands;
 mod moves;
 pub mod plan;
+pub mod report;
 pub mod restore;
 pub mod select;
 mod settle;
@@ -22,6 +23,7 @@ mod settle;
 pub use apply::{Outcome, apply};
 pub use hands::{Hands, InProcess};
 pub use plan::{Choice, Conflict, Plan, plan};
+pub use report::{Report, Wish, run};
 pub use select::{Selection, Wanted, select};
 
 #[cfg(test)]

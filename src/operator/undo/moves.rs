@@ -67,10 +67,10 @@ impl<'a, 'h> Mover<'a, 'h> {
 
     /// Returns how many names shall change.
     pub(super) fn count(target: &Tree<'_>) -> Result<u64> {
-        let trash = target.lookup(ROOT, TRASH)?;
         let mut count = 0;
         for (dir, name, then) in target.changed_names() {
-            if Some(dir) != trash && target.ground().lookup(dir, name)? != then {
+            let shows = target.path(dir).is_some_and(|path| !in_trash(&path));
+            if shows && target.ground().lookup(dir, name)? != then {
                 count += 1;
             }
         }

@@ -15,7 +15,8 @@ use crate::operator::past::Newest;
 use crate::operator::point::{Operation, Point};
 
 /// What an operator wants taken back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Wanted {
     /// These operations; of an undo, all that it did.
     Operations(Vec<Operation>),
