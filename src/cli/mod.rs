@@ -9,6 +9,7 @@ mod output;
 mod purge;
 mod recover;
 mod report;
+mod restore;
 mod undo;
 
 use std::path::{Path, PathBuf};
@@ -86,10 +87,10 @@ enum Command {
     /// Takes the last undo back
     Redo(undo::RedoArgs),
     /// Puts a file or a tree back as it was
-    Restore(undo::RestoreArgs),
+    Restore(restore::RestoreArgs),
     /// Gives points names, and lists them
     #[command(subcommand)]
-    Checkpoint(undo::CheckpointCommand),
+    Checkpoint(restore::CheckpointCommand),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
@@ -129,8 +130,8 @@ pub fn run() -> ExitCode {
         Command::Cat(args) => inspect::cat(&args),
         Command::Undo(args) => undo::undo(&args),
         Command::Redo(args) => undo::redo(&args),
-        Command::Restore(args) => undo::restore(&args),
-        Command::Checkpoint(command) => undo::checkpoint(command),
+        Command::Restore(args) => restore::restore(&args),
+        Command::Checkpoint(command) => restore::checkpoint(command),
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),

@@ -1,20 +1,16 @@
-//! `undo`, `redo`, `restore` and `checkpoint`.
+//! `undo` and `redo`.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::output::{Paper, count, json, time};
+use super::output::{Paper, count, json};
 use super::{Exit, open_store, say};
 use crate::daemon::control::{self, Answer, Failure, Request};
 use crate::error::{Error, Result};
-use crate::name::WorldPath;
+use crate::operator::Store;
 use crate::operator::point::{self, Operation, Point};
-use crate::operator::undo::restore::{PutBack, Restored, restore as put_back};
 use crate::operator::undo::{Choice, Hands, InProcess, Report, Wanted, Wish, run};
-use crate::operator::{Store, checkpoint};
 use crate::world::{Caller, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
 /// What `trumanfs undo` takes.
@@ -65,58 +61,6 @@ struct How {
     #[arg(long)]
     force: bool,
     /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// What `trumanfs restore` takes.
-#[derive(Args, Debug)]
-pub(super) struct RestoreArgs {
-    /// A store or a home
-    target: PathBuf,
-    /// What, as a path in the home
-    path: OsString,
-    /// As it was when: a point; before its last change if absent
-    #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
-    at: Option<String>,
-    /// Where to, as a path in the home; to where it was if absent
-    #[arg(long, value_name = "PATH")]
-    to: Option<OsString>,
-    /// Say which point would be taken, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// What `trumanfs checkpoint` can do.
-#[derive(Subcommand, Debug)]
-pub(super) enum CheckpointCommand {
-    /// Gives this moment a name, for --to, --at and diff
-    Create(CreateArgs),
-    /// Lists the names that were given, the newest first
-    List(ListArgs),
-}
-
-/// What `trumanfs checkpoint create` takes.
-#[derive(Args, Debug)]
-pub(super) struct CreateArgs {
-    /// A store or a home
-    target: PathBuf,
-    /// The name
-    name: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// What `trumanfs checkpoint list` takes.
-#[derive(Args, Debug)]
-pub(super) struct ListArgs {
-    /// A store or a home
-    target: PathBuf,
-    /// Print JSON, one object a line
     #[arg(long)]
     json: bool,
 }
@@ -330,8 +274,11 @@ fn print(report: &Report) {
     }
 }
 
-/// Does something with the store in process, under its lock and in a session of its own.
-fn in_process<T>(path: &Path, act: impl FnOnce(&Store, &dyn Hands) -> Result<T>) -> Result<T> {
+/// Does something with a store in process, under its lock and in a session of its own.
+pub(super) fn in_process<T>(
+    path: &Path,
+    act: impl FnOnce(&Store, &dyn Hands) -> Result<T>,
+) -> Result<T> {
     let options = WorldOptions {
         session: new_session_id(),
         view: ViewOptions {
@@ -349,7 +296,7 @@ fn in_process<T>(path: &Path, act: impl FnOnce(&Store, &dyn Hands) -> Result<T>)
     done
 }
 
-fn no(answer: Answer) -> Error {
+pub(super) fn no(answer: Answer) -> Error {
     match answer {
         Answer::Failed { kind, what, remedy } => match kind {
             Failure::Missing => Error::Missing { what, remedy },
@@ -359,115 +306,4 @@ fn no(answer: Answer) -> Error {
         },
         _ => Error::refused("the daemon gave an answer to another question", ""),
     }
-}
-
-/// Puts a file or a tree back as it was.
-pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let at = args.at.as_ref().map(|text| point::point(&store, text));
-    let to = args.to.as_ref().map(|to| WorldPath::parse(to.as_bytes()));
-    let wish = PutBack {
-        path: WorldPath::parse(args.path.as_bytes())?,
-        at: at.transpose()?,
-        to: to.transpose()?,
-        dry_run: args.dry_run,
-    };
-    let restored = if wish.dry_run {
-        put_back(&store, &wish, None, Caller::myself())?
-    } else if store.is_served()? {
-        match control::ask(store.state(), &Request::PutBack(wish.clone()))? {
-            Answer::PutBack(restored) => restored,
-            other => return Err(no(other)),
-        }
-    } else {
-        in_process(&path, |store, hands| {
-            put_back(store, &wish, Some(hands), Caller::myself())
-        })?
-    };
-    if args.json {
-        say(format_args!("{}", json(&restored)?));
-    } else {
-        print_restored(&wish, &restored);
-    }
-    Ok(match (&restored.failed, restored.notes.is_empty()) {
-        (Some(_), _) | (_, false) => Exit::Partly,
-        _ => Exit::Ok,
-    })
-}
-
-fn print_restored(wish: &PutBack, restored: &Restored) {
-    for note in &restored.notes {
-        eprintln!("trumanfs: {note}");
-    }
-    let (path, to, at) = (&wish.path, &restored.to, &restored.at);
-    if let Some(error) = &restored.failed {
-        eprintln!(
-            "trumanfs: stopped half-way: {error}\n  `trumanfs redo` takes back what was done."
-        );
-        return;
-    }
-    let would = if wish.dry_run {
-        "would restore"
-    } else {
-        "restored"
-    };
-    match path == to {
-        true => say(format_args!("{would} {path} as it was at {at}")),
-        false => say(format_args!("{would} {path} as it was at {at} to {to}")),
-    }
-    if let Some(entry) = &restored.replaced {
-        say(format_args!("  what stood there is in the trash: {entry}"));
-    }
-}
-
-/// Gives points names, or lists them.
-pub(super) fn checkpoint(command: CheckpointCommand) -> Result<Exit> {
-    match command {
-        CheckpointCommand::Create(args) => create(&args),
-        CheckpointCommand::List(args) => list(&args),
-    }
-}
-
-fn create(args: &CreateArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let seq = if store.is_served()? {
-        let name = args.name.clone();
-        match control::ask(store.state(), &Request::Checkpoint { name })? {
-            Answer::Checkpoint(seq) => seq,
-            other => return Err(no(other)),
-        }
-    } else {
-        in_process(&path, |store, hands| {
-            checkpoint::create(store, hands.world(), &args.name, Caller::myself())
-        })?
-    };
-    match args.json {
-        true => say(format_args!(
-            "{}",
-            json(&serde_json::json!({ "name": args.name, "seq": seq }))?
-        )),
-        false => say(format_args!("checkpoint {} (operation {seq})", args.name)),
-    }
-    Ok(Exit::Ok)
-}
-
-fn list(args: &ListArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let listed = checkpoint::list(&store)?;
-    for one in &listed {
-        match args.json {
-            true => say(format_args!("{}", json(one)?)),
-            false => say(format_args!(
-                "{}  {}  {}:{}",
-                time(&one.time),
-                one.name,
-                one.session,
-                one.seq
-            )),
-        }
-    }
-    Ok(match listed.is_empty() {
-        true => Exit::Nothing,
-        false => Exit::Ok,
-    })
 }

@@ -13,6 +13,7 @@
 
 pub mod apply;
 pub mod hands;
+mod inside;
 mod moves;
 pub mod plan;
 pub mod report;

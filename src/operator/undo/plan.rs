@@ -11,12 +11,12 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::select::Selection;
-use crate::error::{Error, Result};
-use crate::journal::{Op, Record};
+use crate::error::Result;
+use crate::journal::Record;
 use crate::name::escape;
 use crate::operator::Store;
 use crate::operator::past::layer::{Kind, Layer};
-use crate::operator::past::{Content, Effect, NodeId, Past, ROOT, RecordId, Slot, Tree};
+use crate::operator::past::{Effect, NodeId, Past, ROOT, RecordId, Slot, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::TRASH;
 
@@ -68,7 +68,7 @@ pub struct Plan<'a> {
 
 /// What a record left or found, for finding out who changed it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Touched {
+pub(super) enum Touched {
     Name(NodeId, u64),
     Content(NodeId),
     Attribute(NodeId),
@@ -84,7 +84,7 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) conflicts: Vec<InTheWay>,
     pub(super) notes: Vec<String>,
     /// The record that last changed something, of those that stay, coming from the newest.
-    touched: HashMap<Touched, RecordId>,
+    pub(super) touched: HashMap<Touched, RecordId>,
     /// Names that are used instead, because something later stands at the name.
     instead: HashMap<Slot, Box<[u8]>>,
     /// Contents that go beside the file.
@@ -221,6 +221,7 @@ impl Planner<'_, '_> {
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
         let (mut as_left, mut as_before) = (true, true);
         let mut in_the_way = None;
+        let mut placeless = None;
         for effect in effects {
             let Effect::Name {
                 dir,
@@ -237,10 +238,19 @@ impl Planner<'_, '_> {
                 in_the_way.get_or_insert((*dir, name.clone(), *after, there));
             }
             as_before &= there == *before || Some(*dir) == trash;
+            if before.is_some() && Some(*dir) != trash && placeless.is_none() {
+                let by = self.removal_of(*dir, trash);
+                placeless = by.map(|by| (name.clone(), by));
+            }
         }
         let forced = if as_left {
             false
         } else if as_before {
+            // It was gathered under its directory: there, but not where anybody would look for it.
+            if let Some((name, by)) = placeless {
+                let what = "has no place: its directory was removed later; undo that as well";
+                self.conflict(told, escape(&name), what, Some(by), false);
+            }
             return Ok(false);
         } else if let Some(way) = in_the_way {
             self.name_conflict(way, trash, told);
@@ -300,131 +310,6 @@ impl Planner<'_, '_> {
         self.conflict(told, at, what, by, !lost);
     }
 
-    /// Takes back what a record did to a content; the past is in the state before it already.
-    fn content(
-        &mut self,
-        node: NodeId,
-        after: Option<Arc<Layer>>,
-        told: (&Arc<str>, &Record),
-    ) -> Result<()> {
-        let before = content_of(self.past.tree(), node);
-        if let Some((content, _)) = self.beside.get_mut(&node) {
-            *content = before;
-            return Ok(());
-        }
-        let there = content_of(&self.target, node);
-        if !same(&after, &there) && !self.equal(node, &after, &there)? {
-            if self.equal(node, &before, &there)? {
-                return Ok(());
-            }
-            let by = self.touched.get(&Touched::Content(node)).cloned();
-            self.conflict(told, self.name_of(node), "was written to later", by, true);
-            if self.choice == Choice::KeepBoth {
-                self.beside.insert(node, (before, told.1.seq));
-                return Ok(());
-            }
-        }
-        self.target.difference_mut(node).content = before;
-        Ok(())
-    }
-
-    fn attribute(&mut self, effect: &Effect, told: (&Arc<str>, &Record)) -> Result<()> {
-        let (Effect::Mode(node, _)
-        | Effect::Owner(node, _)
-        | Effect::Group(node, _)
-        | Effect::Time(node, _)
-        | Effect::Xattr(node, ..)) = effect
-        else {
-            return Ok(());
-        };
-        let node = *node;
-        if self.past.tree().is_lost(node) {
-            return Ok(());
-        }
-        if let Effect::Xattr(_, name, before) = effect {
-            let after = self.past.tree().xattrs(node)?.remove(name);
-            let there = self.target.xattrs(node)?.remove(name);
-            if there != after && there != *before {
-                let by = self.touched.get(&Touched::Attribute(node)).cloned();
-                let what = "has another extended attribute since";
-                self.conflict(told, self.name_of(node), what, by, true);
-                if self.choice == Choice::KeepBoth {
-                    return Ok(());
-                }
-            }
-            let value = before.clone();
-            let xattrs = &mut self.target.difference_mut(node).xattrs;
-            xattrs.insert(name.clone(), value);
-            return Ok(());
-        }
-        let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
-        // Only what was asked for can be in conflict; times change by themselves.
-        let asked = match (&told.1.op, effect) {
-            (Op::Attr { mode, .. }, Effect::Mode(..)) => mode.is_some(),
-            (Op::Attr { uid, .. }, Effect::Owner(..)) => uid.is_some(),
-            (Op::Attr { gid, .. }, Effect::Group(..)) => gid.is_some(),
-            _ => false,
-        };
-        let (as_left, as_before, changes) = match effect {
-            Effect::Mode(_, mode) => (
-                there.mode == after.mode,
-                there.mode == *mode,
-                after.mode != *mode,
-            ),
-            Effect::Owner(_, uid) => (there.uid == after.uid, there.uid == *uid, after.uid != *uid),
-            Effect::Group(_, gid) => (there.gid == after.gid, there.gid == *gid, after.gid != *gid),
-            Effect::Time(_, time) => (
-                there.mtime == after.mtime,
-                there.mtime == *time,
-                after.mtime != *time,
-            ),
-            _ => return Ok(()),
-        };
-        if as_before || !(changes || asked) {
-            return Ok(());
-        }
-        if !as_left {
-            if !asked {
-                return Ok(());
-            }
-            let by = self.touched.get(&Touched::Attribute(node)).cloned();
-            let what = "has other permissions or another owner since";
-            self.conflict(told, self.name_of(node), what, by, true);
-            if self.choice == Choice::KeepBoth {
-                return Ok(());
-            }
-        }
-        let then = self.target.difference_mut(node);
-        match effect {
-            Effect::Mode(_, mode) => then.mode = Some(*mode),
-            Effect::Owner(_, uid) => then.uid = Some(*uid),
-            Effect::Group(_, gid) => then.gid = Some(*gid),
-            Effect::Time(_, time) => then.mtime = Some(*time),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Compares two contents of a node by their bytes. One that cannot be read is like no other.
-    fn equal(
-        &self,
-        node: NodeId,
-        one: &Option<Arc<Layer>>,
-        two: &Option<Arc<Layer>>,
-    ) -> Result<bool> {
-        let ground = self.target.ground();
-        let open = |layer: &Option<Arc<Layer>>| {
-            Content::open(ground.store(), layer.as_ref(), || {
-                self.target.open_now(node)
-            })
-        };
-        match (open(one), open(two)) {
-            (Ok(one), Ok(two)) => one.equals(&two),
-            (Err(Error::Missing { .. }), _) | (_, Err(Error::Missing { .. })) => Ok(false),
-            (Err(error), _) | (_, Err(error)) => Err(error),
-        }
-    }
-
     fn alias(&self, dir: NodeId, name: &[u8]) -> Box<[u8]> {
         let given = match self.instead.is_empty() {
             true => None,
@@ -445,7 +330,7 @@ impl Planner<'_, '_> {
         self.touched.get(&Touched::Name(dir, hash(name))).cloned()
     }
 
-    fn conflict(
+    pub(super) fn conflict(
         &mut self,
         (session, record): (&Arc<str>, &Record),
         place: String,
@@ -453,6 +338,13 @@ impl Planner<'_, '_> {
         by: Option<RecordId>,
         can_be_forced: bool,
     ) {
+        // What cannot be overridden is left out and said, where somebody chose not to stop.
+        if !can_be_forced && self.choice != Choice::Stop {
+            let seq = record.seq;
+            self.notes
+                .push(format!("operation {session}:{seq}: {place} {what}"));
+            return;
+        }
         let conflict = Conflict {
             session: session.to_string(),
             seq: record.seq,
@@ -476,7 +368,7 @@ pub(super) fn content_of(tree: &Tree<'_>, node: NodeId) -> Option<Arc<Layer>> {
     tree.difference(node).and_then(|then| then.content.clone())
 }
 
-fn same(one: &Option<Arc<Layer>>, two: &Option<Arc<Layer>>) -> bool {
+pub(super) fn same(one: &Option<Arc<Layer>>, two: &Option<Arc<Layer>>) -> bool {
     match (one, two) {
         (None, None) => true,
         (Some(one), Some(two)) => Arc::ptr_eq(one, two),

@@ -73,10 +73,7 @@ pub fn run(
         });
     }
     let planned = plan(store, &selection, wish.choice)?;
-    let stopped = planned
-        .conflicts
-        .iter()
-        .any(|conflict| wish.choice == Choice::Stop || !conflict.can_be_forced);
+    let stopped = wish.choice == Choice::Stop && !planned.conflicts.is_empty();
     let mut report = Report {
         dry_run: wish.dry_run,
         operations: selection.count,

@@ -55,7 +55,7 @@ impl Planner<'_, '_> {
     }
 
     /// Returns the record by which a directory lies in the trash, if that is to stay so.
-    fn removal_of(&self, dir: NodeId, trash: Option<NodeId>) -> Option<RecordId> {
+    pub(super) fn removal_of(&self, dir: NodeId, trash: Option<NodeId>) -> Option<RecordId> {
         let path = self.target.path(dir).filter(in_trash)?;
         let entry = path.components().nth(1)?;
         self.culprit(trash?, entry.bytes())

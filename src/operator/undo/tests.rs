@@ -1,7 +1,6 @@
 //! The law of undoing, in process: many random histories, each taken back, taken back again, and in parts.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -11,8 +10,9 @@ use rustix::fs::OFlags;
 
 use super::*;
 use crate::error::Error;
-use crate::name::{Name, WorldPath};
+use crate::name::WorldPath;
 use crate::operator::Store;
+use crate::operator::past::Newest;
 use crate::operator::point::{Operation, Point};
 use crate::world::{
     Caller, Change, NoDoor, Renaming, SetTime, Symlinks, Time, ViewOptions, World, WorldOptions,
@@ -556,6 +556,266 @@ fn one_process_is_undone_where_another_worked_elsewhere() {
     }
 }
 
-fn name_of(text: &str) -> Name<'_> {
-    Name::new(OsStr::new(text).as_bytes()).unwrap()
+// ── Conflicts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn op(lab: &Lab, seq: u64) -> Wanted {
+    Wanted::Operations(vec![lab.op(seq)])
+}
+
+#[test]
+fn what_came_later_is_in_the_way_and_named() {
+    let lab = Lab::new();
+    lab.put("f", "one");
+    lab.put("f", "two");
+    let second = lab.seq();
+    lab.put("f", "three");
+    let third = lab.seq();
+    let before = (lab.look(), lab.seq());
+    let (outcome, conflicts) = lab.undo_as(&op(&lab, second), Choice::Stop);
+    assert_eq!(outcome, Outcome::default());
+    assert_eq!(conflicts.len(), 1, "{conflicts:#?}");
+    assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
+    let (session, seq, words) = conflicts[0].by.clone().unwrap();
+    assert_eq!((session.as_str(), seq), (lab.world.session(), third));
+    assert!(words.contains("truncate /f"), "{words}");
+    assert_eq!(
+        (lab.look(), lab.seq()),
+        before,
+        "a conflict changes nothing"
+    );
+
+    lab.undo_as(&op(&lab, second), Choice::KeepBoth);
+    assert_eq!(lab.read("f"), "three");
+    assert_eq!(lab.read(&format!("f.before-{second}")), "one");
+    lab.undo(&Wanted::LastUndo);
+    assert_eq!(lab.look(), before.0);
+    lab.undo_as(&op(&lab, second), Choice::Force);
+    assert_eq!(lab.read("f"), "one");
+    lab.undo(&Wanted::LastUndo);
+    assert_eq!(lab.look(), before.0, "what was forced away is not lost");
+}
+
+#[test]
+fn a_name_that_was_taken_since_is_kept_or_forced() {
+    let lab = Lab::new();
+    lab.put("f", "old");
+    lab.rm("f").unwrap();
+    let removal = lab.seq();
+    lab.put("f", "new");
+    let before = lab.look();
+    let (_, conflicts) = lab.undo_as(&op(&lab, removal), Choice::Stop);
+    assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
+    assert!(conflicts[0].by.as_ref().unwrap().2.contains("create"));
+    lab.undo_as(&op(&lab, removal), Choice::KeepBoth);
+    assert_eq!(
+        (lab.read("f"), lab.read(&format!("f.before-{removal}"))),
+        ("new".into(), "old".into())
+    );
+    lab.undo(&Wanted::LastUndo);
+    assert_eq!(lab.look(), before);
+    lab.undo_as(&op(&lab, removal), Choice::Force);
+    assert_eq!(lab.read("f"), "old");
+    lab.undo(&Wanted::LastUndo);
+    assert_eq!(lab.look(), before);
+}
+
+#[test]
+fn a_directory_with_later_things_in_it_stays() {
+    let lab = Lab::new();
+    lab.mkdir("d").unwrap();
+    let made = lab.seq();
+    lab.put("d/later", "x");
+    let (_, conflicts) = lab.undo_as(&op(&lab, made), Choice::Stop);
+    assert!(conflicts[0].what.contains("later"), "{conflicts:#?}");
+    assert!(conflicts[0].by.is_some());
+    lab.undo_as(&op(&lab, made), Choice::KeepBoth);
+    assert_eq!(lab.read("d/later"), "x");
+    lab.undo_as(&op(&lab, made), Choice::Force);
+    assert!(!lab.dir.path().join("d").exists());
+    lab.undo(&Wanted::LastUndo);
+    assert_eq!(lab.read("d/later"), "x");
+}
+
+#[test]
+fn what_was_removed_from_a_directory_that_went_too_has_no_place() {
+    let lab = Lab::new();
+    lab.mkdir("d").unwrap();
+    lab.put("d/f", "x");
+    lab.rm("d/f").unwrap();
+    let removal = lab.seq();
+    lab.rm("d").unwrap();
+    for choice in [Choice::Stop, Choice::Force] {
+        let (outcome, conflicts) = lab.undo_as(&op(&lab, removal), choice);
+        assert_eq!(outcome.moves, 0);
+        assert_eq!(
+            conflicts.is_empty(),
+            choice == Choice::Force,
+            "{conflicts:#?}"
+        );
+    }
+    let both = Wanted::Operations(vec![lab.op(removal), lab.op(removal + 1)]);
+    lab.undo(&both);
+    assert_eq!(lab.read("d/f"), "x");
+}
+
+#[test]
+fn a_directory_that_moved_takes_what_comes_back() {
+    let lab = Lab::new();
+    lab.mkdir("d").unwrap();
+    lab.put("d/f", "x");
+    lab.rm("d/f").unwrap();
+    let removal = lab.seq();
+    lab.mv("d", "e", Renaming::NoReplace).unwrap();
+    lab.undo(&op(&lab, removal));
+    assert_eq!(lab.read("e/f"), "x");
+}
+
+#[test]
+fn what_was_purged_or_evicted_is_said_and_the_rest_is_done() {
+    let lab = Lab::new();
+    lab.put("gone", "x");
+    lab.put("f", "one");
+    let start = lab.seq();
+    lab.rm("gone").unwrap();
+    lab.put("f", "two");
+    lab.put("g", "g");
+    let trash = lab.dir.path().join(".trash");
+    for entry in std::fs::read_dir(trash).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let all = since(Point::After(lab.op(start)));
+    let (_, conflicts) = lab.undo_as(&all, Choice::Stop);
+    assert!(
+        conflicts[0].what.contains("not in the store any more"),
+        "{conflicts:#?}"
+    );
+    assert!(!conflicts[0].can_be_forced);
+    lab.undo_as(&all, Choice::Force);
+    assert_eq!(lab.read("f"), "one");
+    assert!(!lab.dir.path().join("g").exists() && !lab.dir.path().join("gone").exists());
+}
+
+#[test]
+fn one_operation_changes_only_its_own_paths() {
+    for seed in seeds() {
+        let mut random = Random(seed);
+        let lab = Lab::new();
+        for _ in 0..25 {
+            lab.step(&mut random);
+        }
+        let mut undone = 0;
+        for seq in (2..=lab.seq()).rev() {
+            let before = lab.look();
+            let store = Store::of(&lab.world).unwrap();
+            let Ok(selection) = select(&store, &op(&lab, seq)) else {
+                continue;
+            };
+            let record = Newest::open(&store)
+                .unwrap()
+                .map(Result::unwrap)
+                .find(|(_, r)| r.seq == seq);
+            let Some((_, record)) = record else { continue };
+            if plan(&store, &selection, Choice::Stop)
+                .unwrap()
+                .conflicts
+                .is_empty()
+            {
+                let outcome = lab.undo(&op(&lab, seq));
+                let after = lab.look();
+                // Its paths may be others by now; but of things, it is one or two that change.
+                let mut tops: Vec<&String> = Vec::new();
+                let mut things = std::collections::BTreeSet::new();
+                for path in before.keys().chain(after.keys()) {
+                    let same = |was: &Seen, is: &Seen| {
+                        let is_dir = was.mode & 0o170_000 == 0o040_000;
+                        (was.mode, was.owner, &was.content, &was.xattrs)
+                            == (is.mode, is.owner, &is.content, &is.xattrs)
+                            && (is_dir || was.mtime == is.mtime)
+                    };
+                    let seen = (before.get(path), after.get(path));
+                    let below = tops.iter().any(|top| path.starts_with(&format!("{top}/")));
+                    if below || seen.0.zip(seen.1).is_some_and(|(was, is)| same(was, is)) {
+                        continue;
+                    }
+                    tops.push(path);
+                    things.insert(&seen.0.or(seen.1).unwrap().same_as);
+                }
+                assert!(
+                    things.len() <= 2,
+                    "{seed}: {seq} {record:?} changed {tops:?}"
+                );
+                if outcome.record.is_none() {
+                    continue;
+                }
+                undone += 1;
+                lab.undo(&Wanted::LastUndo);
+                assert_same(&lab.look(), &before, "one operation undone and redone");
+            }
+        }
+        assert!(undone > 0, "{seed}");
+    }
+}
+
+#[test]
+fn a_point_is_restored_as_a_copy() {
+    for seed in seeds() {
+        let mut random = Random(seed);
+        let lab = Lab::new();
+        lab.mkdir("d").unwrap();
+        let mut points = Vec::new();
+        for _ in 0..40 {
+            lab.step(&mut random);
+            points.push((lab.seq(), lab.look()));
+        }
+        let (seq, then) = random.one(&points).clone();
+        let store = Store::of(&lab.world).unwrap();
+        for top in then.keys().filter(|path| !path.contains('/')) {
+            let wish = restore::PutBack {
+                path: path(top),
+                at: Some(Point::After(lab.op(seq))),
+                to: Some(path("restored")),
+                dry_run: false,
+            };
+            let hands = InProcess(&lab.world);
+            let restored = restore::restore(&store, &wish, Some(&hands), Caller::myself());
+            let restored = match restored {
+                // A link that would lead out from there.
+                Err(Error::NotOffered) => continue,
+                restored => restored.unwrap(),
+            };
+            if restored.failed.is_some() {
+                let at = lab.dir.path().join(top);
+                assert!(
+                    then[top].mode & 0o170_000 == 0o120_000 || at.is_symlink(),
+                    "{restored:?}"
+                );
+                continue;
+            }
+            let now = lab.look();
+            for (path, was) in then
+                .iter()
+                .filter(|(path, _)| path.split('/').next() == Some(top))
+            {
+                let copy = format!("restored{}", &path[top.len()..]);
+                let Some(is) = now.get(&copy) else {
+                    assert!(
+                        was.mode & 0o170_000 == 0o120_000,
+                        "{seed}: {path} is not in the copy"
+                    );
+                    continue;
+                };
+                assert_eq!(
+                    (is.mode, is.owner, &is.content, &is.xattrs),
+                    (was.mode, was.owner, &was.content, &was.xattrs),
+                    "{seed}: {path}"
+                );
+                if was.mode & 0o170_000 != 0o120_000 {
+                    assert!(
+                        is.mtime == was.mtime || is.mode & 0o170_000 == 0o040_000,
+                        "{seed}: {path}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,136 @@
+//! Planning what is within things: contents and attributes.
+
+use std::sync::Arc;
+
+use super::plan::{Choice, Planner, Touched, content_of, same};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Record};
+use crate::operator::past::layer::Layer;
+use crate::operator::past::{Content, Effect, NodeId};
+
+impl Planner<'_, '_> {
+    /// Takes back what a record did to a content; the past is in the state before it already.
+    pub(super) fn content(
+        &mut self,
+        node: NodeId,
+        after: Option<Arc<Layer>>,
+        told: (&Arc<str>, &Record),
+    ) -> Result<()> {
+        let before = content_of(self.past.tree(), node);
+        if let Some((content, _)) = self.beside.get_mut(&node) {
+            *content = before;
+            return Ok(());
+        }
+        let there = content_of(&self.target, node);
+        if !same(&after, &there) && !self.equal(node, &after, &there)? {
+            if self.equal(node, &before, &there)? {
+                return Ok(());
+            }
+            let by = self.touched.get(&Touched::Content(node)).cloned();
+            self.conflict(told, self.name_of(node), "was written to later", by, true);
+            if self.choice == Choice::KeepBoth {
+                self.beside.insert(node, (before, told.1.seq));
+                return Ok(());
+            }
+        }
+        self.target.difference_mut(node).content = before;
+        Ok(())
+    }
+
+    pub(super) fn attribute(&mut self, effect: &Effect, told: (&Arc<str>, &Record)) -> Result<()> {
+        let (Effect::Mode(node, _)
+        | Effect::Owner(node, _)
+        | Effect::Group(node, _)
+        | Effect::Time(node, _)
+        | Effect::Xattr(node, ..)) = effect
+        else {
+            return Ok(());
+        };
+        let node = *node;
+        if self.past.tree().is_lost(node) {
+            return Ok(());
+        }
+        if let Effect::Xattr(_, name, before) = effect {
+            let after = self.past.tree().xattrs(node)?.remove(name);
+            let there = self.target.xattrs(node)?.remove(name);
+            if there != after && there != *before {
+                let by = self.touched.get(&Touched::Attribute(node)).cloned();
+                let what = "has another extended attribute since";
+                self.conflict(told, self.name_of(node), what, by, true);
+                if self.choice == Choice::KeepBoth {
+                    return Ok(());
+                }
+            }
+            let value = before.clone();
+            let xattrs = &mut self.target.difference_mut(node).xattrs;
+            xattrs.insert(name.clone(), value);
+            return Ok(());
+        }
+        let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
+        // Only what was asked for can be in conflict; times change by themselves.
+        let asked = match (&told.1.op, effect) {
+            (Op::Attr { mode, .. }, Effect::Mode(..)) => mode.is_some(),
+            (Op::Attr { uid, .. }, Effect::Owner(..)) => uid.is_some(),
+            (Op::Attr { gid, .. }, Effect::Group(..)) => gid.is_some(),
+            _ => false,
+        };
+        let (as_left, as_before, changes) = match effect {
+            Effect::Mode(_, mode) => (
+                there.mode == after.mode,
+                there.mode == *mode,
+                after.mode != *mode,
+            ),
+            Effect::Owner(_, uid) => (there.uid == after.uid, there.uid == *uid, after.uid != *uid),
+            Effect::Group(_, gid) => (there.gid == after.gid, there.gid == *gid, after.gid != *gid),
+            Effect::Time(_, time) => (
+                there.mtime == after.mtime,
+                there.mtime == *time,
+                after.mtime != *time,
+            ),
+            _ => return Ok(()),
+        };
+        if as_before || !(changes || asked) {
+            return Ok(());
+        }
+        if !as_left {
+            if !asked {
+                return Ok(());
+            }
+            let by = self.touched.get(&Touched::Attribute(node)).cloned();
+            let what = "has other permissions or another owner since";
+            self.conflict(told, self.name_of(node), what, by, true);
+            if self.choice == Choice::KeepBoth {
+                return Ok(());
+            }
+        }
+        let then = self.target.difference_mut(node);
+        match effect {
+            Effect::Mode(_, mode) => then.mode = Some(*mode),
+            Effect::Owner(_, uid) => then.uid = Some(*uid),
+            Effect::Group(_, gid) => then.gid = Some(*gid),
+            Effect::Time(_, time) => then.mtime = Some(*time),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Compares two contents of a node by their bytes. One that cannot be read is like no other.
+    pub(super) fn equal(
+        &self,
+        node: NodeId,
+        one: &Option<Arc<Layer>>,
+        two: &Option<Arc<Layer>>,
+    ) -> Result<bool> {
+        let ground = self.target.ground();
+        let open = |layer: &Option<Arc<Layer>>| {
+            Content::open(ground.store(), layer.as_ref(), || {
+                self.target.open_now(node)
+            })
+        };
+        match (open(one), open(two)) {
+            (Ok(one), Ok(two)) => one.equals(&two),
+            (Err(Error::Missing { .. }), _) | (_, Err(Error::Missing { .. })) => Ok(false),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
+    }
+}
