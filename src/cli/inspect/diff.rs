@@ -124,7 +124,7 @@ fn split(what: &[OsString]) -> Result<(String, WorldPath)> {
         || "last..now".to_owned(),
         |range| range.to_string_lossy().into_owned(),
     );
-    let path = path.map_or_else(|| Ok(WorldPath::root()), |path| path_in_home(path))?;
+    let path = path.map_or_else(|| Ok(WorldPath::root()), path_in_home)?;
     Ok((range, path))
 }
 
