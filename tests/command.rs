@@ -353,7 +353,7 @@ fn options_come_as_mount8_writes_them_too() {
             "-o",
             "rw,noatime,noexec,hide=*.key,read_only=/kept,symlinks=inside",
             "-o",
-            "trash=listed,cache_ttl=0.5,no_poll",
+            "trash=listed,cache_ttl=0.5,no_follow",
         ])
         .prepare(|store| {
             fs::write(store.join("a.key"), "").unwrap();
@@ -613,6 +613,7 @@ fn status_as_json_has_what_it_promises() {
         "readdirplus",
         "atomic_o_trunc",
         "killpriv_v2",
+        "follow",
     ] {
         assert!(
             of_store["mechanisms"][mechanism].is_boolean(),

@@ -143,6 +143,54 @@ fn of_a_daemon_that_has_ended_nothing_is_left() {
     home.mount_again();
 }
 
+/// Which processors a thread may use, and its policy (field 41 of `stat`).
+fn scheduling(task: &Path) -> (String, String) {
+    let status = fs::read_to_string(task.join("status")).unwrap();
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let stat = fs::read_to_string(task.join("stat")).unwrap();
+    let policy = stat.rsplit(") ").next().unwrap().split(' ').nth(38);
+    (allowed.unwrap().trim().to_owned(), policy.unwrap().into())
+}
+
+#[test]
+fn workers_that_followed_a_caller_are_as_they_were() {
+    need_mount!();
+    let home = Home::mount();
+    if home.status().unwrap()["mechanisms"]["follow"] != true {
+        return println!("SKIPPED: following needs several processors and CAP_SYS_NICE");
+    }
+    let tasks = fs::read_dir(format!("/proc/{}/task", home.daemon_pid())).unwrap();
+    let tasks: Vec<_> = tasks.map(|task| task.unwrap().path()).collect();
+    let state = || {
+        tasks
+            .iter()
+            .map(|task| scheduling(task))
+            .collect::<Vec<_>>()
+    };
+    let before = state();
+    let file = home.path("f");
+    fs::write(&file, "f").unwrap();
+    // On a machine with much else to do, requests may never come closely enough.
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut followed = false;
+    while !followed && Instant::now() < until {
+        for _ in 0..1000 {
+            let _ = access(&file, R_OK);
+        }
+        followed = state() != before;
+    }
+    println!("followed: {followed}");
+    settles("as before", Duration::from_secs(5), || {
+        if state() == before {
+            Ok(())
+        } else {
+            Err(format!("{before:?}, now {:?}", state()))
+        }
+    });
+}
+
 #[test]
 fn a_termination_signal_unmounts() {
     need_mount!();

@@ -569,7 +569,7 @@ fn a_mounted_home_is_as_the_model() {
 fn a_mounted_home_without_passthrough_is_as_the_model() {
     need_mount!();
     for seed in seeds(201..203) {
-        let home = Home::with(&["--no-passthrough", "--allow-other", "--no-poll"]);
+        let home = Home::with(&["--no-passthrough", "--allow-other", "--no-follow"]);
         run(Mounted(home), seed, 600, 170);
     }
 }

@@ -440,3 +440,39 @@ fn former_contents_are_purged_by_age_and_number() {
         );
     }
 }
+
+#[test]
+fn a_removed_name_of_a_file_that_was_written_to_comes_back_as_it_was() {
+    need_mount!();
+    let mut home = Home::mount();
+    for mounted in [true, false] {
+        home.sh("printf 'what it was' > a; chmod 640 a; touch -d @1000000000.5 a; ln a b; rm a; printf 'something else' > b; printf '!' >> b");
+        if !mounted {
+            home.umount();
+        }
+        let entry = home.trashed("a").pop().unwrap();
+        let output = trash(&home, "restore", &[name_of(&entry)]);
+        assert_eq!(code(&output), 0, "{}", describe(&output));
+        let at = |name: &str| {
+            if mounted {
+                home.path(name)
+            } else {
+                home.store().join(name)
+            }
+        };
+        assert_eq!(fs::read_to_string(at("a")).unwrap(), "what it was");
+        assert_eq!(fs::read_to_string(at("b")).unwrap(), "something else!");
+        let meta = fs::metadata(at("a")).unwrap();
+        assert_eq!(
+            (meta.mode() & 0o7777, meta.mtime(), meta.mtime_nsec()),
+            (0o640, 1_000_000_000, 500_000_000)
+        );
+        assert_ne!(meta.ino(), fs::metadata(at("b")).unwrap().ino());
+        assert!(entry.exists());
+        // Nothing is in the way of the second round but what is there.
+        assert_eq!(code(&trash(&home, "restore", &[name_of(&entry)])), 4);
+        if mounted {
+            home.sh("rm -f a b");
+        }
+    }
+}

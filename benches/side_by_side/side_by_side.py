@@ -705,7 +705,7 @@ def arguments():
     parser = argparse.ArgumentParser(description="Compare trumanfs with native, bindfs and fuse-overlayfs on one file system in memory.",
                                      epilog="Groups: " + ", ".join(GROUPS) + ". Workloads: " + ", ".join(w.name for w in WORKLOADS) + ".")
     parser.add_argument("--trumanfs", metavar="PATH", default=str(REPOSITORY / "target" / "release" / "trumanfs"), help="the binary (default: target/release/trumanfs)")
-    parser.add_argument("--trumanfs-flags", metavar="FLAGS", default="", help="more arguments of trumanfs mount, as in --trumanfs-flags='--no-poll'")
+    parser.add_argument("--trumanfs-flags", metavar="FLAGS", default="", help="more arguments of trumanfs mount, as in --trumanfs-flags='--no-follow'")
     parser.add_argument("--variant", metavar="NAME=FLAGS", action="append", default=[], help="trumanfs once more, with other flags; repeatable")
     parser.add_argument("--bindfs-flags", metavar="FLAGS", default="")
     parser.add_argument("--overlay-flags", metavar="FLAGS", default="")

@@ -8,6 +8,8 @@ mod mount;
 mod output;
 mod purge;
 mod recover;
+mod report;
+mod undo;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -79,9 +81,20 @@ enum Command {
     Versions(inspect::VersionsArgs),
     /// Writes what a path held, now or at an earlier point, to standard output
     Cat(inspect::CatArgs),
+    /// Takes back what was done: operations, a program's or a process's doing, a session, everything since a point
+    Undo(undo::UndoArgs),
+    /// Takes the last undo back
+    Redo(undo::RedoArgs),
+    /// Puts a file or a tree back as it was
+    Restore(undo::RestoreArgs),
+    /// Gives points names, and lists them
+    #[command(subcommand)]
+    Checkpoint(undo::CheckpointCommand),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
+    /// Writes a session down as a page: what happened, what is different, how to get things back
+    Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
     Fsck(check::FsckArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
@@ -114,7 +127,12 @@ pub fn run() -> ExitCode {
         Command::Diff(args) => inspect::diff(&args),
         Command::Versions(args) => inspect::versions(&args),
         Command::Cat(args) => inspect::cat(&args),
+        Command::Undo(args) => undo::undo(&args),
+        Command::Redo(args) => undo::redo(&args),
+        Command::Restore(args) => undo::restore(&args),
+        Command::Checkpoint(command) => undo::checkpoint(command),
         Command::Trash(command) => recover::trash(command),
+        Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
         Command::Background => {
             daemon::run_in_background();

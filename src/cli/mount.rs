@@ -86,12 +86,9 @@ pub(super) struct MountArgs {
     /// Files up to this size are copied when they are opened for writing; of bigger ones only what is overwritten is
     #[arg(long, value_name = "SIZE", default_value = "1M")]
     copy_up_to: Size,
-    /// Poll for requests while they come closely: quicker on an idle machine, at a processor's expense
-    #[arg(long, overrides_with = "no_poll")]
-    poll: bool,
-    /// Never poll for requests (the default)
-    #[arg(long, overrides_with = "poll")]
-    no_poll: bool,
+    /// Leave it to the kernel where requests are answered, even while one program sends many
+    #[arg(long)]
+    no_follow: bool,
     /// Serve all data through the daemon, even where the kernel could go to the files by itself
     #[arg(long)]
     no_passthrough: bool,
@@ -138,7 +135,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
             max: args.keep_max.map(|size| size.0),
             evict: args.keep_evict,
         },
-        poll: args.poll && !args.no_poll,
+        follow: !args.no_follow,
         passthrough: !args.no_passthrough,
     };
     let report = |settled: &[String]| {
@@ -192,10 +189,7 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
         ("allow_other", None) => args.allow_other = true,
         ("xattr", None) => args.xattr = true,
         ("durable", None) => args.durable = true,
-        ("poll" | "no_poll", None) => {
-            args.poll = key == "poll";
-            args.no_poll = key == "no_poll";
-        }
+        ("no_follow", None) => args.no_follow = true,
         ("no_passthrough", None) => args.no_passthrough = true,
         ("read_only", Some(pattern)) => args.read_only.push(pattern.to_owned()),
         ("keep", _) => args.keep = KeepArg::from_str(&need()?, true).map_err(|e| bad(&e))?,

@@ -134,7 +134,7 @@ fn ask_daemon(store: &Store, entry: &[u8], to: &WorldPath) -> Result<()> {
             remedy,
         } => Err(Error::Conflict { what, remedy }),
         Answer::Failed {
-            kind: Failure::Other,
+            kind: Failure::Refused | Failure::Other,
             what,
             remedy,
         } => Err(Error::Refused { what, remedy }),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::live::Live;
 use crate::error::{Error, Result};
 use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, WorldPath};
@@ -40,6 +41,15 @@ pub enum Request {
         /// The former contents.
         versions: Vec<(String, u64)>,
     },
+    /// Take operations back.
+    Undo(operator::undo::Wish),
+    /// Put a file or a tree back as it was.
+    PutBack(operator::undo::restore::PutBack),
+    /// Give this point a name.
+    Checkpoint {
+        /// The name.
+        name: String,
+    },
 }
 
 /// What is answered.
@@ -52,6 +62,12 @@ pub enum Answer {
     Done,
     /// It was deleted, as far as it says.
     Purged(Purged),
+    /// What was taken back, or what stands in the way.
+    Undone(Box<operator::undo::Report>),
+    /// What was put back.
+    PutBack(operator::undo::restore::Restored),
+    /// The number of the record.
+    Checkpoint(u64),
     /// It was not done, and nothing was changed.
     Failed {
         /// Which kind of failure.
@@ -71,6 +87,8 @@ pub enum Failure {
     Missing,
     /// Something else is in the way.
     Conflict,
+    /// It was refused before anything was done.
+    Refused,
     /// Anything else.
     Other,
 }
@@ -127,36 +145,57 @@ fn socket_path(state: impl AsFd) -> String {
     format!("/proc/self/fd/{}/{SOCKET}", state.as_fd().as_raw_fd())
 }
 
-/// Answers operators, one after the other, until the process ends.
+/// Answers operators until the process ends, each on a thread of its own: an undo may take long, and others want to know
+/// how it is going. Those that change something wait for each other.
 pub fn serve(
     listener: &UnixListener,
     shared: &Arc<Shared>,
     kernel: &dyn Invalidate,
-    status: &dyn Fn() -> Status,
+    status: &(dyn Fn() -> Status + Sync),
 ) {
-    for connection in listener.incoming() {
-        let outcome = connection
-            .map_err(|error| io("accept", &error))
-            .and_then(|connection| {
-                let peer = rustix::net::sockopt::socket_peercred(&connection)
-                    .map_err(Error::os("getsockopt"))?;
-                if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
-                    return Ok(());
+    let turn = parking_lot::Mutex::new(());
+    std::thread::scope(|threads| {
+        for connection in listener.incoming() {
+            let turn = &turn;
+            let serve = move || {
+                let served =
+                    connection
+                        .map_err(|error| io("accept", &error))
+                        .and_then(|connection| {
+                            serve_one(&connection, |request, caller| {
+                                let changes = !matches!(request, Request::Status);
+                                let _turn = changes.then(|| turn.lock());
+                                answer(request, shared, kernel, status, caller)
+                            })
+                        });
+                if let Err(error) = served {
+                    log::warn!("control socket: {error}");
                 }
-                let caller = Caller {
-                    pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
-                    uid: peer.uid.as_raw(),
-                    gid: peer.gid.as_raw(),
-                    undo: None,
-                };
-                converse(&connection, |request| {
-                    answer(request, shared, kernel, status, caller)
-                })
-            });
-        if let Err(error) = outcome {
-            log::warn!("control socket: {error}");
+            };
+            let thread = std::thread::Builder::new().name("operator".to_owned());
+            if let Err(error) = thread.spawn_scoped(threads, serve) {
+                log::warn!("control socket: no thread: {error}");
+            }
         }
+    });
+}
+
+fn serve_one(
+    connection: &UnixStream,
+    answer: impl FnOnce(Request, Caller) -> Answer,
+) -> Result<()> {
+    let peer =
+        rustix::net::sockopt::socket_peercred(connection).map_err(Error::os("getsockopt"))?;
+    if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+        return Ok(());
     }
+    let caller = Caller {
+        pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
+        uid: peer.uid.as_raw(),
+        gid: peer.gid.as_raw(),
+        undo: None,
+    };
+    converse(connection, |request| answer(request, caller))
 }
 
 fn converse(connection: &UnixStream, answer: impl FnOnce(Request) -> Answer) -> Result<()> {
@@ -186,13 +225,32 @@ fn converse(connection: &UnixStream, answer: impl FnOnce(Request) -> Answer) -> 
 
 fn answer(
     request: Request,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     kernel: &dyn Invalidate,
     status: &dyn Fn() -> Status,
     caller: Caller,
 ) -> Answer {
+    let live = Live::new(shared, kernel);
+    let store = || operator::Store::of(&shared.world);
     match request {
         Request::Status => Answer::Status(Box::new(status())),
+        Request::Undo(wish) => {
+            let report =
+                store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));
+            report.map_or_else(failed, |report| Answer::Undone(Box::new(report)))
+        }
+        Request::PutBack(wish) => {
+            let restored = store().and_then(|store| {
+                operator::undo::restore::restore(&store, &wish, Some(&live), caller)
+            });
+            restored.map_or_else(failed, Answer::PutBack)
+        }
+        Request::Checkpoint { name } => {
+            let made = store().and_then(|store| {
+                operator::checkpoint::create(&store, &shared.world, &name, caller)
+            });
+            made.map_or_else(failed, Answer::Checkpoint)
+        }
         Request::Purge { entries, versions } => {
             match purge(&entries, &versions, shared, kernel, caller) {
                 Ok(purged) => Answer::Purged(purged),
@@ -225,6 +283,16 @@ fn answer(
             },
         },
     }
+}
+
+fn failed(error: Error) -> Answer {
+    let (kind, what, remedy) = match error {
+        Error::Missing { what, remedy } => (Failure::Missing, what, remedy),
+        Error::Conflict { what, remedy } => (Failure::Conflict, what, remedy),
+        Error::Refused { what, remedy } => (Failure::Refused, what, remedy),
+        error => (Failure::Other, error.to_string(), String::new()),
+    };
+    Answer::Failed { kind, what, remedy }
 }
 
 fn restore(

@@ -4,8 +4,9 @@
 //! choices sent over a pipe instead of as arguments: the process list is no place for the path of a store.
 
 pub mod control;
+pub mod follow;
+mod live;
 pub mod mountpoint;
-pub mod poll;
 pub mod preflight;
 pub mod registry;
 mod session;
@@ -55,8 +56,8 @@ pub struct Wanted {
     pub durable: bool,
     /// What is kept of contents.
     pub keep: KeepOptions,
-    /// Whether the daemon may poll.
-    pub poll: bool,
+    /// Whether the workers may follow the caller to its processor.
+    pub follow: bool,
     /// Whether the kernel may go to the store's files by itself.
     pub passthrough: bool,
 }

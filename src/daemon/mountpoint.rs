@@ -4,7 +4,7 @@
 //! store shows in the mount table: the source is always `trumanfs`.
 
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -271,21 +271,6 @@ pub fn resolve_without_touching(path: &Path) -> PathBuf {
         (Some(parent), Some(name)) => parent.join(name),
         _ => path,
     }
-}
-
-/// Sets whether reading requests waits for one, or answers at once that there is none.
-///
-/// # Errors
-/// What `fcntl(2)` says.
-pub fn set_nonblocking(device: impl AsFd, on: bool) -> Result<()> {
-    use rustix::fs::OFlags;
-    let flags = rustix::fs::fcntl_getfl(&device).map_err(Error::os("fcntl"))?;
-    let flags = if on {
-        flags | OFlags::NONBLOCK
-    } else {
-        flags - OFlags::NONBLOCK
-    };
-    rustix::fs::fcntl_setfl(&device, flags).map_err(Error::os("fcntl"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One session: from a checked wish to a clean end.
 //!
 //! Threads: one for each core that answers requests (with the owner's rights), and one each for changes behind the mount,
-//! the control socket, signals, polling, and counting the trash. The main thread waits for the requests to end.
+//! the control socket, signals, following the caller, and counting the trash. The main thread waits for the requests to end.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -14,8 +14,8 @@ use fuser::{INodeNo, Notifier, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 
 use super::control::{self, Status};
+use super::follow::{Follower, Still};
 use super::mountpoint::{self, mount, unmount};
-use super::poll::{Poller, Still};
 use super::preflight::{self, Checked};
 use super::watch::Watcher;
 use super::{Wanted, registry};
@@ -177,13 +177,26 @@ fn serve(
         None => Watcher::open(&root).map(Arc::new),
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let follower = if wanted.follow {
+        Follower::start()
+    } else {
+        None
+    };
+    let mechanisms = Mechanisms {
+        follow: follower.is_some(),
+        ..Mechanisms::default()
+    };
+    let activity: Arc<dyn Activity> = match follower {
+        Some(follower) => follower,
+        None => Arc::new(Still),
+    };
     let shared = Arc::new(Shared {
         inodes: Inodes::new(root.id()),
         handles: Handles::default(),
         counters: Counters::default(),
-        mechanisms: parking_lot::Mutex::new(Mechanisms::default()),
+        mechanisms: parking_lot::Mutex::new(mechanisms),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
-        activity: activity(wanted.poll, cores, &device)?,
+        activity,
         options: FuseOptions {
             ttl: wanted.cache_ttl,
             xattr: wanted.xattr,
@@ -249,15 +262,6 @@ fn serve(
         let _ = std::fs::remove_file(file);
     }
     outcome
-}
-
-fn activity(poll: bool, cores: usize, device: &OwnedFd) -> Result<Arc<dyn Activity>> {
-    if !poll || cores < 2 {
-        return Ok(Arc::new(Still));
-    }
-    let device = rustix::io::fcntl_dupfd_cloexec(device, 0).map_err(Error::os("fcntl"))?;
-    Ok(Poller::start(device)
-        .map_err(|error| Error::refused(format!("no thread for polling: {error}"), ""))?)
 }
 
 /// Registering a backing file takes CAP_SYS_ADMIN in the first user namespace (fuse/backing.c).

@@ -144,20 +144,4 @@ impl Door for Unseen {
     fn is_open(&self) -> bool {
         true
     }
-    fn may_wait(&self) -> bool {
-        true
-    }
-    fn sees_writes(&self) -> bool {
-        false
-    }
-    fn is_covered(&self) -> bool {
-        false
-    }
-    fn blocks(&self) -> Option<Arc<Blocks>> {
-        None
-    }
-    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
-    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        act()
-    }
 }

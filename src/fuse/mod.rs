@@ -13,6 +13,7 @@ mod inodes;
 mod listing;
 mod names;
 mod negotiate;
+mod operate;
 mod requests;
 mod table;
 
@@ -54,10 +55,11 @@ pub trait Invalidate: Send + Sync + std::fmt::Debug {
     fn inode(&self, number: u64, content: bool);
 }
 
-/// Is told that a request has come.
+/// Is told of each request, on the thread that answers it.
 pub trait Activity: Send + Sync + std::fmt::Debug {
-    /// A request has come.
-    fn request(&self);
+    /// A request has come. `caller` is the thread that waits for the answer, 0 where nobody does or it is of another
+    /// PID namespace; `None` for a request that moves data or waits for a disk.
+    fn request(&self, caller: Option<u32>);
 }
 
 /// The choices of one mount that concern the protocol.
@@ -71,7 +73,7 @@ pub struct FuseOptions {
     pub passthrough: bool,
 }
 
-/// The mechanisms that the kernel has agreed to.
+/// The mechanisms in force.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Mechanisms {
     /// Data goes to the store's files without the daemon.
@@ -84,6 +86,8 @@ pub struct Mechanisms {
     pub killpriv_v2: bool,
     /// Emptying a file comes with its opening.
     pub atomic_o_trunc: bool,
+    /// The workers may follow a caller to its processor (decided by the daemon, not by the kernel).
+    pub follow: bool,
 }
 
 /// What the requests of one mount share with the rest of the daemon.
@@ -97,11 +101,11 @@ pub struct Shared {
     pub handles: Handles,
     /// How many requests there were.
     pub counters: Counters,
-    /// What the kernel has agreed to.
+    /// What the kernel has agreed to, and the daemon may do.
     pub mechanisms: parking_lot::Mutex<Mechanisms>,
     /// Notices changes made behind the mount.
     pub watch: Option<Arc<dyn Watch>>,
-    /// Told of each request; lets the daemon poll while requests come closely.
+    /// Told of each request; lets the workers follow the caller while requests come closely.
     pub activity: Arc<dyn Activity>,
     /// The choices.
     pub options: FuseOptions,

@@ -38,12 +38,14 @@ impl FileSystem {
         let _ = config.add_capabilities(agreed);
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
-        *self.shared.mechanisms.lock() = Mechanisms {
+        let mut mechanisms = self.shared.mechanisms.lock();
+        *mechanisms = Mechanisms {
             passthrough,
             writeback: agreed.contains(InitFlags::FUSE_WRITEBACK_CACHE),
             readdirplus: agreed.contains(InitFlags::FUSE_DO_READDIRPLUS),
             killpriv_v2: agreed.contains(InitFlags::FUSE_HANDLE_KILLPRIV_V2),
             atomic_o_trunc: agreed.contains(InitFlags::FUSE_ATOMIC_O_TRUNC),
+            follow: mechanisms.follow,
         };
     }
 }

@@ -43,10 +43,18 @@ macro_rules! answer {
 }
 
 impl FileSystem {
-    fn seen(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+    fn seen(&self, req: &Request, counter: impl Fn(&Counters) -> &AtomicU64) {
         self.act_as_owner();
         count(counter(&self.shared.counters));
-        self.shared.activity.request();
+        self.shared.activity.request(Some(req.pid()));
+    }
+
+    /// As [`FileSystem::seen`], for what moves data or waits for a disk: the caller, or the page cache for it, has
+    /// something else to do meanwhile.
+    fn seen_long(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        self.act_as_owner();
+        count(counter(&self.shared.counters));
+        self.shared.activity.request(None);
     }
 
     pub(super) fn attributes_of(
@@ -78,8 +86,8 @@ impl Filesystem for FileSystem {
         Ok(())
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.seen(|c| &c.lookup);
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.seen(req, |c| &c.lookup);
         let (ttl, found) = self.look_up(parent.0, name);
         match found {
             Ok(attr) => reply.entry(&ttl, &attr, ONLY),
@@ -104,8 +112,8 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        self.seen(|c| &c.getattr);
+    fn getattr(&self, req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        self.seen(req, |c| &c.getattr);
         let answer = || {
             match self.held_by_user(ino.0) {
                 Ok(held) => Ok(self.attributes_of(&held, held.node.meta(), ino.0)),
@@ -139,7 +147,7 @@ impl Filesystem for FileSystem {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.seen(|c| &c.setattr);
+        self.seen(req, |c| &c.setattr);
         let change = Change {
             mode,
             uid,
@@ -159,8 +167,8 @@ impl Filesystem for FileSystem {
         );
     }
 
-    fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
-        self.seen(|c| &c.readlink);
+    fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
+        self.seen(req, |c| &c.readlink);
         let answer = || self.world().read_link(&self.held(ino.0)?);
         answer!(reply, answer(), |reply: ReplyData, target: Vec<u8>| reply
             .data(&target))
@@ -176,7 +184,7 @@ impl Filesystem for FileSystem {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.mknod);
+        self.seen(req, |c| &c.mknod);
         let made = self.make(parent, name, |dir, name| {
             self.world().mknod(dir, name, mode, caller(req))
         });
@@ -193,7 +201,7 @@ impl Filesystem for FileSystem {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.mkdir);
+        self.seen(req, |c| &c.mkdir);
         let made = self.make(parent, name, |dir, name| {
             self.world().mkdir(dir, name, mode, caller(req))
         });
@@ -202,7 +210,7 @@ impl Filesystem for FileSystem {
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(|c| &c.unlink);
+        self.seen(req, |c| &c.unlink);
         answer!(
             reply,
             self.remove_file(parent, name, caller(req)),
@@ -211,7 +219,7 @@ impl Filesystem for FileSystem {
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(|c| &c.rmdir);
+        self.seen(req, |c| &c.rmdir);
         answer!(
             reply,
             self.remove_dir(parent, name, caller(req)),
@@ -227,7 +235,7 @@ impl Filesystem for FileSystem {
         target: &std::path::Path,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.symlink);
+        self.seen(req, |c| &c.symlink);
         let target = target.as_os_str().as_bytes();
         let made = self.make(parent, name, |dir, name| {
             self.world().symlink(dir, name, target, caller(req))
@@ -246,7 +254,7 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.rename);
+        self.seen(req, |c| &c.rename);
         answer!(
             reply,
             self.move_entry((parent, name), (newparent, newname), flags, caller(req)),
@@ -262,7 +270,7 @@ impl Filesystem for FileSystem {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.seen(|c| &c.link);
+        self.seen(req, |c| &c.link);
         let made = self.held(ino.0).and_then(|held| {
             self.make(newparent, newname, |dir, name| {
                 self.world().link(&held, dir, name, caller(req))
@@ -273,7 +281,7 @@ impl Filesystem for FileSystem {
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.seen(|c| &c.open);
+        self.seen(req, |c| &c.open);
         let caller = caller(req);
         self.at_once_or_aside(
             reply,
@@ -301,7 +309,7 @@ impl Filesystem for FileSystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.seen(|c| &c.create);
+        self.seen(req, |c| &c.create);
         let mechanisms = *self.shared.mechanisms.lock();
         let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
         let wanted = handle_flags(flags, mechanisms) | exclusive;
@@ -341,7 +349,7 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.seen(|c| &c.read);
+        self.seen_long(|c| &c.read);
         answer!(
             reply,
             self.read_at(fh, offset, size),
@@ -361,7 +369,7 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.seen(|c| &c.write);
+        self.seen_long(|c| &c.write);
         let answer = || {
             let written = self.write_at(fh, offset, data, caller(req))?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
@@ -387,7 +395,7 @@ impl Filesystem for FileSystem {
 
     fn release(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
@@ -395,7 +403,7 @@ impl Filesystem for FileSystem {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.release);
+        self.seen(req, |c| &c.release);
         let maps = self.shared.handles.remove(fh.0);
         reply.ok();
         if maps {
@@ -411,7 +419,7 @@ impl Filesystem for FileSystem {
         datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.fsync);
+        self.seen_long(|c| &c.fsync);
         self.aside(move |fs| {
             let synced = fs.handle(fh).and_then(|handle| {
                 if handle.maps {
@@ -435,26 +443,26 @@ impl Filesystem for FileSystem {
 
     fn readdir(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.seen(|c| &c.readdir);
+        self.seen(req, |c| &c.readdir);
         let outcome = self.list(ino, offset, &mut reply);
         answer!(reply, outcome, |reply: ReplyDirectory, ()| reply.ok())
     }
 
     fn readdirplus(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.seen(|c| &c.readdirplus);
+        self.seen(req, |c| &c.readdirplus);
         let outcome = self.list_plus(ino, offset, &mut reply);
         answer!(reply, outcome, |reply: ReplyDirectoryPlus, ()| reply.ok())
     }
@@ -467,15 +475,15 @@ impl Filesystem for FileSystem {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.fsyncdir);
+        self.seen_long(|c| &c.fsyncdir);
         self.aside(move |fs| {
             let synced = fs.dir(ino.0).and_then(|dir| fs.world().sync_dir(&dir));
             answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
         });
     }
 
-    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        self.seen(|c| &c.statfs);
+    fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        self.seen(req, |c| &c.statfs);
         answer!(
             reply,
             self.world().statfs(),
@@ -502,7 +510,7 @@ impl Filesystem for FileSystem {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.setxattr);
+        self.seen(req, |c| &c.setxattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -518,8 +526,8 @@ impl Filesystem for FileSystem {
         answer!(reply, set, |reply: ReplyEmpty, ()| reply.ok())
     }
 
-    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.seen(|c| &c.getxattr);
+    fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        self.seen(req, |c| &c.getxattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -531,8 +539,8 @@ impl Filesystem for FileSystem {
         ))
     }
 
-    fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        self.seen(|c| &c.listxattr);
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        self.seen(req, |c| &c.listxattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -545,7 +553,7 @@ impl Filesystem for FileSystem {
     }
 
     fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(|c| &c.removexattr);
+        self.seen(req, |c| &c.removexattr);
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
@@ -556,8 +564,8 @@ impl Filesystem for FileSystem {
         answer!(reply, removed, |reply: ReplyEmpty, ()| reply.ok())
     }
 
-    fn access(&self, _req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        self.seen(|c| &c.access);
+    fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        self.seen(req, |c| &c.access);
         let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
         let checked = self
             .held(ino.0)
@@ -590,7 +598,7 @@ impl Filesystem for FileSystem {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.seen(|c| &c.fallocate);
+        self.seen_long(|c| &c.fallocate);
         let caller = caller(req);
         let (mode, range) = (mode.cast_unsigned(), (offset, length));
         self.at_once_or_aside(
@@ -602,14 +610,14 @@ impl Filesystem for FileSystem {
 
     fn lseek(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.seen(|c| &c.lseek);
+        self.seen(req, |c| &c.lseek);
         answer!(
             reply,
             self.seek_to(fh, offset, whence),
@@ -630,7 +638,7 @@ impl Filesystem for FileSystem {
         flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        self.seen(|c| &c.copy_file_range);
+        self.seen_long(|c| &c.copy_file_range);
         let caller = caller(req);
         self.at_once_or_aside(
             reply,

@@ -5,6 +5,7 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod checkpoint;
 pub mod diff;
 pub mod ephemeral;
 pub mod filter;
@@ -15,9 +16,11 @@ pub mod log;
 pub mod past;
 pub mod point;
 pub mod purge;
+pub mod report;
 pub mod session;
 pub mod show;
 pub mod trash;
+pub mod undo;
 pub mod usage;
 pub mod versions;
 
@@ -25,8 +28,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::world::Root;
 use crate::world::state::{self, Holder};
+use crate::world::{Root, World};
 
 /// A store, open for reading.
 #[derive(Debug)]
@@ -49,6 +52,19 @@ impl Store {
             )
         })?;
         Ok(Store { root, state })
+    }
+
+    /// Opens for reading the store that a world serves.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` says.
+    pub fn of(world: &World) -> Result<Store> {
+        let state =
+            rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("fcntl"))?;
+        Ok(Store {
+            root: world.root().again()?,
+            state,
+        })
     }
 
     /// Returns who serves, or last served, the store.

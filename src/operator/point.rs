@@ -16,7 +16,9 @@ use crate::journal::{Op, Reader, seq_at, tail};
 use crate::world::settle::{open_journal, sessions};
 
 /// One record, by its session and its number in it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Operation {
     /// The session's id.
     pub session: String,
@@ -25,7 +27,8 @@ pub struct Operation {
 }
 
 /// A state that the store was in.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Point {
     /// Just after a record (that of number 0: at the session's start).
     After(Operation),

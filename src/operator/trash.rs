@@ -1,15 +1,20 @@
 //! The trash as an operator sees it: what lies there, where it was, who removed it; and putting it back.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+
+use rustix::fs::OFlags;
 
 use super::Store;
 use super::log::Log;
+use super::past::{Attributes, Content, Past};
+use super::point::{Operation, Point};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, Op};
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::trash::parse_entry;
 use crate::world::view::TRASH;
-use crate::world::{Caller, Dir, Id, Meta, Renaming, World};
+use crate::world::{Caller, Change, Dir, Id, Meta, NoDoor, Renaming, SetTime, Time, World};
 
 /// One entry of the trash.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -154,11 +159,86 @@ pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> R
         }
         error => error,
     })?;
+    let found = world.lookup(&dir, name)?.meta;
+    if found.kind == rustix::fs::FileType::RegularFile && found.nlink > 1 {
+        let store = Store::of(world)?;
+        if let Some(then) = written_since(&store, entry)? {
+            return copy_back(world, &then, (&new_dir, new_name), caller).map_err(
+                |error| match error {
+                    Error::Exists => conflict(format!("something else is at {to} now")),
+                    error => error,
+                },
+            );
+        }
+    }
     let moved = world.rename(&dir, name, &new_dir, new_name, Renaming::NoReplace, caller);
     moved.map(|moved| moved.id).map_err(|error| match error {
         Error::Exists => conflict(format!("something else is at {to} now")),
         error => error,
     })
+}
+
+/// What a file was when it was removed, where it has been written to since, under another of its names.
+struct Then {
+    content: Content,
+    attributes: Attributes,
+}
+
+/// Finds out what an entry was when it was removed; `None` where it is so still.
+fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
+    let Some(origin) = origins(store, &HashSet::from([entry]))?.remove(entry) else {
+        return Ok(None);
+    };
+    let mut past = Past::now(store)?;
+    past.back_to(&Point::After(Operation {
+        session: origin.session,
+        seq: origin.seq,
+    }))?;
+    let tree = past.tree();
+    let path = WorldPath::parse(TRASH)?.join(Name::new(entry)?);
+    let Some(node) = tree.resolve(&path)? else {
+        return Ok(None);
+    };
+    if tree
+        .difference(node)
+        .is_none_or(|then| then.content.is_none())
+    {
+        return Ok(None);
+    }
+    Ok(Some(Then {
+        content: tree.content(node)?,
+        attributes: tree.meta(node)?,
+    }))
+}
+
+/// Makes a file anew as it was. The entry stays in the trash: it is a name of the file that was written to.
+fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -> Result<Id> {
+    let (dir, name) = at;
+    let flags = OFlags::RDWR | OFlags::EXCL;
+    let made = world.create(dir, name, flags, 0o600, &NoDoor, caller)?;
+    let filled = then.content.copy_to(made.file.as_fd()).and_then(|()| {
+        let was = &then.attributes;
+        let change = Change {
+            mode: Some(was.mode),
+            uid: Some(was.uid),
+            gid: Some(was.gid),
+            mtime: SetTime::To(Time {
+                sec: was.mtime.0,
+                nsec: was.mtime.1,
+            }),
+            ..Change::default()
+        };
+        let held = world.hold(dir, name)?;
+        world.set_attr(&held, change, None, &NoDoor, caller)
+    });
+    match filled {
+        Ok(_) => Ok(made.meta.id),
+        Err(error) => {
+            // Half a file is no file.
+            let _ = world.unlink(dir, name, caller);
+            Err(error)
+        }
+    }
 }
 
 /// Goes through all journals for what became these entries of the trash.

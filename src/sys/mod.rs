@@ -6,4 +6,5 @@
 pub mod creds;
 pub mod fanotify;
 pub mod fd;
+pub mod sched;
 pub mod users;

@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name};
 
+const S_ISGID: u32 = 0o2000;
+
 /// A file that was made, or found there, and opened.
 #[derive(Debug)]
 pub struct Created {
@@ -59,10 +61,12 @@ impl World {
         };
         match pending.settle(made) {
             Ok(file) => {
-                self.keep_setgid(&stat_fd(file.as_fd())?, mode, |mode| {
-                    rustix::fs::fchmod(&file, mode)
-                })?;
-                let meta = stat_fd(file.as_fd())?;
+                let mut meta = stat_fd(file.as_fd())?;
+                if self.lacks_setgid(&meta, mode) {
+                    let mode = Mode::from_raw_mode(meta.permissions() | S_ISGID);
+                    rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
+                    meta = stat_fd(file.as_fd())?;
+                }
                 Ok(Created { file, meta })
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
@@ -154,6 +158,13 @@ impl World {
         // A name outside the trash for what lies in it would let the trash be changed.
         self.changeable(file)?;
         let path = self.view.vacant(dir, name, false)?.path();
+        if file.node.meta().kind == FileType::Symlink {
+            // One that would lead out from there could be made, and then not be found.
+            let target = self.read_link(file)?;
+            if !self.view.target_stays_inside(dir.path(), &target) {
+                return Err(Error::NotOffered);
+            }
+        }
         let (from, ids) = (file.path.clone(), World::ids(file.node.meta().id));
         let (proc, number) = self.root.by_proc(&file.node);
         self.make(dir, name, Op::Link { path, from, ids }, caller, |dir| {
@@ -168,20 +179,10 @@ impl World {
         })
     }
 
-    /// Gives a new file back the set-group-id bit that the caller may set and the store's kernel took away: it does not
-    /// know of the caller's further groups, and the home's kernel has decided already.
-    fn keep_setgid(
-        &self,
-        made: &Meta,
-        asked: u32,
-        set: impl FnOnce(Mode) -> rustix::io::Result<()>,
-    ) -> Result<()> {
-        const S_ISGID: u32 = 0o2000;
-        if self.identity == Identity::Caller && asked & S_ISGID != 0 && made.mode & S_ISGID == 0 {
-            let mode = Mode::from_raw_mode(made.permissions() | S_ISGID);
-            set(mode).map_err(Error::os("fchmod"))?;
-        }
-        Ok(())
+    /// Returns whether a new file lacks the set-group-id bit that the caller may set and the store's kernel took away: it
+    /// does not know of the caller's further groups, and the home's kernel has decided already.
+    fn lacks_setgid(&self, made: &Meta, asked: u32) -> bool {
+        self.identity == Identity::Caller && asked & S_ISGID != 0 && made.mode & S_ISGID == 0
     }
 
     /// Records, acts, and says what came to be.

@@ -53,16 +53,7 @@ impl World {
                 Destroys::Anything
             };
             let keeping = self.keep(held, destroys, door)?;
-            let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
-            let (size, mtime, mode) = before(held);
-            let op = Op::Write {
-                path,
-                ids,
-                size,
-                mtime,
-                mode,
-                kept: keeping.kept,
-            };
+            let op = written(held, keeping.kept);
             self.journal.note(op, Some(&self.actor(caller)))?;
             keeping.stands(door);
             // With passthrough the writes themselves pass by, with the daemon's rights.
@@ -191,16 +182,7 @@ impl World {
         let to = range.0.saturating_add(range.1);
         let keeping = self.keep(held, Destroys::Range(range.0, to), door)?;
         if keeping.kept.is_some() {
-            let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
-            let (size, mtime, mode) = before(held);
-            let op = Op::Write {
-                path,
-                ids,
-                size,
-                mtime,
-                mode,
-                kept: keeping.kept,
-            };
+            let op = written(held, keeping.kept);
             self.journal.note(op, Some(&self.actor(caller)))?;
         }
         keeping.stands(door);
@@ -245,6 +227,19 @@ fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> Destroys {
         Destroys::Range(from, from.saturating_add(length))
     } else {
         Destroys::Nothing
+    }
+}
+
+/// Returns the record of a file's being opened for writing.
+fn written(held: &Held, kept: Option<Kept>) -> Op {
+    let (size, mtime, mode) = before(held);
+    Op::Write {
+        path: held.path.clone(),
+        ids: World::ids(held.node.meta().id),
+        size,
+        mtime,
+        mode,
+        kept,
     }
 }
 

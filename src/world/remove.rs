@@ -5,6 +5,7 @@
 //! leaves one entry that holds the tree as it was. Where any of this fails, the thing stays where it is.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
@@ -14,7 +15,7 @@ use super::trash::{EntryName, Removal, move_to};
 use super::view::Visible;
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::Op;
+use crate::journal::{Actor, Op};
 use crate::name::{Escaped, Name, WorldPath};
 
 /// How many entries one record of gathering names, so that no line of the journal grows without limit.
@@ -57,7 +58,7 @@ impl World {
         let entry = self.retire(
             &found,
             |path, ids, trash| Op::Unlink { path, ids, trash },
-            caller,
+            &actor,
         )?;
         let removal = Removal {
             entry: entry.clone(),
@@ -87,7 +88,7 @@ impl World {
         let entry = self.retire(
             &found,
             |path, ids, trash| Op::Rmdir { path, ids, trash },
-            caller,
+            &actor,
         )?;
         let gathered = self.gather(actor.pid, &found, &entry);
         let removal = Removal {
@@ -151,13 +152,12 @@ impl World {
     }
 
     /// Moves something into the trash, recorded, and verifies what arrived.
-    fn retire(
+    pub(super) fn retire(
         &self,
         found: &Visible<'_>,
         op: impl Fn(WorldPath, crate::journal::Ids, Escaped) -> Op,
-        caller: Caller,
+        actor: &Arc<Actor>,
     ) -> Result<EntryName> {
-        let actor = self.actor(caller);
         let trash = self.trash.dir(&self.root)?;
         loop {
             let entry = self.trash.reserve(found.name);
@@ -166,9 +166,8 @@ impl World {
                 World::ids(found.meta.id),
                 Escaped(entry.bytes().to_vec()),
             );
-            let pending = self
-                .journal
-                .begin(record, &[found.dir.changed()], Some(&actor))?;
+            let at = [found.dir.changed()];
+            let pending = self.journal.begin(record, &at, Some(actor))?;
             match pending.settle(self.move_in(found, trash.as_fd(), &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
                 Err(Error::Exists) => {}

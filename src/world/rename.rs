@@ -54,7 +54,7 @@ impl World {
         how: Renaming,
         caller: Caller,
     ) -> Result<Moved> {
-        let found = self.view.admit(dir, name)?;
+        let found = self.admit_to_move(dir, name, caller)?;
         let from_trash = in_trash(&found.path());
         if from_trash {
             // Moving out of the trash is how an occupant takes something back; the trash itself stays.
@@ -92,6 +92,11 @@ impl World {
                 exchanged: None,
                 replaced: None,
             }),
+            (Some(target), Renaming::Exchange)
+                if target.meta.kind == FileType::Symlink && !self.leads_inside(&target, dir)? =>
+            {
+                Err(Error::NotOffered)
+            }
             (Some(target), Renaming::Exchange) => self.exchange(&found, &target, caller),
             (Some(target), Renaming::Replace) => self.replace(&found, &target, caller),
             (None, _) => self.move_plainly(&found, new_dir, new_name, caller),
@@ -100,6 +105,26 @@ impl World {
             self.left_trash(&found, &new_dir.path().join(new_name))?;
         }
         Ok(moved)
+    }
+
+    /// A link that leads out from where it lies in the trash does not exist there; an operator takes it back all the same
+    /// to where it does.
+    fn admit_to_move<'a>(
+        &self,
+        dir: &'a Dir,
+        name: Name<'a>,
+        caller: Caller,
+    ) -> Result<Visible<'a>> {
+        match self.view.admit(dir, name) {
+            Err(Error::NotFound) if caller.undo.is_some() && in_trash(dir.path()) => {
+                let meta = dir.stat(name)?;
+                match meta.kind {
+                    FileType::Symlink => Ok(Visible { dir, name, meta }),
+                    _ => Err(Error::NotFound),
+                }
+            }
+            found => found,
+        }
     }
 
     fn move_plainly(

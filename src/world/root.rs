@@ -73,6 +73,19 @@ impl Root {
         Ok(Root { fd, proc_fd, id })
     }
 
+    /// Opens the same store once more, without its path.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` says.
+    pub fn again(&self) -> Result<Root> {
+        let again = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0);
+        Ok(Root {
+            fd: again(&self.fd).map_err(Error::os("fcntl"))?,
+            proc_fd: again(&self.proc_fd).map_err(Error::os("fcntl"))?,
+            id: self.id,
+        })
+    }
+
     /// Returns which directory the store is.
     pub fn id(&self) -> Id {
         self.id

@@ -56,25 +56,36 @@ impl Default for KeepOptions {
     }
 }
 
-/// What the way into the world knows of a file's other opens, and has to hear of its content.
+/// What the way into the world knows of a file's other opens, and has to hear of its content. What it says by itself is
+/// what is true of somebody who sees nothing.
 pub trait Door {
     /// Returns whether the file is open.
     fn is_open(&self) -> bool;
     /// Returns whether there is time to copy much.
-    fn may_wait(&self) -> bool;
+    fn may_wait(&self) -> bool {
+        true
+    }
     /// Returns whether every write that may come can be seen, those of the open under way too.
-    fn sees_writes(&self) -> bool;
+    fn sees_writes(&self) -> bool {
+        false
+    }
     /// Returns whether an earlier record of the same open file has kept what is about to be destroyed.
-    fn is_covered(&self) -> bool;
+    fn is_covered(&self) -> bool {
+        false
+    }
     /// Returns the version that is saved block by block at this time.
-    fn blocks(&self) -> Option<Arc<Blocks>>;
+    fn blocks(&self) -> Option<Arc<Blocks>> {
+        None
+    }
     /// A version of the whole content has been begun: by blocks, if given, from now on; else there is nothing to save.
-    fn kept(&self, blocks: Option<Arc<Blocks>>);
+    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
     /// Lets another inode take the file's place.
     ///
     /// # Errors
     /// Those of `act`; then it has not.
-    fn replace(&self, new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        act()
+    }
 }
 
 /// The door of who works in process: nothing is open, and nobody sees what is written through an open file.
@@ -84,22 +95,6 @@ pub struct NoDoor;
 impl Door for NoDoor {
     fn is_open(&self) -> bool {
         false
-    }
-    fn may_wait(&self) -> bool {
-        true
-    }
-    fn sees_writes(&self) -> bool {
-        false
-    }
-    fn is_covered(&self) -> bool {
-        false
-    }
-    fn blocks(&self) -> Option<Arc<Blocks>> {
-        None
-    }
-    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
-    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        act()
     }
 }
 

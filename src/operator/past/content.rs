@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::copy::{copy_data, io_error};
+use super::copy::{copy_bytes, each_data, io_error};
 use super::layer::{Kind, Layer, ranges, version};
 use crate::error::{Error, Result};
 use crate::operator::Store;
@@ -230,6 +230,25 @@ impl Content {
         Ok(true)
     }
 
+    /// Returns where it has data rather than holes: starts and ends.
+    ///
+    /// # Errors
+    /// What `lseek(2)` says.
+    pub fn data(&self) -> Result<Vec<(u64, u64)>> {
+        let mut data: Vec<(u64, u64)> = Vec::new();
+        for part in &self.parts {
+            let file = self.files.get(part.file).ok_or(Error::NotFound)?;
+            each_data(file, part.start, part.end, |start, end| {
+                match data.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    _ => data.push((start, end)),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(data)
+    }
+
     /// Copies all of it to an empty file. Blocks are shared where the file system can, and holes stay holes.
     ///
     /// # Errors
@@ -246,7 +265,9 @@ impl Content {
         }
         for part in &self.parts {
             let file = self.files.get(part.file).ok_or(Error::NotFound)?;
-            copy_data(file, to, part.start, part.end)?;
+            each_data(file, part.start, part.end, |start, end| {
+                copy_bytes(file, to, start, end)
+            })?;
         }
         rustix::fs::ftruncate(to, self.size).map_err(Error::os("ftruncate"))
     }

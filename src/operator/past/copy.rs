@@ -10,11 +10,16 @@ use rustix::fs::SeekFrom;
 use crate::error::{Error, Result};
 use crate::world::Node;
 
-/// Copies a range of a file to the same place of another, without its holes.
+/// Visits the data in a range of a file, without its holes: starts and ends.
 ///
 /// # Errors
-/// What the system calls say, `ENOSPC` above all.
-pub(super) fn copy_data(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<()> {
+/// What `lseek(2)` says; those of `visit`.
+pub(super) fn each_data(
+    from: &File,
+    start: u64,
+    end: u64,
+    mut visit: impl FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
     let mut at = start;
     while at < end {
         let data = match rustix::fs::seek(from, SeekFrom::Data(at)) {
@@ -26,13 +31,17 @@ pub(super) fn copy_data(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -
             break;
         }
         let hole = rustix::fs::seek(from, SeekFrom::Hole(data)).map_err(Error::os("lseek"))?;
-        copy_bytes(from, to, data, hole.min(end))?;
+        visit(data, hole.min(end))?;
         at = hole;
     }
     Ok(())
 }
 
-fn copy_bytes(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<()> {
+/// Copies a range of a file to the same place of another.
+///
+/// # Errors
+/// What the system calls say, `ENOSPC` above all.
+pub(super) fn copy_bytes(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<()> {
     let (mut read, mut written) = (start, start);
     while written < end {
         let length = usize::try_from(end - written).unwrap_or(usize::MAX);
@@ -78,7 +87,7 @@ fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Resul
 ///
 /// # Errors
 /// What `listxattr(2)` and `getxattr(2)` say.
-pub(super) fn xattrs(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+pub fn xattrs(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     use rustix::io::Errno;
     let path = format!("/proc/self/fd/{}", node.as_fd().as_raw_fd());
     let mut xattrs = BTreeMap::new();

@@ -5,7 +5,7 @@
 //! first asked for, a directory is listed only when somebody wants its entries. Nothing here changes the store.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
@@ -21,6 +21,9 @@ use crate::world::{Dir, Id, Meta, Node, root};
 /// One file, directory or other thing, whatever its names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(u32);
+
+/// A place for a name: a directory and the name in it.
+pub type Slot = (NodeId, Box<[u8]>);
 
 /// The root of the store.
 pub const ROOT: NodeId = NodeId(0);
@@ -39,6 +42,8 @@ pub struct Ground<'a> {
 struct Inner {
     nodes: Vec<Base>,
     by_ids: HashMap<Ids, NodeId>,
+    /// Further names of files that have several.
+    others: HashMap<NodeId, Vec<Slot>>,
     open: HashMap<NodeId, Rc<Dir>>,
 }
 
@@ -48,7 +53,7 @@ struct Base {
     ids: Option<Ids>,
     kind: FileType,
     /// One of its names; absent for what is not on the disk any more.
-    at: Option<(NodeId, Box<[u8]>)>,
+    at: Option<Slot>,
     entries: Option<Box<Entries>>,
 }
 
@@ -71,6 +76,7 @@ impl<'a> Ground<'a> {
         let inner = Inner {
             nodes: vec![root],
             by_ids: HashMap::from([([id.0, id.1], ROOT)]),
+            others: HashMap::new(),
             open: HashMap::new(),
         };
         Ground {
@@ -159,6 +165,49 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
+    /// Looks through the whole store for further names of some inodes: in the trash too, since a directory may come back
+    /// from there. Memory does not grow with it.
+    ///
+    /// # Errors
+    /// What reading the directories says.
+    pub fn search(&self, wanted: &HashSet<Ids>) -> Result<()> {
+        let mut pending = vec![WorldPath::root()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.store.root().dir(&path) {
+                Err(Error::NotFound | Error::NotDirectory) => continue,
+                dir => dir?,
+            };
+            let fd = self.store.root().read_dir(&dir)?;
+            for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+                let entry = entry.map_err(Error::os("getdents64"))?;
+                let bytes = entry.file_name().to_bytes();
+                let Ok(name) = Name::new(bytes) else {
+                    continue; // `.` and `..`
+                };
+                if path.is_root() && bytes == STATE {
+                    continue;
+                }
+                if wanted.contains(&[dir.id().0, entry.ino()]) {
+                    let mut at = Some(ROOT);
+                    for name in path.join(name).components() {
+                        at = match at {
+                            Some(dir) => self.lookup(dir, name.bytes())?,
+                            None => None,
+                        };
+                    }
+                }
+                let is_dir = match entry.file_type() {
+                    FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
+                    kind => kind == FileType::Directory,
+                };
+                if is_dir {
+                    pending.push(path.join(name));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the node that an inode is now, if it was met already.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
         self.inner.borrow().by_ids.get(&ids).copied()
@@ -188,12 +237,27 @@ impl<'a> Ground<'a> {
     }
 
     /// Returns a place where a node lies now, as directory and name.
-    pub fn at(&self, node: NodeId) -> Option<(NodeId, Box<[u8]>)> {
+    pub fn at(&self, node: NodeId) -> Option<Slot> {
         let inner = self.inner.borrow();
         inner
             .nodes
             .get(node.index())
             .and_then(|base| base.at.clone())
+    }
+
+    /// Returns all places that a node is known to lie at now.
+    pub fn places(&self, node: NodeId) -> Vec<Slot> {
+        let mut places: Vec<_> = self.at(node).into_iter().collect();
+        places.extend(
+            self.inner
+                .borrow()
+                .others
+                .get(&node)
+                .into_iter()
+                .flatten()
+                .cloned(),
+        );
+        places
     }
 
     /// Returns whether a node lies on the disk.
@@ -283,8 +347,12 @@ impl Inner {
     }
 
     fn intern(&mut self, ids: Ids, kind: FileType, dir: NodeId, name: &[u8]) -> NodeId {
-        if let Some(node) = self.by_ids.get(&ids) {
-            return *node;
+        if let Some(node) = self.by_ids.get(&ids).copied() {
+            self.others
+                .entry(node)
+                .or_default()
+                .push((dir, name.into()));
+            return node;
         }
         let node = self.push(Base {
             ids: Some(ids),

@@ -35,7 +35,9 @@ impl Tree<'_> {
                 effects.push(leave(dir, name, node));
                 effects.push(Effect::Born(node));
             }
-            Op::Link { path, ids, .. } => {
+            Op::Link { path, from, ids } => {
+                // So that another name of it is known when this one has gone.
+                self.resolve(from)?;
                 let (dir, name, node) = self.expect(path, Some(*ids), FileType::RegularFile)?;
                 effects.push(leave(dir, name, node));
             }

@@ -23,6 +23,8 @@ pub struct Layer {
     pub kind: Kind,
     /// Its size; that of what is below where absent.
     pub size: Option<u64>,
+    /// Whether the record itself says the size.
+    pub cuts: bool,
     /// The record: its session and its number.
     pub record: (Arc<str>, u64),
     /// The content after; what is on the disk now where absent.
@@ -59,10 +61,12 @@ impl Layer {
             }
             (_, below) => below,
         };
+        let cuts = size.is_some();
         let size = size.or(below.as_ref().and_then(|below| below.size()));
         Arc::new(Layer {
             kind,
             size,
+            cuts,
             record,
             below,
         })

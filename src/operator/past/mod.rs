@@ -27,15 +27,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use content::Content;
+pub use copy::xattrs;
 pub use effect::Effect;
-pub use ground::{Ground, NodeId, ROOT};
+pub use ground::{Ground, NodeId, ROOT, Slot};
 pub use records::Newest;
-pub use tree::{Attributes, Slot, Tree};
+pub use tree::{Attributes, Tree};
 
 use super::Store;
 use super::point::Point;
 use crate::error::Result;
 use crate::journal::Record;
+
+/// Which record: its session and its number.
+pub type RecordId = (Arc<str>, u64);
 
 /// What records have touched between two points.
 #[derive(Debug, Clone, Default)]

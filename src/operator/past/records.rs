@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::journal::{Backward, Op, Record};
+use crate::journal::{Backward, Glance, Op, Record};
 use crate::operator::Store;
 use crate::world::settle::{open_journal, sessions};
 
@@ -42,6 +42,17 @@ impl<'a> Newest<'a> {
     /// # Errors
     /// [`Error::Damaged`] naming session and place of a line that is no record.
     pub fn next_record(&mut self) -> Result<Option<(Arc<str>, Record)>> {
+        self.next_where(|_| true)
+    }
+
+    /// As [`Newest::next_record`], for the next record that is wanted; the others are not parsed.
+    ///
+    /// # Errors
+    /// As [`Newest::next_record`].
+    pub fn next_where(
+        &mut self,
+        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+    ) -> Result<Option<(Arc<str>, Record)>> {
         loop {
             let Some(session) = &mut self.current else {
                 let Some(id) = self.waiting.pop() else {
@@ -61,10 +72,15 @@ impl<'a> Newest<'a> {
                 }
                 continue;
             };
-            let record = session.records.next_record().map_err(|error| match error {
-                Error::Damaged(what) => Error::Damaged(format!("session {}: {what}", session.id)),
-                error => error,
-            })?;
+            let record = session
+                .records
+                .next_where(|glance| glance.op == "abort" || wanted(glance))
+                .map_err(|error| match error {
+                    Error::Damaged(what) => {
+                        Error::Damaged(format!("session {}: {what}", session.id))
+                    }
+                    error => error,
+                })?;
             match record {
                 None => self.current = None,
                 Some(Record {

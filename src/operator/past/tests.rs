@@ -8,7 +8,9 @@ use super::*;
 use crate::error::Error;
 use crate::name::{Name, WorldPath};
 use crate::operator::point::Operation;
-use crate::world::{Caller, Change, Renaming, SetTime, Time, World, WorldOptions, new_session_id};
+use crate::world::{
+    Caller, Change, NoDoor, Renaming, SetTime, Time, World, WorldOptions, new_session_id,
+};
 
 /// A store that is worked on in process.
 struct Lab {
@@ -43,14 +45,7 @@ impl Lab {
         let (dir, name) = self.world.parent(&at).unwrap();
         let made = self
             .world
-            .create(
-                &dir,
-                name,
-                OFlags::RDWR,
-                0o644,
-                &crate::world::NoDoor,
-                Caller::myself(),
-            )
+            .create(&dir, name, OFlags::RDWR, 0o644, &NoDoor, Caller::myself())
             .unwrap();
         rustix::io::write(&made.file, text.as_bytes()).unwrap();
     }
@@ -91,7 +86,7 @@ impl Lab {
         let (dir, name) = self.world.parent(&at).unwrap();
         let held = self.world.hold(&dir, name).unwrap();
         self.world
-            .set_attr(&held, change, None, &crate::world::NoDoor, Caller::myself())
+            .set_attr(&held, change, None, &NoDoor, Caller::myself())
             .unwrap();
     }
 

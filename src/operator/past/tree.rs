@@ -11,14 +11,12 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::content::Content;
-use super::ground::{Ground, NodeId, ROOT};
+use super::ground::{Ground, NodeId, ROOT, Slot};
 use super::layer::Layer;
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Stamp};
 use crate::name::{Name, WorldPath, escape};
-
-/// A place for a name: a directory and the name in it.
-pub type Slot = (NodeId, Box<[u8]>);
+use crate::world::view::in_trash;
 
 /// The attributes of a node at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +62,8 @@ pub struct Tree<'a> {
     nodes: HashMap<NodeId, Difference>,
     /// Inodes that are, or are not, another node than on the disk.
     by_ids: HashMap<Ids, Option<NodeId>>,
-    /// One name of each node that was given one.
-    up: HashMap<NodeId, Slot>,
+    /// The names that nodes were given.
+    up: HashMap<NodeId, Vec<Slot>>,
 }
 
 impl<'a> Tree<'a> {
@@ -170,13 +168,26 @@ impl<'a> Tree<'a> {
         Some(path)
     }
 
-    /// Returns a place that a node has a name in.
+    /// Returns a place that a node has a name in; one outside of the trash, where it has one.
     pub fn slot(&self, node: NodeId) -> Option<Slot> {
-        let holds = |(dir, name): &Slot| self.lookup(*dir, name).ok().flatten() == Some(node);
-        let given = self.up.get(&node).cloned();
-        given
-            .filter(holds)
-            .or_else(|| self.ground.at(node).filter(holds))
+        let mut slots = self.slots(node);
+        let first = slots.next()?;
+        // A directory has one name only.
+        if self.kind(node) == FileType::Directory {
+            return Some(first);
+        }
+        let visible = |(dir, _): &Slot| self.path(*dir).is_some_and(|path| !in_trash(&path));
+        match visible(&first) {
+            true => Some(first),
+            false => slots.find(visible).or(Some(first)),
+        }
+    }
+
+    /// Returns the places that a node has a name in, as far as they are known.
+    pub fn slots(&self, node: NodeId) -> impl Iterator<Item = Slot> {
+        let holds = move |(dir, name): &Slot| self.lookup(*dir, name).ok().flatten() == Some(node);
+        let given = self.up.get(&node).into_iter().flatten().rev().cloned();
+        given.chain(self.ground.places(node)).filter(holds)
     }
 
     /// Returns what kind of thing a node is.
@@ -266,7 +277,11 @@ impl<'a> Tree<'a> {
         Content::open(self.ground.store(), layer.as_ref(), || self.open_now(node))
     }
 
-    fn open_now(&self, node: NodeId) -> Result<std::fs::File> {
+    /// Opens what a file has on the disk now.
+    ///
+    /// # Errors
+    /// As [`Tree::content`].
+    pub fn open_now(&self, node: NodeId) -> Result<std::fs::File> {
         let there = self.ground.node(node).map_err(|error| match error {
             Error::NotFound => self.gone(node),
             error => error,
@@ -294,7 +309,10 @@ impl<'a> Tree<'a> {
     pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
         self.names.entry(dir).or_default().insert(name.into(), node);
         if let Some(node) = node {
-            self.up.insert(node, (dir, name.into()));
+            let up = self.up.entry(node).or_default();
+            if !up.iter().any(|(d, n)| *d == dir && **n == *name) {
+                up.push((dir, name.into()));
+            }
         }
     }
 

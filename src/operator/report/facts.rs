@@ -282,8 +282,15 @@ mod tests {
             b"",
         ] {
             let line = format!("printf %s {}", shell(name));
-            let output = std::process::Command::new("bash").arg("-c").arg(&line).output();
-            assert_eq!(output.map(|o| o.stdout).ok().as_deref(), Some(name), "{line}");
+            let output = std::process::Command::new("bash")
+                .arg("-c")
+                .arg(&line)
+                .output();
+            assert_eq!(
+                output.map(|o| o.stdout).ok().as_deref(),
+                Some(name),
+                "{line}"
+            );
         }
     }
 }

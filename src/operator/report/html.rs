@@ -76,6 +76,11 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
+/// Writes a number of things for people.
+pub(super) fn many(count: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { more })
+}
+
 /// Writes a number of bytes for people.
 pub(super) fn size(count: u64) -> String {
     let mut value = count as f64;
@@ -84,6 +89,7 @@ pub(super) fn size(count: u64) -> String {
             return match unit {
                 "bytes" if count == 1 => "1 byte".to_owned(),
                 "bytes" => format!("{count} bytes"),
+                unit if value >= 100.0 => format!("{value:.0} {unit}"),
                 unit => format!("{value:.1} {unit}"),
             };
         }
@@ -97,7 +103,9 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_u32, |bits, b| bits << 8 | u32::from(*b));
+        let bits = three
+            .iter()
+            .fold(0_u32, |bits, b| bits << 8 | u32::from(*b));
         let bits = bits << (8 * (3 - three.len()));
         for i in 0..4 {
             let digit = DIGITS.get((bits >> (18 - 6 * i) & 63) as usize);
@@ -119,13 +127,22 @@ mod tests {
         let mut html = Html::default();
         html.text("</code><script>alert('1')</script>\" onload=\"x&\u{202e}\u{0}\n");
         let text = html.done();
-        assert!(!text.contains('<') && !text.contains('"') && !text.contains('\''), "{text}");
+        assert!(
+            !text.contains('<') && !text.contains('"') && !text.contains('\''),
+            "{text}"
+        );
         assert!(text.ends_with(r"x&amp;\u{202e}\u{0}\u{a}"), "{text}");
     }
 
     #[test]
     fn hashes_are_as_browsers_want_them() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ] {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         assert_eq!(grouped(1_234_567).replace('\u{2009}', " "), "1 234 567");

@@ -1,13 +1,14 @@
 //! The picture of a session: a lane for each program, a bar for each slice of time.
 
 use super::facts::{Facts, SLICES, Slice, add};
-use super::html::Html;
+use super::html::{Html, many};
 
 /// How many programs have a lane of their own.
 const LANES: usize = 8;
 const LANE: usize = 44;
 const LEFT: usize = 130;
 const WIDTH: usize = 1000;
+const RIGHT: usize = 970;
 const TOP: usize = 26;
 
 /// Draws it.
@@ -27,10 +28,15 @@ pub(super) fn draw(facts: &Facts) -> String {
             _ => lanes.push(((*name).to_owned(), program.slices.clone())),
         }
     }
-    let used = lanes.iter().map(|(_, slices)| slices.len()).max().unwrap_or(1).max(1);
+    let used = lanes
+        .iter()
+        .map(|(_, slices)| slices.len())
+        .max()
+        .unwrap_or(1)
+        .max(1);
     // A short session fills the width too.
     let count = used.max(SLICES / 6);
-    let step = (WIDTH - LEFT) as f64 / count as f64;
+    let step = (RIGHT - LEFT) as f64 / count as f64;
     let height = TOP + lanes.len() * LANE + 30;
     html.raw(&format!(
         "<svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"tl-t tl-d\">\
@@ -51,10 +57,21 @@ fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: u
         0..=16 => name.to_owned(),
         _ => name.chars().take(15).chain(['…']).collect(),
     };
-    html.raw(&format!("<text class=\"lane\" x=\"{}\" y=\"{}\">", LEFT - 12, top + LANE / 2 + 8));
+    html.raw(&format!(
+        "<text class=\"lane\" x=\"{}\" y=\"{}\">",
+        LEFT - 12,
+        top + LANE / 2 + 8
+    ));
     html.text(&short).raw("</text>");
-    html.raw(&format!("<line class=\"base\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"));
-    let most = slices.iter().map(|s| s.0.saturating_add(s.1)).max().unwrap_or(1).max(1);
+    html.raw(&format!(
+        "<line class=\"base\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"
+    ));
+    let most = slices
+        .iter()
+        .map(|s| s.0.saturating_add(s.1))
+        .max()
+        .unwrap_or(1)
+        .max(1);
     for (i, (made, destroyed)) in slices.iter().enumerate() {
         let all = made.saturating_add(*destroyed);
         if all == 0 {
@@ -69,7 +86,11 @@ fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: u
         let from = facts.began.unwrap_or_default()
             + chrono::TimeDelta::milliseconds(i as i64 * facts.width);
         html.raw("<g><title>");
-        html.text(&format!("{name}, {}: {all} changes", from.format("%H:%M:%S")));
+        html.text(&format!(
+            "{name}, {}: {}",
+            from.format("%H:%M:%S"),
+            many(u64::from(all), "change", "changes")
+        ));
         if *destroyed > 0 {
             html.text(&format!(", {destroyed} of them destroying something"));
         }
@@ -93,11 +114,22 @@ fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: u
 fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) {
     let began = facts.began.unwrap_or_default();
     let total = facts.width.saturating_mul(count as i64);
-    let seconds = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
+    let seconds = [
+        1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400,
+    ];
     let wanted = total / 7;
-    let tick = seconds.iter().map(|s| s * 1000).find(|tick| *tick >= wanted);
+    let tick = seconds
+        .iter()
+        .map(|s| s * 1000)
+        .find(|tick| *tick >= wanted);
     let tick = tick.unwrap_or(wanted / 86_400_000 * 86_400_000 + 86_400_000);
-    let format = if tick < 60_000 { "%H:%M:%S" } else if total > 3 * 86_400_000 { "%d %b" } else { "%H:%M" };
+    let format = if tick < 60_000 {
+        "%H:%M:%S"
+    } else if total > 3 * 86_400_000 {
+        "%d %b"
+    } else {
+        "%H:%M"
+    };
     let start = began.timestamp_millis();
     let mut at = (start / tick + 1) * tick;
     while at < start + total {

@@ -1,0 +1,473 @@
+//! `undo`, `redo`, `restore` and `checkpoint`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::output::{Paper, count, json, time};
+use super::{Exit, open_store, say};
+use crate::daemon::control::{self, Answer, Failure, Request};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::point::{self, Operation, Point};
+use crate::operator::undo::restore::{PutBack, Restored, restore as put_back};
+use crate::operator::undo::{Choice, Hands, InProcess, Report, Wanted, Wish, run};
+use crate::operator::{Store, checkpoint};
+use crate::world::{Caller, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
+
+/// What `trumanfs undo` takes.
+#[derive(Args, Debug)]
+pub(super) struct UndoArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Operations, as NUMBER (of the last session) or SESSION:NUMBER; of an undo, all that it did
+    #[arg(value_name = "OP", conflicts_with_all = ["pid", "program", "session", "since", "to"])]
+    operations: Vec<String>,
+    /// What this process did
+    #[arg(long)]
+    pid: Option<u32>,
+    /// What this program did, by its name or its path
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+    /// What was done in this session; `last` is the newest
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// What was done since a time, as "2026-11-22 10:15" or -30m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Everything after a point: a checkpoint, an operation, a session's start, a time
+    #[arg(long, value_name = "POINT", allow_hyphen_values = true, conflicts_with_all = ["session", "since"])]
+    to: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// What `trumanfs redo` takes.
+#[derive(Args, Debug)]
+pub(super) struct RedoArgs {
+    /// A store or a home
+    target: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct How {
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Where something later stands in the way, put what comes back beside it (NAME.before-NUMBER)
+    #[arg(long, conflicts_with = "force")]
+    keep_both: bool,
+    /// Where something later stands in the way, put it into the trash or the versions
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `trumanfs restore` takes.
+#[derive(Args, Debug)]
+pub(super) struct RestoreArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// What, as a path in the home
+    path: OsString,
+    /// As it was when: a point; before its last change if absent
+    #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
+    at: Option<String>,
+    /// Where to, as a path in the home; to where it was if absent
+    #[arg(long, value_name = "PATH")]
+    to: Option<OsString>,
+    /// Say which point would be taken, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `trumanfs checkpoint` can do.
+#[derive(Subcommand, Debug)]
+pub(super) enum CheckpointCommand {
+    /// Gives this moment a name, for --to, --at and diff
+    Create(CreateArgs),
+    /// Lists the names that were given, the newest first
+    List(ListArgs),
+}
+
+/// What `trumanfs checkpoint create` takes.
+#[derive(Args, Debug)]
+pub(super) struct CreateArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// The name
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `trumanfs checkpoint list` takes.
+#[derive(Args, Debug)]
+pub(super) struct ListArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Takes operations back.
+pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
+    let (path, store) = open_store(&args.target)?;
+    let (wanted, what) = wanted(args, &store)?;
+    carry_out(&path, &store, wanted, format!("undo{what}"), &args.how)
+}
+
+/// Takes the last undo back.
+pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
+    let (path, store) = open_store(&args.target)?;
+    carry_out(
+        &path,
+        &store,
+        Wanted::LastUndo,
+        "redo".to_owned(),
+        &args.how,
+    )
+}
+
+fn wanted(args: &UndoArgs, store: &Store) -> Result<(Wanted, String)> {
+    use std::fmt::Write;
+    let mut what = String::new();
+    if !args.operations.is_empty() {
+        let operations: Result<Vec<Operation>> = args
+            .operations
+            .iter()
+            .map(|text| point::operation(store, text))
+            .collect();
+        for text in &args.operations {
+            let _ = write!(what, " {text}");
+        }
+        return Ok((Wanted::Operations(operations?), what));
+    }
+    let words = [
+        ("--session", args.session.clone()),
+        ("--since", args.since.clone()),
+        ("--to", args.to.clone()),
+        ("--pid", args.pid.map(|pid| pid.to_string())),
+        ("--program", args.program.clone()),
+    ];
+    for (flag, value) in &words {
+        if let Some(value) = value {
+            let _ = write!(what, " {flag} {value}");
+        }
+    }
+    if what.is_empty() {
+        return Err(Error::refused(
+            "undo what?",
+            "Give operations, or --session, --since, --to, --pid or --program. `trumanfs log` shows what was done.",
+        ));
+    }
+    let from = args.since.as_ref().or(args.to.as_ref());
+    let from = from.map(|text| point::point(store, text)).transpose()?;
+    let session = match (&args.session, &from) {
+        (Some(text), _) => Some(point::session(store, text)?),
+        // A process's number means something in one session only; a program is meant as it ran last.
+        (None, None) => Some(last_mounted(store)?),
+        (None, Some(_)) => None,
+    };
+    let from = match (from, &session) {
+        (Some(from), _) => from,
+        (None, Some(session)) => Point::After(Operation::start_of(session.clone())),
+        (None, None) => Point::After(Operation::start_of("")),
+    };
+    let wanted = Wanted::Since {
+        from,
+        session,
+        pid: args.pid,
+        program: args.program.clone(),
+    };
+    Ok((wanted, what))
+}
+
+/// The newest session in which the store was mounted: what an operator did to it unmounted is no occupant's doing.
+fn last_mounted(store: &Store) -> Result<String> {
+    use crate::journal::{Op, Reader};
+    use crate::world::settle::{open_journal, sessions};
+    for session in sessions(store.state())?.into_iter().rev() {
+        let Ok(file) = open_journal(store.state(), &session) else {
+            continue;
+        };
+        let begin = Reader::new(std::io::BufReader::new(file)).next_record()?;
+        if matches!(
+            begin.map(|record| record.op),
+            Some(Op::Begin { home: Some(_), .. })
+        ) {
+            return Ok(session);
+        }
+    }
+    point::session(store, "last")
+}
+
+fn carry_out(path: &Path, store: &Store, wanted: Wanted, what: String, how: &How) -> Result<Exit> {
+    let wish = Wish {
+        wanted,
+        choice: match (how.keep_both, how.force) {
+            (true, _) => Choice::KeepBoth,
+            (_, true) => Choice::Force,
+            _ => Choice::Stop,
+        },
+        dry_run: how.dry_run,
+        what,
+    };
+    let report = if wish.dry_run {
+        run(store, &wish, None, Caller::myself())?
+    } else if store.is_served()? {
+        match control::ask(store.state(), &Request::Undo(wish))? {
+            Answer::Undone(report) => *report,
+            other => return Err(no(other)),
+        }
+    } else {
+        in_process(path, |store, hands| {
+            run(store, &wish, Some(hands), Caller::myself())
+        })?
+    };
+    if how.json {
+        say(format_args!("{}", json(&report)?));
+    } else {
+        print(&report);
+    }
+    Ok(exit_of(&report))
+}
+
+fn exit_of(report: &Report) -> Exit {
+    if report.stopped {
+        Exit::Conflict
+    } else if report.failed.is_some() || !report.notes.is_empty() {
+        Exit::Partly
+    } else if report.record.is_none() && !report.dry_run {
+        Exit::Nothing
+    } else {
+        Exit::Ok
+    }
+}
+
+fn print(report: &Report) {
+    let mut paper = Paper::new();
+    if report.stopped {
+        eprintln!(
+            "trumanfs: {} in the way; nothing was changed",
+            count(report.conflicts.len() as u64, "conflict")
+        );
+    }
+    const SHOWN: usize = 20;
+    for conflict in report.conflicts.iter().take(SHOWN) {
+        let by = conflict.by.as_ref().map_or_else(
+            || ": by nobody that a record names".to_owned(),
+            |(session, seq, words)| format!(": operation {session}:{seq}, {words}"),
+        );
+        eprintln!(
+            "  {}:{} {}: {}{by}",
+            conflict.session, conflict.seq, conflict.word, conflict.what
+        );
+    }
+    if report.conflicts.len() > SHOWN {
+        eprintln!(
+            "  and {} more (--json has all)",
+            report.conflicts.len() - SHOWN
+        );
+    }
+    if report.stopped
+        && report
+            .conflicts
+            .iter()
+            .all(|conflict| conflict.can_be_forced)
+    {
+        eprintln!(
+            "  Undo the later operations as well, or: --keep-both puts what comes back beside what is there; --force \
+             puts what is there into the trash or the versions."
+        );
+    }
+    for note in &report.notes {
+        eprintln!("trumanfs: {note}");
+    }
+    if report.dry_run {
+        for change in &report.changes {
+            paper.line(format_args!("would {change}"));
+        }
+    }
+    if report.stopped {
+        return;
+    }
+    let (names, contents, attributes) = match (report.dry_run, report.extent) {
+        (true, extent) => (extent.names, extent.contents, extent.attributes),
+        (false, _) => report.done,
+    };
+    let done = format!(
+        "{}: {}, {}, {}",
+        count(report.operations, "operation"),
+        count(names, "move"),
+        count(contents, "content"),
+        count(attributes, "attribute"),
+    );
+    match (report.dry_run, report.record, &report.failed) {
+        (true, ..) => paper.line(format_args!("would undo {done}")),
+        (_, None, _) => paper.line(format_args!("nothing to do: it is as it was")),
+        (_, Some(_), Some(error)) => {
+            paper.flush();
+            eprintln!(
+                "trumanfs: stopped half-way: {error}\n  Done so far: {done}. Undo again to go on, or `trumanfs redo` to \
+                 take back what was done; both are safe."
+            );
+        }
+        (_, Some(record), None) => {
+            paper.line(format_args!("undone {done} (operation {record})"));
+        }
+    }
+}
+
+/// Does something with the store in process, under its lock and in a session of its own.
+fn in_process<T>(path: &Path, act: impl FnOnce(&Store, &dyn Hands) -> Result<T>) -> Result<T> {
+    let options = WorldOptions {
+        session: new_session_id(),
+        view: ViewOptions {
+            symlinks: Symlinks::Inside,
+            ..ViewOptions::default()
+        },
+        ..WorldOptions::default()
+    };
+    let (world, settled) = World::open(path, options)?;
+    for found in settled {
+        log::info!("session {}: {}", found.session, found.what);
+    }
+    let done = Store::of(&world).and_then(|store| act(&store, &InProcess(&world)));
+    world.close();
+    done
+}
+
+fn no(answer: Answer) -> Error {
+    match answer {
+        Answer::Failed { kind, what, remedy } => match kind {
+            Failure::Missing => Error::Missing { what, remedy },
+            Failure::Conflict => Error::Conflict { what, remedy },
+            Failure::Refused => Error::Refused { what, remedy },
+            Failure::Other => Error::Damaged(what),
+        },
+        _ => Error::refused("the daemon gave an answer to another question", ""),
+    }
+}
+
+/// Puts a file or a tree back as it was.
+pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
+    let (path, store) = open_store(&args.target)?;
+    let at = args.at.as_ref().map(|text| point::point(&store, text));
+    let to = args.to.as_ref().map(|to| WorldPath::parse(to.as_bytes()));
+    let wish = PutBack {
+        path: WorldPath::parse(args.path.as_bytes())?,
+        at: at.transpose()?,
+        to: to.transpose()?,
+        dry_run: args.dry_run,
+    };
+    let restored = if wish.dry_run {
+        put_back(&store, &wish, None, Caller::myself())?
+    } else if store.is_served()? {
+        match control::ask(store.state(), &Request::PutBack(wish.clone()))? {
+            Answer::PutBack(restored) => restored,
+            other => return Err(no(other)),
+        }
+    } else {
+        in_process(&path, |store, hands| {
+            put_back(store, &wish, Some(hands), Caller::myself())
+        })?
+    };
+    if args.json {
+        say(format_args!("{}", json(&restored)?));
+    } else {
+        print_restored(&wish, &restored);
+    }
+    Ok(match (&restored.failed, restored.notes.is_empty()) {
+        (Some(_), _) | (_, false) => Exit::Partly,
+        _ => Exit::Ok,
+    })
+}
+
+fn print_restored(wish: &PutBack, restored: &Restored) {
+    for note in &restored.notes {
+        eprintln!("trumanfs: {note}");
+    }
+    let (path, to, at) = (&wish.path, &restored.to, &restored.at);
+    if let Some(error) = &restored.failed {
+        eprintln!(
+            "trumanfs: stopped half-way: {error}\n  `trumanfs redo` takes back what was done."
+        );
+        return;
+    }
+    let would = if wish.dry_run {
+        "would restore"
+    } else {
+        "restored"
+    };
+    match path == to {
+        true => say(format_args!("{would} {path} as it was at {at}")),
+        false => say(format_args!("{would} {path} as it was at {at} to {to}")),
+    }
+    if let Some(entry) = &restored.replaced {
+        say(format_args!("  what stood there is in the trash: {entry}"));
+    }
+}
+
+/// Gives points names, or lists them.
+pub(super) fn checkpoint(command: CheckpointCommand) -> Result<Exit> {
+    match command {
+        CheckpointCommand::Create(args) => create(&args),
+        CheckpointCommand::List(args) => list(&args),
+    }
+}
+
+fn create(args: &CreateArgs) -> Result<Exit> {
+    let (path, store) = open_store(&args.target)?;
+    let seq = if store.is_served()? {
+        let name = args.name.clone();
+        match control::ask(store.state(), &Request::Checkpoint { name })? {
+            Answer::Checkpoint(seq) => seq,
+            other => return Err(no(other)),
+        }
+    } else {
+        in_process(&path, |store, hands| {
+            checkpoint::create(store, hands.world(), &args.name, Caller::myself())
+        })?
+    };
+    match args.json {
+        true => say(format_args!(
+            "{}",
+            json(&serde_json::json!({ "name": args.name, "seq": seq }))?
+        )),
+        false => say(format_args!("checkpoint {} (operation {seq})", args.name)),
+    }
+    Ok(Exit::Ok)
+}
+
+fn list(args: &ListArgs) -> Result<Exit> {
+    let (_, store) = open_store(&args.target)?;
+    let listed = checkpoint::list(&store)?;
+    for one in &listed {
+        match args.json {
+            true => say(format_args!("{}", json(one)?)),
+            false => say(format_args!(
+                "{}  {}  {}:{}",
+                time(&one.time),
+                one.name,
+                one.session,
+                one.seq
+            )),
+        }
+    }
+    Ok(match listed.is_empty() {
+        true => Exit::Nothing,
+        false => Exit::Ok,
+    })
+}

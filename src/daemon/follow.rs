@@ -1,0 +1,484 @@
+//! Following the caller: while one thread asks and waits, asks and waits, the workers share its processor.
+//!
+//! A request and its answer are two wake-ups, and waking a thread on another, idle processor costs more than the work
+//! (most of all in a virtual machine). So when one thread's requests come closely, one after the other, the workers
+//! are bound to the processor it runs on. That alone would not do: the kernel wakes the caller on whatever processor
+//! is idle (select_idle_sibling), and its own does not look idle while a worker is just answering on it. It does look
+//! idle if all that runs there is of the policy `SCHED_IDLE`, so meanwhile the workers are. A thread beside them sees
+//! to it that this state never lasts: when the caller is elsewhere it moves the workers there, when
+//! requests come slowly, for whatever reason, it lets go, and a request of any other thread ends it at once.
+//!
+//! Owns the workers' affinity and policy, and puts back exactly what it found. Never fails a request: without the right
+//! to (CAP_SYS_NICE), without /proc, with a caller of another PID namespace nothing happens. At rest nothing runs.
+//!
+//! Lock: two mutexes, over the state and over the list of workers, never held over a system call (a worker that yields
+//! may be off the processor for long, and whoever waits for it with it).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+
+use crate::fuse::Activity;
+use crate::sys::sched::{Policy, policy, set_policy, set_yielding};
+
+/// How often it is looked whether to go on.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Follows callers.
+#[derive(Debug)]
+pub struct Follower {
+    start: Instant,
+    state: Mutex<State>,
+    changed: Condvar,
+    workers: Mutex<Vec<u32>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    decision: Decision,
+    /// Who is followed, and on which processor the workers are.
+    followed: Option<(Arc<Caller>, usize)>,
+    /// The caller is elsewhere.
+    lost: bool,
+}
+
+thread_local! {
+    /// Whether this thread is on the list of workers.
+    static LISTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl Follower {
+    /// Starts the thread that follows. `None` where it would not be allowed to, or makes no sense.
+    pub fn start() -> Option<Arc<Follower>> {
+        let several = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+        if !several || !may_yield() {
+            return None;
+        }
+        let follower = Arc::new(Follower {
+            start: Instant::now(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            workers: Mutex::default(),
+        });
+        let shared = follower.clone();
+        std::thread::Builder::new()
+            .name("follow".to_owned())
+            .spawn(move || shared.run())
+            .ok()?;
+        Some(follower)
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = self.state.lock();
+            while !state.decision.following {
+                self.changed.wait(&mut state);
+            }
+            let caller = state.decision.caller;
+            drop(state);
+            if self.follow(caller).is_none() {
+                let now = self.now();
+                let mut state = self.state.lock();
+                state.followed = None;
+                state.decision.end(now);
+            }
+        }
+    }
+
+    /// Follows a caller until it is time to let go; `None` where it cannot be followed.
+    fn follow(&self, thread: u32) -> Option<()> {
+        let caller = Arc::new(Caller::find(thread)?);
+        let mut leash = Leash::new(&self.workers.lock().clone())?;
+        let mut tick = self.now() + TICK;
+        loop {
+            let processor = caller.processor()?;
+            leash.bind(processor)?;
+            let mut state = self.state.lock();
+            state.followed = Some((caller.clone(), processor));
+            state.lost = false;
+            while state.decision.following && !state.lost {
+                let now = self.now();
+                if now >= tick {
+                    state.decision.tick(now);
+                    tick = now + TICK;
+                } else {
+                    self.changed.wait_for(&mut state, tick - now);
+                }
+            }
+            if !state.decision.following || state.decision.caller != thread {
+                state.followed = None;
+                return Some(());
+            }
+        }
+    }
+}
+
+impl Activity for Follower {
+    fn request(&self, caller: Option<u32>) {
+        if !LISTED.replace(true) {
+            self.workers.lock().push(this_thread());
+        }
+        let now = self.now();
+        let mut state = self.state.lock();
+        match state.decision.request(now, caller) {
+            Step::Nothing => return,
+            Step::Changed => {}
+            Step::Look => {
+                let Some((caller, processor)) = state.followed.clone() else {
+                    return;
+                };
+                drop(state);
+                if caller.processor() == Some(processor) {
+                    return;
+                }
+                self.state.lock().lost = true;
+            }
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// Does nothing.
+#[derive(Debug)]
+pub struct Still;
+
+impl Activity for Still {
+    fn request(&self, _caller: Option<u32>) {}
+}
+
+/// What a request means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    /// It is time to see where the caller is.
+    Look,
+    /// To begin or to end.
+    Changed,
+}
+
+/// When to follow whom, and when to let go: no clock, no system call.
+#[derive(Debug)]
+struct Decision {
+    following: bool,
+    /// Whose requests have come in a row.
+    caller: u32,
+    /// How many, each close to the one before; while following, how many since it was looked where the caller is.
+    streak: u32,
+    /// When the last one came.
+    last: Duration,
+    /// How many since the last tick.
+    since_tick: u32,
+    /// When it began to follow.
+    since: Duration,
+    /// Not before this moment shall it follow again.
+    not_before: Duration,
+    /// How long it holds off when it was wrong.
+    hold_off: Duration,
+}
+
+impl Default for Decision {
+    fn default() -> Decision {
+        Decision {
+            following: false,
+            caller: 0,
+            streak: 0,
+            last: Duration::ZERO,
+            since_tick: 0,
+            since: Duration::ZERO,
+            not_before: Duration::ZERO,
+            hold_off: Decision::HOLD_OFF,
+        }
+    }
+}
+
+impl Decision {
+    /// Requests that come within this of each other are close.
+    const CLOSE: Duration = Duration::from_micros(200);
+    /// How many close requests in a row it takes.
+    const STREAK: u32 = 24;
+    /// Fewer requests than this in a tick end it.
+    const FEW: u32 = 20;
+    /// Each so many requests it is looked where the caller is, which takes 3 µs.
+    const LOOK: u32 = 16;
+    /// How long it holds off after it had to end, and at most, when that happens again and again…
+    const HOLD_OFF: Duration = Duration::from_millis(4);
+    const LONGEST: Duration = Duration::from_millis(500);
+    /// Requests that come slowly so soon after it began are a mistake too.
+    const BRIEF: Duration = Duration::from_millis(12);
+    /// …after less than this.
+    const WORTH_IT: Duration = Duration::from_millis(50);
+
+    /// Takes note of a request. `caller` is the thread that waits for it, 0 where the kernel says none, `None` for work
+    /// that is better done on another processor.
+    fn request(&mut self, now: Duration, caller: Option<u32>) -> Step {
+        self.since_tick += 1;
+        if caller == Some(0) {
+            return Step::Nothing;
+        }
+        let same = caller == Some(self.caller);
+        if self.following {
+            if same {
+                self.streak = (self.streak + 1) % Decision::LOOK;
+                let look = self.streak == 0;
+                return if look { Step::Look } else { Step::Nothing };
+            }
+            self.end(now);
+            return Step::Changed;
+        }
+        if same && now.saturating_sub(self.last) <= Decision::CLOSE {
+            self.streak += 1;
+        } else {
+            self.streak = 0;
+        }
+        self.last = now;
+        self.caller = caller.unwrap_or(0);
+        if self.streak < Decision::STREAK || now < self.not_before {
+            return Step::Nothing;
+        }
+        self.following = true;
+        self.since = now;
+        self.streak = 0;
+        self.since_tick = 0;
+        Step::Changed
+    }
+
+    /// Ends it because another thread came, or because the caller cannot be followed.
+    fn end(&mut self, now: Duration) {
+        self.following = false;
+        self.streak = 0;
+        self.hold_off = if now.saturating_sub(self.since) < Decision::WORTH_IT {
+            (self.hold_off * 2).min(Decision::LONGEST)
+        } else {
+            Decision::HOLD_OFF
+        };
+        self.not_before = now + self.hold_off;
+    }
+
+    /// Says, once a tick, whether to go on.
+    fn tick(&mut self, now: Duration) -> bool {
+        let few = std::mem::take(&mut self.since_tick) < Decision::FEW;
+        if self.following && few {
+            // Too soon: most likely something else wants that processor, and what yields to it gets nothing.
+            let brief = now.saturating_sub(self.since) < Decision::BRIEF;
+            self.following = false;
+            self.streak = 0;
+            self.hold_off = if brief {
+                (self.hold_off * 2).min(Decision::LONGEST)
+            } else {
+                Decision::HOLD_OFF
+            };
+            self.not_before = now + self.hold_off;
+        }
+        self.following
+    }
+}
+
+/// A thread whose requests are answered: its `/proc/…/stat`. Once it has ended, reading says so; the number may come
+/// round again.
+#[derive(Debug)]
+struct Caller(File);
+
+impl Caller {
+    fn find(thread: u32) -> Option<Caller> {
+        let stat = File::open(format!("/proc/{thread}/task/{thread}/stat"));
+        stat.ok().map(Caller)
+    }
+
+    /// The processor it last ran on: field 39, the 37th after the name, which may hold anything.
+    fn processor(&self) -> Option<usize> {
+        let mut text = [0; 1024];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        let text = text.get(..length)?;
+        let name_ends = text.iter().rposition(|b| *b == b')')?;
+        let field = text.get(name_ends + 2..)?.split(|b| *b == b' ').nth(36)?;
+        let number = std::str::from_utf8(field).ok()?.parse().ok()?;
+        (number < CpuSet::MAX_CPU).then_some(number)
+    }
+}
+
+/// The workers made to yield and bound to one processor; dropped, they are as they were.
+struct Leash {
+    workers: Vec<(u32, Pid, CpuSet, Policy)>,
+    bound: bool,
+}
+
+impl Leash {
+    fn new(workers: &[u32]) -> Option<Leash> {
+        let found = workers.iter().map(|worker| {
+            let pid = Pid::from_raw(worker.cast_signed())?;
+            let before = sched_getaffinity(Some(pid)).ok()?;
+            Some((*worker, pid, before, policy(*worker).ok()?))
+        });
+        Some(Leash {
+            workers: found.collect::<Option<_>>()?,
+            bound: false,
+        })
+    }
+
+    fn bind(&mut self, processor: usize) -> Option<()> {
+        let mut one = CpuSet::new();
+        one.set(processor);
+        for (worker, pid, ..) in &self.workers {
+            sched_setaffinity(Some(*pid), &one).ok()?;
+            if !self.bound {
+                set_yielding(*worker).ok()?;
+            }
+        }
+        self.bound = true;
+        Some(())
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        for (worker, pid, mask, policy) in &self.workers {
+            let back = set_policy(*worker, *policy).and(sched_setaffinity(Some(*pid), mask));
+            if let Err(errno) = back {
+                log::warn!("a worker's scheduling could not be put back: {errno}");
+            }
+        }
+    }
+}
+
+fn this_thread() -> u32 {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get();
+    tid.unsigned_abs()
+}
+
+/// Tries, in a thread that ends with it, whether a thread that yields can be made an ordinary one again.
+fn may_yield() -> bool {
+    let tried = std::thread::spawn(|| {
+        let tid = this_thread();
+        policy(tid).is_ok_and(|was| set_yielding(tid).is_ok() && set_policy(tid, was).is_ok())
+    });
+    tried.join().unwrap_or(false)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn us(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    /// Requests of one thread, `gap` apart; returns when the last one came and whether it follows.
+    fn row(decision: &mut Decision, from: Duration, caller: u32, n: u32, gap: u64) -> Duration {
+        let mut now = from;
+        for _ in 0..n {
+            now += us(gap);
+            decision.request(now, Some(caller));
+        }
+        now
+    }
+
+    #[test]
+    fn close_requests_of_one_thread_are_followed() {
+        let mut decision = Decision::default();
+        row(&mut decision, us(0), 7, Decision::STREAK, 50);
+        assert!(!decision.following);
+        assert_eq!(decision.request(us(50 * 25), Some(7)), Step::Changed);
+        assert!(decision.following && decision.caller == 7);
+    }
+
+    #[test]
+    fn rare_requests_are_not() {
+        let mut decision = Decision::default();
+        row(&mut decision, us(0), 7, 1000, 300);
+        assert!(!decision.following);
+    }
+
+    #[test]
+    fn neither_are_two_threads_that_take_turns() {
+        let mut decision = Decision::default();
+        for n in 0..1000 {
+            let step = decision.request(us(n * 20), Some(7 + (n % 2) as u32));
+            assert_eq!(step, Step::Nothing);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_nothing_does_not_count() {
+        let mut decision = Decision::default();
+        let mut now = us(0);
+        for _ in 0..40 {
+            now = row(&mut decision, now, 7, 1, 30);
+            decision.request(now, Some(0));
+        }
+        assert!(decision.following);
+    }
+
+    #[test]
+    fn another_thread_ends_it_and_again_and_again_for_longer() {
+        let mut decision = Decision::default();
+        let mut now = us(0);
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            let from = now;
+            while !decision.following {
+                now = row(&mut decision, now, 7, 1, 50);
+            }
+            waits.push(now - from);
+            now += us(10);
+            assert_eq!(decision.request(now, Some(8)), Step::Changed);
+            assert!(!decision.following);
+        }
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert!(*waits.last().unwrap() >= Decision::LONGEST);
+        now = row(&mut decision, now + Decision::LONGEST, 7, 40, 50);
+        // What had lasted was worth it.
+        now += Decision::WORTH_IT;
+        assert_eq!(decision.request(now, None), Step::Changed);
+        assert_eq!(decision.hold_off, Decision::HOLD_OFF);
+    }
+
+    #[test]
+    fn slow_requests_end_it() {
+        let mut decision = Decision::default();
+        let mut now = row(&mut decision, us(0), 7, 80, 50);
+        assert!(decision.tick(now));
+        now = row(&mut decision, now, 7, 10, 500);
+        assert!(!decision.tick(now));
+        assert!(!decision.following);
+    }
+
+    #[test]
+    fn a_leash_leaves_nothing_behind() {
+        if !may_yield() {
+            return println!("SKIPPED: changing a thread's policy back needs CAP_SYS_NICE");
+        }
+        let (send, received) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let worker = std::thread::spawn(move || {
+            send.send(this_thread()).unwrap();
+            let _ = ended.recv();
+        });
+        let tid = received.recv().unwrap();
+        let state = || {
+            let pid = Pid::from_raw(tid.cast_signed());
+            (sched_getaffinity(pid).unwrap(), policy(tid).unwrap())
+        };
+        let before = state();
+        let mut leash = Leash::new(&[tid]).unwrap();
+        let processor = Caller::find(this_thread()).unwrap().processor().unwrap();
+        leash.bind(processor).unwrap();
+        assert_eq!(state().0.count(), 1);
+        assert_ne!(state().1, before.1);
+        drop(leash);
+        assert_eq!(state(), before);
+        // A processor that does not exist.
+        assert!(Leash::new(&[tid]).unwrap().bind(1000).is_none());
+        assert_eq!(state(), before);
+        drop(end);
+        worker.join().unwrap();
+    }
+}

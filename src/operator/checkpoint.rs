@@ -1,0 +1,66 @@
+//! Checkpoints: names that an operator gives to points.
+
+use super::Store;
+use super::past::Newest;
+use super::point;
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::world::{Caller, World};
+
+/// One checkpoint.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Checkpoint {
+    /// Its name.
+    pub name: String,
+    /// The session it lies in.
+    pub session: String,
+    /// The number of its record.
+    pub seq: u64,
+    /// When it was made, RFC 3339.
+    pub time: String,
+}
+
+/// Lists all checkpoints, the newest first.
+///
+/// # Errors
+/// [`Error::Damaged`] where a journal cannot be read.
+pub fn list(store: &Store) -> Result<Vec<Checkpoint>> {
+    let mut found = Vec::new();
+    let mut records = Newest::open(store)?;
+    while let Some((session, record)) = records.next_where(|glance| glance.op == "checkpoint")? {
+        if let Op::Checkpoint { name } = record.op {
+            found.push(Checkpoint {
+                name,
+                session: session.to_string(),
+                seq: record.seq,
+                time: record.time,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Gives the present point a name, and returns the number of the record.
+///
+/// # Errors
+/// [`Error::Refused`] for a name that could be read as something else; [`Error::Conflict`] for one that is given already.
+pub fn create(store: &Store, world: &World, name: &str, caller: Caller) -> Result<u64> {
+    if point::is_taken(name) || name.chars().any(char::is_control) || name.len() > 200 {
+        return Err(Error::refused(
+            format!("{name:?} cannot be the name of a checkpoint"),
+            "It could be read as a time, a session, an operation or a range. Begin with a letter.",
+        ));
+    }
+    if let Some(known) = list(store)?.into_iter().find(|known| known.name == name) {
+        return Err(Error::Conflict {
+            what: format!(
+                "there is a checkpoint {name:?} already, of {}",
+                known.time.get(..19).unwrap_or_default().replace('T', " ")
+            ),
+            remedy:
+                "Nothing was changed. Choose another name; `trumanfs checkpoint list` shows them."
+                    .to_owned(),
+        });
+    }
+    world.note_checkpoint(name, caller)
+}

@@ -1,0 +1,341 @@
+//! What is different after a session: a tree of directories, with the differences of texts to unfold.
+//!
+//! Bounded: so many changes, so many differences, so many lines; what is left out is counted and told.
+
+use std::collections::BTreeMap;
+
+use similar::{Algorithm, ChangeTag, TextDiff};
+
+use super::html::{Html, many, size};
+use crate::name::escape;
+use crate::operator::diff::{Bytes, Change, Diff, Side, Status};
+
+/// How many changes are listed.
+pub(super) const LISTED: usize = 3000;
+/// How many differences of contents are shown.
+const SHOWN: usize = 300;
+/// How many lines one difference has at most.
+const LINES: usize = 400;
+/// How long a line is at most, in bytes.
+const LINE: usize = 500;
+/// How big a file's content may be, in bytes.
+const LARGE: u64 = 1 << 20;
+/// How long all differences together may be, in bytes of HTML.
+const TOGETHER: usize = 6 << 20;
+/// How many unchanged lines are shown around a change.
+const CONTEXT: usize = 3;
+/// How deep directories are nested in the page.
+const DEPTH: usize = 24;
+
+/// A directory of the page.
+#[derive(Default)]
+struct Folder<'a> {
+    folders: BTreeMap<String, Folder<'a>>,
+    changes: Vec<(String, &'a Change)>,
+    /// What happened to the directory itself.
+    own: Option<&'a Change>,
+}
+
+/// What has been written so far.
+struct Page<'a, 'd> {
+    html: Html,
+    diff: &'d Diff<'a>,
+    shown: usize,
+    left_out: u64,
+}
+
+/// How many paths of each kind there are: added, modified, renamed, removed.
+pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
+    let of = |status: Status| diff.changes.iter().filter(|c| c.status == status).count() as u64;
+    [
+        Status::Added,
+        Status::Modified,
+        Status::Renamed,
+        Status::Removed,
+    ]
+    .map(of)
+}
+
+/// Writes the tree.
+pub(super) fn tree(diff: &Diff<'_>) -> String {
+    let mut top = Folder::default();
+    for change in diff.changes.iter().take(LISTED) {
+        let parts: Vec<String> = change
+            .path
+            .components()
+            .map(|p| escape(p.bytes()))
+            .collect();
+        let Some((name, above)) = parts.split_last() else {
+            // The home itself.
+            top.changes.push(("/".to_owned(), change));
+            continue;
+        };
+        let (nested, deeper) = above.split_at(above.len().min(DEPTH));
+        let mut folder = &mut top;
+        for part in nested {
+            folder = folder.folders.entry(part.clone()).or_default();
+        }
+        let is_dir = change
+            .after
+            .or(change.before)
+            .is_some_and(|side| side.is_dir());
+        if is_dir && deeper.is_empty() && nested.len() < DEPTH {
+            folder.folders.entry(name.clone()).or_default().own = Some(change);
+            continue;
+        }
+        let mut shown = deeper.join("/");
+        if !shown.is_empty() {
+            shown.push('/');
+        }
+        shown.push_str(name);
+        folder.changes.push((shown, change));
+    }
+    let mut page = Page {
+        html: Html::default(),
+        diff,
+        shown: 0,
+        left_out: 0,
+    };
+    page.folder(&top, 0);
+    let more = diff.changes.len().saturating_sub(LISTED) as u64;
+    if more > 0 {
+        page.html.raw("<p class=\"more\">").number(more).raw(
+            " further changes are not listed here. <code>trumanfs diff</code> shows all of them.</p>",
+        );
+    }
+    if page.left_out > 0 {
+        let files = many(page.left_out, "changed file is", "changed files are");
+        page.html
+            .raw("<p class=\"more\">The content of ")
+            .text(&files);
+        page.html.raw(" not shown, because there is too much of it. <code>trumanfs diff --patch</code> shows it.</p>");
+    }
+    page.html.done()
+}
+
+impl Page<'_, '_> {
+    fn folder(&mut self, folder: &Folder<'_>, depth: usize) {
+        self.html.raw("<ul>");
+        for (name, inner) in &folder.folders {
+            // A directory with nothing but one directory in it takes no line of its own.
+            let (mut shown, mut at) = (name.clone(), inner);
+            while at.changes.is_empty()
+                && at.own.is_none()
+                && at.folders.len() == 1
+                && let Some((name, inner)) = at.folders.iter().next()
+            {
+                shown = format!("{shown}/{name}");
+                at = inner;
+            }
+            if at.changes.is_empty() && at.folders.is_empty() {
+                if let Some(change) = at.own {
+                    self.change(&shown, change);
+                }
+                continue;
+            }
+            let count = at.count();
+            let first = depth == 0 && at.changes.len() + at.folders.len() <= 60;
+            let open = if count <= 40 || first { " open" } else { "" };
+            self.html
+                .raw(&format!("<li class=\"dir\"><details{open}><summary>"));
+            if let Some(change) = at.own {
+                badge(&mut self.html, change.status);
+            }
+            self.html.raw("<bdi class=\"folder\">").text(&shown);
+            self.html
+                .raw("/</bdi> <span class=\"dim\">")
+                .text(&many(count, "change", "changes"));
+            if let Some(from) = at.own.and_then(|change| change.from.as_ref()) {
+                self.html
+                    .raw(", was <bdi>")
+                    .text(&from.to_string())
+                    .raw("</bdi>");
+            }
+            self.html.raw("</span></summary>");
+            self.folder(at, depth + 1);
+            self.html.raw("</details></li>");
+        }
+        for (name, change) in &folder.changes {
+            self.change(name, change);
+        }
+        self.html.raw("</ul>");
+    }
+
+    fn change(&mut self, name: &str, change: &Change) {
+        let texts = self.texts(change);
+        self.html.raw("<li class=\"leaf\">");
+        let line = |html: &mut Html| {
+            badge(html, change.status);
+            html.raw("<bdi class=\"name\">");
+            html.text(name);
+            let is_dir = change
+                .after
+                .or(change.before)
+                .is_some_and(|side| side.is_dir());
+            html.raw(if is_dir { "/</bdi>" } else { "</bdi>" });
+            if let Some(from) = &change.from {
+                html.raw(" <span class=\"dim\">was <bdi>")
+                    .text(&from.to_string())
+                    .raw("</bdi></span>");
+            }
+            html.raw(" <span class=\"what\">")
+                .text(&describe(change))
+                .raw("</span>");
+        };
+        match texts {
+            Some(lines) => {
+                self.html.raw("<details class=\"file\"><summary>");
+                line(&mut self.html);
+                self.html.raw("</summary>").raw(&lines).raw("</details>");
+            }
+            None => line(&mut self.html),
+        }
+        self.html.raw("</li>");
+    }
+
+    /// Writes the difference of a file's contents, if it is text and there is room for it.
+    fn texts(&mut self, change: &Change) -> Option<String> {
+        if !change.content && change.before.is_some() && change.after.is_some() {
+            return None;
+        }
+        if change
+            .before
+            .or(change.after)
+            .is_some_and(|side| side.is_dir())
+        {
+            return None;
+        }
+        let largest = |side: Option<Side>| side.map_or(0, |side| side.size);
+        if largest(change.before).max(largest(change.after)) > LARGE
+            || self.shown >= SHOWN
+            || self.html.len() > TOGETHER
+        {
+            self.left_out += 1;
+            return None;
+        }
+        let mut html = Html::default();
+        let read =
+            |bytes: Option<Bytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
+        let both = self.diff.contents(change);
+        let both = both.and_then(|(before, after)| Ok((read(before)?, read(after)?)));
+        match both {
+            Err(error) => {
+                html.raw("<p class=\"warn\">The content cannot be shown: ");
+                html.text(&error.to_string()).raw("</p>");
+            }
+            Ok((before, after)) if is_binary(&before) || is_binary(&after) => return None,
+            Ok((before, after)) if before == after => return None,
+            Ok((before, after)) => hunks(&mut html, &before, &after),
+        }
+        self.shown += 1;
+        Some(html.done())
+    }
+}
+
+impl Folder<'_> {
+    fn count(&self) -> u64 {
+        let mut count = 0;
+        let mut pending = vec![self];
+        while let Some(folder) = pending.pop() {
+            count += folder.changes.len() as u64 + u64::from(folder.own.is_some());
+            pending.extend(folder.folders.values());
+        }
+        count
+    }
+}
+
+fn badge(html: &mut Html, status: Status) {
+    let (class, letter) = match status {
+        Status::Added => ("added", "A"),
+        Status::Modified => ("modified", "M"),
+        Status::Renamed => ("renamed", "R"),
+        Status::Removed => ("removed", "D"),
+    };
+    html.raw(&format!(
+        "<span class=\"badge {class}\" title=\"{class}\"><span aria-hidden=\"true\">{letter}</span><span class=\"sr\">{class}: </span></span> "
+    ));
+}
+
+/// As git does it: a NUL in the first bytes means that it is no text.
+fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(8000).any(|b| *b == 0)
+}
+
+/// Says in a few words what is different.
+fn describe(change: &Change) -> String {
+    let mut words = Vec::new();
+    match (change.before, change.after) {
+        (None, Some(side)) | (Some(side), None) if !side.is_dir() => {
+            if side.kind != "file" {
+                words.push(side.kind.to_owned());
+            }
+            words.push(size(side.size));
+        }
+        (Some(before), Some(after)) => {
+            if before.kind != after.kind {
+                words.push(format!("{} → {}", before.kind, after.kind));
+            }
+            if change.content && before.size != after.size {
+                words.push(format!("{} → {}", size(before.size), size(after.size)));
+            } else if change.content {
+                words.push(size(after.size));
+            }
+            if before.mode != after.mode {
+                words.push(format!("mode {:o} → {:o}", before.mode, after.mode));
+            }
+            if (before.uid, before.gid) != (after.uid, after.gid) {
+                words.push(format!(
+                    "owner {}:{} → {}:{}",
+                    before.uid, before.gid, after.uid, after.gid
+                ));
+            }
+        }
+        _ => {}
+    }
+    if change.xattrs {
+        words.push("extended attributes".to_owned());
+    }
+    words.extend(change.unknown.clone());
+    words.join(", ")
+}
+
+fn hunks(html: &mut Html, before: &[u8], after: &[u8]) {
+    let old: Vec<&[u8]> = before.split_inclusive(|b| *b == b'\n').collect();
+    let new: Vec<&[u8]> = after.split_inclusive(|b| *b == b'\n').collect();
+    let diff = TextDiff::configure()
+        .algorithm(Algorithm::Histogram)
+        .timeout(std::time::Duration::from_secs(1))
+        .newline_terminated(true)
+        .diff_slices(&old, &new);
+    html.raw("<div class=\"diff\" tabindex=\"0\" role=\"region\" aria-label=\"Difference\"><pre>");
+    let mut count = 0;
+    'all: for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+        html.raw("<span class=\"h\">")
+            .text(hunk.header().to_string().trim_end())
+            .raw("\n</span>");
+        for change in hunk.iter_changes() {
+            if count >= LINES {
+                html.raw(
+                    "<span class=\"h\">… and more. trumanfs diff --patch shows all of it.\n</span>",
+                );
+                break 'all;
+            }
+            count += 1;
+            let (tag, sign) = match change.tag() {
+                ChangeTag::Insert => ("ins", '+'),
+                ChangeTag::Delete => ("del", '-'),
+                ChangeTag::Equal => ("span", ' '),
+            };
+            let line = change.value();
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let cut = line.get(..LINE).unwrap_or(line);
+            html.raw(&format!("<{tag}>{sign}"))
+                .text(&String::from_utf8_lossy(cut));
+            if cut.len() < line.len() {
+                html.raw(" …");
+            }
+            html.raw(&format!("\n</{tag}>"));
+        }
+    }
+    html.raw("</pre></div>");
+}

@@ -1,0 +1,123 @@
+//! What was destroyed, each thing with the command that brings it back.
+
+use super::facts::{shell, shell_path};
+use super::html::{Html, many, size};
+use super::{LISTED, Page};
+use crate::journal::How;
+use crate::name::escape;
+use crate::operator::kept::Version;
+use crate::operator::trash::Listed;
+use crate::operator::usage::program;
+
+impl Page {
+    pub(super) fn destroyed(&self, html: &mut Html) {
+        html.raw("<section aria-labelledby=\"h-gone\"><h2 id=\"h-gone\">What was destroyed, and how to get it back</h2>");
+        if self.removed.len() + self.noise.len() + self.overwritten.len() == 0 {
+            html.raw("<p class=\"empty\">Nothing that is still kept.</p></section>\n");
+            return;
+        }
+        html.raw("<p class=\"lead\">Everything here is still in the store. The commands put it back, beside what is in its place now if something is; nothing is replaced by restoring what was removed.</p>");
+        if !self.removed.is_empty() {
+            html.raw("<h3>Removed or replaced <span class=\"dim\">")
+                .number(self.removed.len() as u64);
+            html.raw("</span></h3><ul class=\"gone\">");
+            for listed in self.removed.iter().take(LISTED) {
+                self.entry(html, listed);
+            }
+            html.raw("</ul>");
+            left_out(html, self.removed.len(), "trumanfs trash list");
+        }
+        if !self.overwritten.is_empty() {
+            html.raw("<h3>Overwritten, cut or emptied <span class=\"dim\">")
+                .number(self.overwritten.len() as u64);
+            html.raw("</span></h3><ul class=\"gone\">");
+            for version in self.overwritten.iter().rev().take(LISTED) {
+                self.version(html, version);
+            }
+            html.raw("</ul>");
+            left_out(html, self.overwritten.len(), "trumanfs versions");
+        }
+        if !self.noise.is_empty() {
+            let count = many(self.noise.len() as u64, "thing", "things");
+            html.raw("<details class=\"noise\"><summary>Noise: ")
+                .text(&count);
+            html.raw(" that one program made and removed again, lock files, journals of databases</summary><ul class=\"gone\">");
+            for listed in self.noise.iter().rev().take(LISTED) {
+                self.entry(html, listed);
+            }
+            html.raw("</ul>");
+            left_out(html, self.noise.len(), "trumanfs trash list");
+            html.raw("</details>");
+        }
+        html.raw("</section>\n");
+    }
+
+    fn entry(&self, html: &mut Html, listed: &Listed) {
+        let entry = escape(&listed.entry.0);
+        let path = listed.path.as_ref().map_or(entry, ToString::to_string);
+        html.raw("<li><div><bdi class=\"name\">").text(&path);
+        html.raw(if listed.directory {
+            "/</bdi>"
+        } else {
+            "</bdi>"
+        });
+        let who = program(listed.actor.as_ref());
+        html.raw(" <span class=\"what\">")
+            .text(&about(listed.size, &who, &listed.time));
+        html.raw("</span></div>");
+        let mut command = format!(
+            "trumanfs trash restore {} {}",
+            self.store,
+            shell(&listed.entry.0)
+        );
+        if let Some(path) = listed
+            .path
+            .as_ref()
+            .filter(|_| self.taken.contains(&listed.entry.0))
+        {
+            let beside = [b"/", path.bytes(), b".restored"].concat();
+            command.push_str(&format!(" --to {}", shell(&beside)));
+        }
+        html.command(&command);
+        html.raw("</li>");
+    }
+
+    fn version(&self, html: &mut Html, version: &Version) {
+        html.raw("<li><div><bdi class=\"name\">")
+            .text(&version.path.to_string())
+            .raw("</bdi>");
+        let who = program(version.actor.as_ref());
+        html.raw(" <span class=\"what\">")
+            .text(&about(version.size, &who, &version.time));
+        if version.how == How::Blocks {
+            html.text(", kept block by block");
+        }
+        html.raw("</span></div>");
+        html.command(&format!(
+            "trumanfs restore {} {} --at {}:{}",
+            self.store,
+            shell_path(&version.path),
+            shell(version.session.as_bytes()),
+            version.seq.saturating_sub(1)
+        ));
+        html.raw("</li>");
+    }
+}
+
+fn left_out(html: &mut Html, all: usize, command: &str) {
+    let more = all.saturating_sub(LISTED) as u64;
+    if more > 0 {
+        html.raw("<p class=\"more\">").number(more);
+        html.raw(&format!(
+            " older ones are not listed here; <code>{command}</code> names them.</p>"
+        ));
+    }
+}
+
+fn about(bytes: u64, who: &str, time: &str) -> String {
+    let time = time.get(..19).unwrap_or_default().replace('T', " ");
+    match who {
+        "" => format!("{}, {time}", size(bytes)),
+        who => format!("{}, by {who}, {time}", size(bytes)),
+    }
+}

@@ -1,0 +1,121 @@
+//! The head of the page: which session, how it went, the totals, and how to take all of it back.
+
+use chrono::{DateTime, Utc};
+
+use super::facts::shell;
+use super::html::{Html, grouped, size};
+use super::{Page, changes};
+use crate::error::Result;
+use crate::operator::diff::Diff;
+
+impl Page {
+    pub(super) fn header(&self, html: &mut Html, diff: &Result<Diff<'_>>) {
+        let facts = &self.facts;
+        let (began, last) = (
+            facts.began.unwrap_or_default(),
+            facts.last.unwrap_or_default(),
+        );
+        html.raw("<header>\n<p class=\"over\"><span class=\"dome\" aria-hidden=\"true\"></span>trumanfs · session report</p>\n<h1>");
+        html.text(&period(began, last))
+            .raw("</h1>\n<p class=\"chips\">");
+        let (class, state) = match (&facts.damage, facts.ended, self.running) {
+            (Some(_), ..) => ("bad", "the journal is damaged"),
+            (None, true, _) => ("good", "ended cleanly"),
+            (None, false, true) => ("live", "still running"),
+            (None, false, false) => ("bad", "ended abruptly"),
+        };
+        html.raw(&format!("<span class=\"chip {class}\">"))
+            .text(state)
+            .raw("</span> ");
+        html.raw("<span class=\"chip\">")
+            .text(&duration(last - began))
+            .raw("</span> <code class=\"chip\">");
+        html.text(&facts.id).raw("</code></p>\n");
+        if let Some(damage) = &facts.damage {
+            html.raw(
+                "<p class=\"warn\"><strong>The journal cannot be believed from there on:</strong> ",
+            );
+            html.text(damage).raw(". Everything below is what it says before that. <code>trumanfs fsck</code> tells more.</p>\n");
+        }
+        html.raw("<dl class=\"facts\">");
+        let home = facts
+            .home
+            .as_deref()
+            .unwrap_or("not mounted: an operator's command");
+        for (word, value) in [
+            ("Home", home),
+            ("Store", &self.store),
+            ("Machine", &facts.host),
+            ("Release", &facts.release),
+        ] {
+            html.raw("<div><dt>")
+                .raw(word)
+                .raw("</dt><dd><bdi>")
+                .text(value)
+                .raw("</bdi></dd></div>");
+        }
+        html.raw("</dl>\n<ul class=\"cards\">");
+        let mut card = |number: String, word: &str, class: &str| {
+            html.raw(&format!("<li class=\"card {class}\"><strong>"))
+                .text(&number);
+            html.raw("</strong><span>").text(word).raw("</span></li>");
+        };
+        card(grouped(facts.changes), "changes recorded", "");
+        if let Ok(diff) = diff {
+            let [added, modified, renamed, removed] = changes::counts(diff);
+            card(grouped(added), "paths added", "added");
+            card(grouped(modified), "modified", "modified");
+            card(grouped(renamed), "renamed", "renamed");
+            card(grouped(removed), "removed", "removed");
+        }
+        let disk: u64 = self.removed.iter().chain(&self.noise).map(|l| l.disk).sum();
+        let disk = disk + self.overwritten.iter().map(|v| v.disk).sum::<u64>();
+        let kept = self.removed.len() + self.noise.len() + self.overwritten.len();
+        card(
+            grouped(kept as u64),
+            "things kept that were destroyed",
+            "kept",
+        );
+        card(size(disk), "they take on disk", "kept");
+        html.raw("</ul>\n");
+        self.undo(html);
+        html.raw("</header>\n");
+    }
+
+    /// How to take all of it back.
+    fn undo(&self, html: &mut Html) {
+        if self.facts.changes == 0 {
+            return;
+        }
+        let id = shell(self.facts.id.as_bytes());
+        html.raw("<details class=\"undo\"><summary>Take the whole session back</summary><p>Look first at what that would do; nothing is changed by it:</p>");
+        html.command(&format!(
+            "trumanfs undo {} --session {id} --dry-run",
+            self.store
+        ));
+        html.raw("<p>Then do it. An undo is recorded too, and can be undone:</p>");
+        html.command(&format!("trumanfs undo {} --session {id}", self.store));
+        html.raw("</details>\n");
+    }
+}
+
+/// Writes from when to when.
+fn period(began: DateTime<Utc>, last: DateTime<Utc>) -> String {
+    let day = |time: DateTime<Utc>| time.format("%e %B %Y").to_string().trim().to_owned();
+    let (from, to) = (began.format("%H:%M"), last.format("%H:%M"));
+    if day(began) == day(last) {
+        format!("{}, {from} – {to} UTC", day(began))
+    } else {
+        format!("{}, {from} – {}, {to} UTC", day(began), day(last))
+    }
+}
+
+fn duration(time: chrono::TimeDelta) -> String {
+    let seconds = time.num_seconds().max(0);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
+    }
+}

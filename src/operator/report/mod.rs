@@ -1,0 +1,303 @@
+//! A session as one page that an operator reads afterwards.
+//!
+//! Owns the page and its words; `page.css` and `page.js` beside this file are a part of it. The page needs nothing else: no
+//! network, no other file. Names and contents in it are an occupant's and may mean harm: all of them go through `html.rs`,
+//! and a content security policy lets only the page's own style and script work, by their hashes. What is too much is left
+//! out, and the page says so.
+
+mod changes;
+mod destroyed;
+mod facts;
+mod header;
+mod html;
+mod timeline;
+
+use std::collections::HashSet;
+
+use chrono::Utc;
+use sha2::{Digest, Sha256};
+
+use super::diff::Diff;
+use super::kept::{self, Version};
+use super::point::{Operation, Point};
+use super::trash::{self, Listed};
+use super::{Store, session};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use facts::{Facts, shell};
+use html::{Html, base64};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// How many removals, and how many overwritten contents, are listed.
+const LISTED: usize = 500;
+
+/// How many programs are listed.
+const PROGRAMS: usize = 40;
+
+/// Returns the session that a report is about where none is named: the newest that was a mount.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none; what reading says.
+pub fn newest(store: &Store) -> Result<String> {
+    let ids = crate::world::settle::sessions(store.state())?;
+    let mut last = None;
+    for id in ids.into_iter().rev() {
+        match session::show(store, id.clone()) {
+            Ok(session) if session.home.is_some() => return Ok(id),
+            Ok(session) if session.records > 0 => last = last.or(Some(id)),
+            _ => {}
+        }
+    }
+    last.ok_or_else(|| Error::Missing {
+        what: "the store has no session yet".to_owned(),
+        remedy: "Mount it, and work in it.".to_owned(),
+    })
+}
+
+/// Writes the page on a session. `target` is what a command needs to be given for this store; `step` is told what is being
+/// looked at.
+///
+/// # Errors
+/// What reading journal and disk says. Damage is told in the page.
+pub fn page(
+    store: &Store,
+    id: &str,
+    target: &[u8],
+    step: &mut dyn FnMut(&'static str),
+) -> Result<String> {
+    step("reading the journal");
+    let facts = facts::read(store, id).map_err(|error| match error {
+        Error::NotFound => Error::Missing {
+            what: format!("session {id} has no journal"),
+            remedy: "`trumanfs session list` names the sessions.".to_owned(),
+        },
+        error => error,
+    })?;
+    step("looking into the trash");
+    let of_session = |listed: &Listed| listed.session.as_deref() == Some(id);
+    let mut removed = trash::list(store)?;
+    removed.retain(of_session);
+    let noise = super::ephemeral::among(store, &removed)?;
+    let (noise, mut removed): (Vec<_>, Vec<_>) = removed
+        .into_iter()
+        .partition(|listed| noise.contains(&listed.entry.0));
+    let mut overwritten = kept::list(store)?;
+    overwritten.retain(|version| version.session == id);
+    // Newest first, and what lies in hidden directories (git's own files) after the rest.
+    let hidden = |listed: &Listed| {
+        let path = listed.path.as_ref();
+        path.is_some_and(|path| path.components().any(|part| part.bytes().starts_with(b".")))
+    };
+    removed.reverse();
+    removed.sort_by_key(hidden);
+    let taken = |listed: &&Listed| {
+        let path = listed
+            .path
+            .as_ref()
+            .and_then(|path| path.parent().zip(path.name()));
+        path.is_some_and(|(dir, name)| {
+            store
+                .root()
+                .dir(&dir)
+                .and_then(|dir| dir.stat(name))
+                .is_ok()
+        })
+    };
+    let taken = removed
+        .iter()
+        .take(LISTED)
+        .chain(noise.iter().rev().take(LISTED))
+        .filter(taken);
+    let taken = taken.map(|listed| listed.entry.0.clone()).collect();
+    step("comparing the start with the end");
+    let from = Point::After(Operation::start_of(id));
+    let to = Point::After(Operation {
+        session: id.to_owned(),
+        seq: facts.last_seq,
+    });
+    let diff = Diff::between(store, &from, &to, &WorldPath::root());
+    step("writing the page");
+    let page = Page {
+        store: shell(target),
+        running: !facts.ended
+            && store.is_served()?
+            && store.holder()?.is_some_and(|h| h.session == id),
+        facts,
+        removed,
+        noise,
+        taken,
+        overwritten,
+    };
+    Ok(page.write(diff))
+}
+
+struct Page {
+    /// The store, as a shell wants it.
+    store: String,
+    running: bool,
+    facts: Facts,
+    removed: Vec<Listed>,
+    /// What was removed and nobody will want back.
+    noise: Vec<Listed>,
+    /// Entries of the trash where something else is in their place now.
+    taken: HashSet<Vec<u8>>,
+    overwritten: Vec<Version>,
+}
+
+impl Page {
+    fn write(&self, diff: Result<Diff<'_>>) -> String {
+        let mut html = Html::default();
+        let hash = |text: &str| base64(&Sha256::digest(text.as_bytes()));
+        html.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        html.raw(&format!(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n",
+            hash(STYLE),
+            hash(SCRIPT)
+        ));
+        html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>Session ");
+        html.text(&self.facts.id)
+            .raw(" · trumanfs</title>\n<style>")
+            .raw(STYLE);
+        html.raw("</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#changes\">Skip to what changed</a>\n");
+        self.header(&mut html, &diff);
+        html.raw("<main>\n");
+        self.timeline(&mut html);
+        self.programs(&mut html);
+        self.changes(&mut html, &diff);
+        self.destroyed(&mut html);
+        html.raw("</main>\n");
+        self.footer(&mut html);
+        html.raw("<script>")
+            .raw(SCRIPT)
+            .raw("</script>\n</body>\n</html>\n");
+        html.done()
+    }
+
+    fn timeline(&self, html: &mut Html) {
+        html.raw("<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">When</h2>");
+        if self.facts.programs.is_empty() {
+            html.raw("<p class=\"empty\">Nothing was changed in this session.</p></section>\n");
+            return;
+        }
+        html.raw("<p class=\"legend\"><span><i class=\"made\"></i> made or changed</span> <span><i class=\"gone\"></i> removed, replaced or overwritten (kept)</span> <span class=\"dim\">times are UTC</span></p><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline\">");
+        html.raw(&timeline::draw(&self.facts)).raw("</div>");
+        if !self.facts.marks.is_empty() {
+            html.raw("<h3>What an operator did</h3><ol class=\"marks\">");
+            for mark in &self.facts.marks {
+                html.raw("<li><time>")
+                    .text(&mark.time.format("%H:%M:%S").to_string());
+                html.raw("</time> ")
+                    .text(&mark.what)
+                    .raw(" <span class=\"dim\">record ");
+                html.number(mark.seq).raw("</span></li>");
+            }
+            html.raw("</ol>");
+            if self.facts.marks_left_out > 0 {
+                html.raw("<p class=\"more\">")
+                    .number(self.facts.marks_left_out);
+                html.raw(" more are not listed.</p>");
+            }
+        }
+        html.raw("</section>\n");
+    }
+
+    fn programs(&self, html: &mut Html) {
+        let programs = self.facts.busiest();
+        if programs.is_empty() {
+            return;
+        }
+        html.raw("<section aria-labelledby=\"h-who\"><h2 id=\"h-who\">Who did what</h2><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Programs\"><table><thead><tr><th scope=\"col\">Program</th>");
+        for word in [
+            "Processes",
+            "Changes",
+            "Made",
+            "Wrote",
+            "Moved",
+            "Removed",
+            "Attributes",
+        ] {
+            html.raw(&format!("<th scope=\"col\" class=\"n\">{word}</th>"));
+        }
+        html.raw("</tr></thead><tbody>");
+        for (name, program) in programs.iter().take(PROGRAMS) {
+            html.raw("<tr><th scope=\"row\"><bdi>")
+                .text(name)
+                .raw("</bdi>");
+            if !program.path.is_empty() {
+                html.raw(" <span class=\"dim path\"><bdi>")
+                    .text(&program.path)
+                    .raw("</bdi></span>");
+            }
+            html.raw("</th>");
+            let numbers = [
+                program.processes.len() as u64,
+                program.changes,
+                program.created,
+                program.written,
+                program.moved,
+                program.removed,
+                program.attributes,
+            ];
+            for number in numbers {
+                html.raw(if number == 0 {
+                    "<td class=\"n zero\">"
+                } else {
+                    "<td class=\"n\">"
+                });
+                html.number(number).raw("</td>");
+            }
+            html.raw("</tr>");
+        }
+        html.raw("</tbody></table></div>");
+        let more = programs.len().saturating_sub(PROGRAMS) as u64;
+        if more > 0 {
+            html.raw("<p class=\"more\">")
+                .number(more)
+                .raw(" more programs are not listed.</p>");
+        }
+        html.raw("</section>\n");
+    }
+
+    fn changes(&self, html: &mut Html, diff: &Result<Diff<'_>>) {
+        html.raw("<section aria-labelledby=\"changes\"><h2 id=\"changes\">What is different</h2>");
+        match diff {
+            Err(error) => {
+                html.raw(
+                    "<p class=\"warn\">The start of the session cannot be compared with its end: ",
+                );
+                html.text(&error.to_string()).raw("</p>");
+            }
+            Ok(diff) if diff.changes.is_empty() => {
+                html.raw(
+                    "<p class=\"empty\">Nothing: at its end everything was as at its start.</p>",
+                );
+            }
+            Ok(diff) => {
+                html.raw("<p class=\"lead\">The home at the end of the session against its start. Files with a triangle unfold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
+                html.raw(&changes::tree(diff)).raw("</div>");
+            }
+        }
+        html.raw("</section>\n");
+    }
+
+    fn footer(&self, html: &mut Html) {
+        let now = Utc::now().format("%e %B %Y, %H:%M UTC").to_string();
+        html.raw("<footer><p>Written by trumanfs ")
+            .raw(env!("CARGO_PKG_VERSION"))
+            .raw(" on ");
+        html.text(now.trim())
+            .raw(", from ")
+            .number(self.facts.last_seq)
+            .raw(" records of the session’s journal");
+        html.raw(match self.facts.damage {
+            Some(_) => ", up to where it is damaged.",
+            None => ", each of which carries the hash of the one before it; the chain is whole.",
+        });
+        if self.facts.not_done > 0 {
+            html.raw(" ").number(self.facts.not_done).raw(" recorded changes were not done after all, and count in the numbers of programs only.");
+        }
+        html.raw("</p></footer>\n");
+    }
+}

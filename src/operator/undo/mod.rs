@@ -1,0 +1,31 @@
+//! Taking back: one operation, a program's doing, a session, everything since a point; and putting single things back.
+//!
+//! Three steps. [`select`] says which records are meant. [`plan`] takes them back on a tree, the newest first, and compares
+//! what each left with what is there: a pure function of the records and the store, which changes nothing. [`apply`]
+//! carries a plan out through the world, recorded, so that it can itself be taken back; nothing is lost by it.
+//!
+//! The plan compares *states*, not histories: what matters is not how many operations lie between, but whether a name, a
+//! content or an attribute is what the record left. And it goes by identity, not by path: a file that was removed from a
+//! directory comes back into that directory, wherever it is now.
+//!
+//! [`plan`]: plan::plan
+//! [`apply`]: apply::apply
+
+pub mod apply;
+pub mod hands;
+mod moves;
+pub mod plan;
+pub mod report;
+pub mod restore;
+pub mod select;
+mod settle;
+
+pub use apply::{Outcome, apply};
+pub use hands::{Hands, InProcess};
+pub use plan::{Choice, Conflict, Plan, plan};
+pub use report::{Report, Wish, run};
+pub use select::{Selection, Wanted, select};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+mod tests;

@@ -1,0 +1,269 @@
+//! From names as they are to names as they shall be, by moves that are each recorded and safe in themselves.
+//!
+//! Places are filled from the top of the tree downwards: then the directory of a place is always where it shall be, and
+//! nothing is ever moved below itself. What stands in a place changes places with what shall stand there, or goes to the
+//! trash, from where it is fetched later if it has another place. Last, what has no place goes to the trash, a directory
+//! with all that is in it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rustix::fs::FileType;
+
+use super::hands::Hands;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath, escape};
+use crate::operator::past::{NodeId, ROOT, Slot, Tree};
+use crate::world::view::{TRASH, in_trash};
+use crate::world::{Caller, Dir, Id, Removed, Renaming};
+
+/// How many directories are held open.
+const OPEN: usize = 64;
+
+pub(super) struct Mover<'a, 'h> {
+    hands: &'h dyn Hands,
+    caller: Caller,
+    target: &'h Tree<'a>,
+    /// The names as they are at this moment.
+    pub(super) here: Tree<'a>,
+    trash: NodeId,
+    /// Names that their things shall leave, by thing.
+    leaving: HashMap<NodeId, Vec<Slot>>,
+    /// How many places each thing still has to take.
+    wanted: HashMap<NodeId, usize>,
+    open: HashMap<NodeId, Rc<Dir>>,
+    /// How many moves were made.
+    pub(super) done: u64,
+}
+
+/// A name that shall mean something else.
+#[derive(Debug)]
+struct Change {
+    slot: Slot,
+    now: Option<NodeId>,
+    then: Option<NodeId>,
+}
+
+impl<'a, 'h> Mover<'a, 'h> {
+    pub(super) fn new(
+        target: &'h Tree<'a>,
+        hands: &'h dyn Hands,
+        caller: Caller,
+    ) -> Result<Mover<'a, 'h>> {
+        let here = Tree::now(target.ground().clone());
+        let trash = here.lookup(ROOT, TRASH)?.ok_or(Error::NotFound)?;
+        Ok(Mover {
+            hands,
+            caller,
+            target,
+            here,
+            trash,
+            leaving: HashMap::new(),
+            wanted: HashMap::new(),
+            open: HashMap::new(),
+            done: 0,
+        })
+    }
+
+    /// Returns how many names shall change.
+    pub(super) fn count(target: &Tree<'_>) -> Result<u64> {
+        let mut count = 0;
+        for (dir, name, then) in target.changed_names() {
+            let shows = target.path(dir).is_some_and(|path| !in_trash(&path));
+            if shows && target.ground().lookup(dir, name)? != then {
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Says whether links would have to move while the world hides them, so that none can.
+    pub(super) fn needs_links(target: &Tree<'_>) -> Result<bool> {
+        for (dir, name, then) in target.changed_names() {
+            let now = target.ground().lookup(dir, name)?;
+            let is_link = |node: Option<NodeId>| {
+                node.is_some_and(|node| target.kind(node) == FileType::Symlink)
+            };
+            if now != then && (is_link(now) || is_link(then)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) fn run(&mut self) -> Result<()> {
+        let mut changes = Vec::new();
+        for (dir, name, then) in self.target.changed_names() {
+            let now = self.target.ground().lookup(dir, name)?;
+            if now != then {
+                let slot = (dir, name.into());
+                changes.push(Change { slot, now, then });
+            }
+        }
+        for change in &changes {
+            if let Some(node) = change.now {
+                let slot = change.slot.clone();
+                self.leaving.entry(node).or_default().push(slot);
+            }
+        }
+        // Where in the trash something shall lie is not for an undo to say.
+        changes.retain(|change| change.slot.0 != self.trash);
+        let mut fills = Vec::new();
+        for change in &changes {
+            if let Some(node) = change.then
+                && let Some(dir) = self.place_of(change.slot.0)
+            {
+                *self.wanted.entry(node).or_default() += 1;
+                fills.push((dir.components().count(), dir, &change.slot, node));
+            }
+        }
+        fills.sort_by(|one, two| (one.0, &one.1, &one.2.1).cmp(&(two.0, &two.1, &two.2.1)));
+        for (_, _, slot, node) in fills {
+            self.fill(slot, node)?;
+        }
+        for change in &changes {
+            let stays = self.place_of(change.slot.0).is_some();
+            if change.then.is_none()
+                && stays
+                && self.here.lookup(change.slot.0, &change.slot.1)?.is_some()
+            {
+                self.discard(&change.slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where a directory shall be; `None` in the trash.
+    fn place_of(&self, dir: NodeId) -> Option<WorldPath> {
+        self.target.path(dir).filter(|path| !in_trash(path))
+    }
+
+    fn fill(&mut self, slot: &Slot, node: NodeId) -> Result<()> {
+        if let Some(left) = self.wanted.get_mut(&node) {
+            *left = left.saturating_sub(1);
+        }
+        let stands = self.here.lookup(slot.0, &slot.1)?;
+        if stands == Some(node) {
+            return Ok(());
+        }
+        let source = self.source(node)?.ok_or_else(|| gone(&slot.1))?;
+        let Some(other) = stands else {
+            return self.rename(&source, slot, node, Renaming::NoReplace);
+        };
+        let has_place = self.wanted.get(&other).is_some_and(|left| *left > 0);
+        let visible = self.path(&source)?;
+        let place = self.path(slot)?;
+        let nested = visible.contains(&place) || place.contains(&visible);
+        // A link may lead out of the home from where the other was; in the trash it hides that well.
+        let is_link = self.here.kind(other) == FileType::Symlink;
+        if has_place && !nested && !is_link && !in_trash(&visible) {
+            self.rename(&source, slot, node, Renaming::Exchange)?;
+            self.here.set_name(source.0, &source.1, Some(other));
+            self.relocate(other, slot, source);
+            return Ok(());
+        }
+        self.discard(slot)?;
+        self.rename(&source, slot, node, Renaming::NoReplace)
+    }
+
+    /// Returns a name that a thing shall leave.
+    fn source(&mut self, node: NodeId) -> Result<Option<Slot>> {
+        while let Some(slot) = self.leaving.get_mut(&node).and_then(Vec::pop) {
+            if self.here.lookup(slot.0, &slot.1)? == Some(node) {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
+    }
+
+    fn relocate(&mut self, node: NodeId, from: &Slot, to: Slot) {
+        let leaving = self.leaving.entry(node).or_default();
+        leaving.retain(|slot| slot != from);
+        // It may have come to where it shall be; in the trash nothing shall be at a certain place.
+        if to.0 == self.trash || self.target.lookup(to.0, &to.1).ok().flatten() != Some(node) {
+            leaving.push(to);
+        }
+    }
+
+    fn rename(&mut self, from: &Slot, to: &Slot, node: NodeId, how: Renaming) -> Result<()> {
+        let (dir, new_dir) = (self.dir(from.0)?, self.dir(to.0)?);
+        let (name, new_name) = (Name::new(&from.1)?, Name::new(&to.1)?);
+        self.verify(&dir, name, node)?;
+        self.hands
+            .rename((&dir, name), (&new_dir, new_name), how, self.caller)?;
+        self.here.set_name(from.0, &from.1, None);
+        self.here.set_name(to.0, &to.1, Some(node));
+        self.moved(node);
+        self.done += 1;
+        if how == Renaming::Exchange {
+            self.open.clear();
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self, slot: &Slot) -> Result<()> {
+        let dir = self.dir(slot.0)?;
+        let name = Name::new(&slot.1)?;
+        let stands = self.here.lookup(slot.0, &slot.1)?;
+        let node = stands.ok_or_else(|| gone(&slot.1))?;
+        self.verify(&dir, name, node)?;
+        let Removed { entry, .. } = self.hands.discard(&dir, name, self.caller)?;
+        self.here.set_name(slot.0, &slot.1, None);
+        let lies = (self.trash, entry.bytes().into());
+        self.here.set_name(lies.0, entry.bytes(), Some(node));
+        self.relocate(node, slot, lies);
+        self.moved(node);
+        self.done += 1;
+        Ok(())
+    }
+
+    /// What is there must be what the plan was made for.
+    fn verify(&self, dir: &Dir, name: Name<'_>, node: NodeId) -> Result<()> {
+        let expected = self.here.ground().ids(node).map(|ids| Id(ids[0], ids[1]));
+        match dir.stat(name) {
+            Ok(meta) if Some(meta.id) == expected => Ok(()),
+            Ok(_) | Err(Error::NotFound) => Err(Error::Conflict {
+                what: format!("{} changed while it was being undone", escape(name.bytes())),
+                remedy: "Undo again: what was done already is known.".to_owned(),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Paths of what is open may be wrong after a directory has moved.
+    fn moved(&mut self, node: NodeId) {
+        if self.here.kind(node) == FileType::Directory {
+            self.open.clear();
+        }
+    }
+
+    fn path(&self, slot: &Slot) -> Result<WorldPath> {
+        let dir = self.here.path(slot.0).ok_or_else(|| gone(&slot.1))?;
+        Ok(dir.join(Name::new(&slot.1)?))
+    }
+
+    fn dir(&mut self, node: NodeId) -> Result<Rc<Dir>> {
+        if let Some(dir) = self.open.get(&node) {
+            return Ok(dir.clone());
+        }
+        let path = self.here.path(node).ok_or(Error::NotFound)?;
+        let ids = self.here.ground().ids(node).ok_or(Error::NotFound)?;
+        let root = self.hands.world().root();
+        let dir = Rc::new(root.dir_expecting(&path, Id(ids[0], ids[1]))?);
+        if self.open.len() >= OPEN {
+            self.open.clear();
+        }
+        self.open.insert(node, dir.clone());
+        Ok(dir)
+    }
+}
+
+fn gone(name: &[u8]) -> Error {
+    Error::Conflict {
+        what: format!(
+            "{} is not where it was when the undo was planned",
+            escape(name)
+        ),
+        remedy: "Undo again: what was done already is known.".to_owned(),
+    }
+}

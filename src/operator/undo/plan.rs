@@ -1,0 +1,491 @@
+//! The plan of an undo: the tree as it shall be, or what stands in the way.
+//!
+//! Two trees stand on the store as it is now. `past` is taken back by every record; it says what each record left and what
+//! was before. `target` is taken back by the selected ones only; it is what the store shall become. Where what the record
+//! left is not what the target has, something later stands in the way.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use super::select::Selection;
+use crate::error::{Error, Result};
+use crate::journal::{Op, Record};
+use crate::name::escape;
+use crate::operator::Store;
+use crate::operator::past::layer::{Kind, Layer};
+use crate::operator::past::{Content, Effect, NodeId, Past, ROOT, RecordId, Slot, Tree};
+use crate::operator::point::{Operation, Point};
+use crate::world::view::TRASH;
+
+/// What shall be done where something later stands in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Nothing at all is changed.
+    #[default]
+    Stop,
+    /// What would come back is put beside what is there.
+    KeepBoth,
+    /// What is there goes into the trash or the versions.
+    Force,
+}
+
+/// Something that stands in the way.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Conflict {
+    /// The session of the record that cannot be taken back.
+    pub session: String,
+    /// Its number.
+    pub seq: u64,
+    /// What it was.
+    pub word: String,
+    /// Where, and what is wrong.
+    pub what: String,
+    /// The later record that is in the way: session, number and, in words, what and who; absent where no record did it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by: Option<(String, u64, String)>,
+    /// Whether it can be overridden.
+    pub can_be_forced: bool,
+}
+
+/// What shall become of the store.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The store as it shall be.
+    pub target: Tree<'a>,
+    /// Contents that are put beside a file, each with the number of the record it was before.
+    pub beside: Vec<(NodeId, Option<Arc<Layer>>, u64)>,
+    /// What stands in the way.
+    pub conflicts: Vec<Conflict>,
+    /// What cannot be taken back because it was never kept; it stays as it is.
+    pub notes: Vec<String>,
+    /// How many records are taken back.
+    pub records: u64,
+}
+
+/// What a record left or found, for finding out who changed it later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Touched {
+    Name(NodeId, u64),
+    Content(NodeId),
+    Attribute(NodeId),
+}
+
+/// A conflict, and the record that caused it.
+pub(super) type InTheWay = (Conflict, Option<RecordId>);
+
+pub(super) struct Planner<'a, 'p> {
+    pub(super) past: &'p mut Past<'a>,
+    pub(super) target: Tree<'a>,
+    pub(super) choice: Choice,
+    pub(super) conflicts: Vec<InTheWay>,
+    pub(super) notes: Vec<String>,
+    /// The record that last changed something, of those that stay, coming from the newest.
+    touched: HashMap<Touched, RecordId>,
+    /// Names that are used instead, because something later stands at the name.
+    instead: HashMap<Slot, Box<[u8]>>,
+    /// Contents that go beside the file.
+    pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
+    /// Directories that the selection made, with their place and record.
+    pub(super) born: Vec<(NodeId, Slot, RecordId)>,
+    /// Where the selection changed names.
+    pub(super) changed: HashMap<Slot, RecordId>,
+}
+
+/// Plans an undo. Nothing is changed.
+///
+/// # Errors
+/// [`Error::Damaged`] where a journal cannot be read; what the disk says.
+pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Result<Plan<'a>> {
+    let mut past = Past::now(store)?;
+    let target = past.tree().clone();
+    let mut planner = Planner {
+        past: &mut past,
+        target,
+        choice,
+        conflicts: Vec::new(),
+        notes: Vec::new(),
+        touched: HashMap::new(),
+        instead: HashMap::new(),
+        beside: HashMap::new(),
+        born: Vec::new(),
+        changed: HashMap::new(),
+    };
+    if let Some(oldest) = &selection.oldest {
+        planner.walk(selection, oldest)?;
+    }
+    planner.settle()?;
+    let mut conflicts = std::mem::take(&mut planner.conflicts);
+    super::settle::name_culprits(store, &mut conflicts)?;
+    Ok(Plan {
+        beside: planner
+            .beside
+            .into_iter()
+            .map(|(node, (content, seq))| (node, content, seq))
+            .collect(),
+        notes: planner.notes,
+        target: planner.target,
+        conflicts: conflicts
+            .into_iter()
+            .map(|(conflict, _)| conflict)
+            .collect(),
+        records: selection.count,
+    })
+}
+
+impl Planner<'_, '_> {
+    fn walk(&mut self, selection: &Selection, oldest: &RecordId) -> Result<()> {
+        let end = Point::After(Operation {
+            session: oldest.0.to_string(),
+            seq: oldest.1 - 1,
+        });
+        while let Some((session, record)) = self
+            .past
+            .back_by_one(|session, record| !end.includes(session, record.seq))?
+        {
+            let effects = self.past.tree_mut().effects(&record, &session)?;
+            if selection.has(&session, record.seq) {
+                self.take_back(effects, (&session, &record))?;
+            } else {
+                for effect in effects {
+                    self.touch(&effect, (&session, record.seq));
+                    self.past.tree_mut().reverse(effect, (&session, &record));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn touch(&mut self, effect: &Effect, (session, seq): (&Arc<str>, u64)) {
+        let what = match effect {
+            Effect::Name { dir, name, .. } => Touched::Name(*dir, hash(name)),
+            Effect::Content { node, .. } => Touched::Content(*node),
+            Effect::Mode(node, _)
+            | Effect::Owner(node, _)
+            | Effect::Group(node, _)
+            | Effect::Xattr(node, ..) => Touched::Attribute(*node),
+            Effect::Time(..) | Effect::Born(_) => return,
+        };
+        self.touched.insert(what, (session.clone(), seq));
+    }
+
+    fn take_back(&mut self, effects: Vec<Effect>, told: (&Arc<str>, &Record)) -> Result<()> {
+        if self.names(&effects, told)? {
+            for effect in effects {
+                self.past.tree_mut().reverse(effect, told);
+            }
+            return Ok(());
+        }
+        for effect in effects {
+            match &effect {
+                Effect::Name { .. } | Effect::Born(_) => {
+                    self.past.tree_mut().reverse(effect, told);
+                }
+                Effect::Content { node, .. } => {
+                    let node = *node;
+                    let after = content_of(self.past.tree(), node);
+                    self.past.tree_mut().reverse(effect, told);
+                    self.content(node, after, told)?;
+                }
+                _ => {
+                    self.attribute(&effect, told)?;
+                    self.past.tree_mut().reverse(effect, told);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what a record did to names. Returns whether the rest of the record is left alone.
+    fn names(&mut self, effects: &[Effect], told: (&Arc<str>, &Record)) -> Result<bool> {
+        let born = effects.iter().find_map(|effect| match effect {
+            Effect::Born(node) => Some(*node),
+            _ => None,
+        });
+        if let Some(node) = born
+            && self.past.tree().kind(node) == FileType::RegularFile
+        {
+            let after = content_of(self.past.tree(), node);
+            let there = content_of(&self.target, node);
+            if !same(&after, &there) && !self.equal(node, &after, &there)? {
+                let by = self.touched.get(&Touched::Content(node)).cloned();
+                self.conflict(told, self.name_of(node), "was written to later", by, true);
+                if self.choice == Choice::KeepBoth {
+                    return Ok(true);
+                }
+            }
+        }
+        let trash = self.past.tree().lookup(ROOT, TRASH)?;
+        let (mut as_left, mut as_before) = (true, true);
+        let mut in_the_way = None;
+        for effect in effects {
+            let Effect::Name {
+                dir,
+                name,
+                before,
+                after,
+            } = effect
+            else {
+                continue;
+            };
+            let there = self.target.lookup(*dir, &self.alias(*dir, name))?;
+            if there != *after {
+                as_left = false;
+                in_the_way.get_or_insert((*dir, name.clone(), *after, there));
+            }
+            as_before &= there == *before || Some(*dir) == trash;
+        }
+        let forced = if as_left {
+            false
+        } else if as_before {
+            return Ok(false);
+        } else if let Some(way) = in_the_way {
+            self.name_conflict(way, trash, told);
+            true
+        } else {
+            false
+        };
+        for effect in effects {
+            let Effect::Name {
+                dir,
+                name,
+                before,
+                after,
+            } = effect
+            else {
+                continue;
+            };
+            let mut alias = self.alias(*dir, name);
+            let there = self.target.lookup(*dir, &alias)?;
+            // Beside what is there, and from now on for all that concerns the name.
+            if forced && self.choice == Choice::KeepBoth && there != *after && Some(*dir) != trash {
+                alias = super::settle::beside(&alias, told.1.seq);
+                self.instead.insert((*dir, name.clone()), alias.clone());
+            }
+            self.target.set_name(*dir, &alias, *before);
+            let of = (told.0.clone(), told.1.seq);
+            self.changed.insert((*dir, alias.clone()), of.clone());
+            if let Some(node) = born
+                && self.past.tree().kind(node) == FileType::Directory
+            {
+                self.born.push((node, (*dir, alias), of));
+            }
+        }
+        Ok(false)
+    }
+
+    fn name_conflict(
+        &mut self,
+        (dir, name, after, there): (NodeId, Box<[u8]>, Option<NodeId>, Option<NodeId>),
+        trash: Option<NodeId>,
+        told: (&Arc<str>, &Record),
+    ) {
+        let at = match self.target.path(dir).or_else(|| self.past.tree().path(dir)) {
+            Some(path) if path.is_root() => format!("/{}", escape(&name)),
+            Some(path) => format!("{path}/{}", escape(&name)),
+            None => escape(&name),
+        };
+        let lost = after.is_some_and(|node| self.past.tree().is_lost(node));
+        let what = match (after, there) {
+            _ if lost => "is not in the store any more",
+            (Some(_), None) if Some(dir) == trash => "was taken out of the trash later",
+            (Some(_), None) => "was removed or moved later",
+            (Some(_), Some(_)) => "is something else now",
+            (None, _) => "has come to be there later",
+        };
+        let by = self.touched.get(&Touched::Name(dir, hash(&name))).cloned();
+        self.conflict(told, at, what, by, !lost);
+    }
+
+    /// Takes back what a record did to a content; the past is in the state before it already.
+    fn content(
+        &mut self,
+        node: NodeId,
+        after: Option<Arc<Layer>>,
+        told: (&Arc<str>, &Record),
+    ) -> Result<()> {
+        let before = content_of(self.past.tree(), node);
+        if let Some((content, _)) = self.beside.get_mut(&node) {
+            *content = before;
+            return Ok(());
+        }
+        let there = content_of(&self.target, node);
+        if !same(&after, &there) && !self.equal(node, &after, &there)? {
+            if self.equal(node, &before, &there)? {
+                return Ok(());
+            }
+            let by = self.touched.get(&Touched::Content(node)).cloned();
+            self.conflict(told, self.name_of(node), "was written to later", by, true);
+            if self.choice == Choice::KeepBoth {
+                self.beside.insert(node, (before, told.1.seq));
+                return Ok(());
+            }
+        }
+        self.target.difference_mut(node).content = before;
+        Ok(())
+    }
+
+    fn attribute(&mut self, effect: &Effect, told: (&Arc<str>, &Record)) -> Result<()> {
+        let (Effect::Mode(node, _)
+        | Effect::Owner(node, _)
+        | Effect::Group(node, _)
+        | Effect::Time(node, _)
+        | Effect::Xattr(node, ..)) = effect
+        else {
+            return Ok(());
+        };
+        let node = *node;
+        if self.past.tree().is_lost(node) {
+            return Ok(());
+        }
+        if let Effect::Xattr(_, name, before) = effect {
+            let after = self.past.tree().xattrs(node)?.remove(name);
+            let there = self.target.xattrs(node)?.remove(name);
+            if there != after && there != *before {
+                let by = self.touched.get(&Touched::Attribute(node)).cloned();
+                let what = "has another extended attribute since";
+                self.conflict(told, self.name_of(node), what, by, true);
+                if self.choice == Choice::KeepBoth {
+                    return Ok(());
+                }
+            }
+            let value = before.clone();
+            let xattrs = &mut self.target.difference_mut(node).xattrs;
+            xattrs.insert(name.clone(), value);
+            return Ok(());
+        }
+        let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
+        // Only what was asked for can be in conflict; times change by themselves.
+        let asked = match (&told.1.op, effect) {
+            (Op::Attr { mode, .. }, Effect::Mode(..)) => mode.is_some(),
+            (Op::Attr { uid, .. }, Effect::Owner(..)) => uid.is_some(),
+            (Op::Attr { gid, .. }, Effect::Group(..)) => gid.is_some(),
+            _ => false,
+        };
+        let (as_left, as_before, changes) = match effect {
+            Effect::Mode(_, mode) => (
+                there.mode == after.mode,
+                there.mode == *mode,
+                after.mode != *mode,
+            ),
+            Effect::Owner(_, uid) => (there.uid == after.uid, there.uid == *uid, after.uid != *uid),
+            Effect::Group(_, gid) => (there.gid == after.gid, there.gid == *gid, after.gid != *gid),
+            Effect::Time(_, time) => (
+                there.mtime == after.mtime,
+                there.mtime == *time,
+                after.mtime != *time,
+            ),
+            _ => return Ok(()),
+        };
+        if as_before || !(changes || asked) {
+            return Ok(());
+        }
+        if !as_left {
+            if !asked {
+                return Ok(());
+            }
+            let by = self.touched.get(&Touched::Attribute(node)).cloned();
+            let what = "has other permissions or another owner since";
+            self.conflict(told, self.name_of(node), what, by, true);
+            if self.choice == Choice::KeepBoth {
+                return Ok(());
+            }
+        }
+        let then = self.target.difference_mut(node);
+        match effect {
+            Effect::Mode(_, mode) => then.mode = Some(*mode),
+            Effect::Owner(_, uid) => then.uid = Some(*uid),
+            Effect::Group(_, gid) => then.gid = Some(*gid),
+            Effect::Time(_, time) => then.mtime = Some(*time),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Compares two contents of a node by their bytes. One that cannot be read is like no other.
+    fn equal(
+        &self,
+        node: NodeId,
+        one: &Option<Arc<Layer>>,
+        two: &Option<Arc<Layer>>,
+    ) -> Result<bool> {
+        let ground = self.target.ground();
+        let open = |layer: &Option<Arc<Layer>>| {
+            Content::open(ground.store(), layer.as_ref(), || {
+                self.target.open_now(node)
+            })
+        };
+        match (open(one), open(two)) {
+            (Ok(one), Ok(two)) => one.equals(&two),
+            (Err(Error::Missing { .. }), _) | (_, Err(Error::Missing { .. })) => Ok(false),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
+    }
+
+    fn alias(&self, dir: NodeId, name: &[u8]) -> Box<[u8]> {
+        let given = match self.instead.is_empty() {
+            true => None,
+            false => self.instead.get(&(dir, name.into())).cloned(),
+        };
+        given.unwrap_or_else(|| name.into())
+    }
+
+    pub(super) fn name_of(&self, node: NodeId) -> String {
+        let path = self
+            .target
+            .path(node)
+            .or_else(|| self.past.tree().path(node));
+        path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
+    }
+
+    pub(super) fn culprit(&self, dir: NodeId, name: &[u8]) -> Option<RecordId> {
+        self.touched.get(&Touched::Name(dir, hash(name))).cloned()
+    }
+
+    fn conflict(
+        &mut self,
+        (session, record): (&Arc<str>, &Record),
+        place: String,
+        what: &str,
+        by: Option<RecordId>,
+        can_be_forced: bool,
+    ) {
+        let conflict = Conflict {
+            session: session.to_string(),
+            seq: record.seq,
+            word: record.op.word().to_owned(),
+            what: format!("{place} {what}"),
+            by: None,
+            can_be_forced,
+        };
+        self.conflicts.push((conflict, by));
+    }
+}
+
+/// Returns whether nothing is known of a content but that it was another.
+pub(super) fn is_unknown(layer: &Option<Arc<Layer>>) -> bool {
+    layer
+        .as_ref()
+        .is_some_and(|layer| layer.kind == Kind::Same && !layer.cuts)
+}
+
+pub(super) fn content_of(tree: &Tree<'_>, node: NodeId) -> Option<Arc<Layer>> {
+    tree.difference(node).and_then(|then| then.content.clone())
+}
+
+fn same(one: &Option<Arc<Layer>>, two: &Option<Arc<Layer>>) -> bool {
+    match (one, two) {
+        (None, None) => true,
+        (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+        _ => false,
+    }
+}
+
+fn hash(name: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}

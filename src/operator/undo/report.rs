@@ -1,0 +1,144 @@
+//! An undo from the wish to what came of it, in one call; and what is told of it.
+
+use super::apply::{Extent, apply, extent};
+use super::hands::Hands;
+use super::plan::{Choice, Conflict, Plan, plan};
+use super::select::{Wanted, select};
+use crate::error::{Error, Result};
+use crate::operator::Store;
+use crate::world::Caller;
+use crate::world::view::in_trash;
+
+/// What is asked for, whole.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Wish {
+    /// Which operations.
+    pub wanted: Wanted,
+    /// What shall be done where something stands in the way.
+    pub choice: Choice,
+    /// Whether nothing shall be changed.
+    pub dry_run: bool,
+    /// What was asked for, in the words of the command; for the record.
+    pub what: String,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct Report {
+    /// Whether nothing was changed because it was only to be planned.
+    pub dry_run: bool,
+    /// How many operations were meant.
+    pub operations: u64,
+    /// What had to be done, before it was.
+    pub extent: Extent,
+    /// The number of the undo's record; absent where nothing was changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub record: Option<u64>,
+    /// How many things moved, got their content back, or their attributes.
+    pub done: (u64, u64, u64),
+    /// What stood in the way.
+    pub conflicts: Vec<Conflict>,
+    /// Whether that kept everything from being changed.
+    pub stopped: bool,
+    /// What stays as it is, and why.
+    pub notes: Vec<String>,
+    /// Each change, for a dry run.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub changes: Vec<String>,
+    /// Why it stopped half-way.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failed: Option<String>,
+}
+
+/// How many changes a dry run lists.
+const LISTED: usize = 10_000;
+
+/// Undoes what was asked for. `hands` is absent for a dry run.
+///
+/// # Errors
+/// [`Error::Missing`] where nothing is meant; [`Error::Damaged`] where a journal cannot be read. Then nothing was changed.
+pub fn run(
+    store: &Store,
+    wish: &Wish,
+    hands: Option<&dyn Hands>,
+    caller: Caller,
+) -> Result<Report> {
+    let selection = select(store, &wish.wanted)?;
+    if selection.count == 0 {
+        return Err(Error::Missing {
+            what: "no operation is meant by that".to_owned(),
+            remedy:
+                "`trumanfs log --all` shows what was changed, by which process of which program."
+                    .to_owned(),
+        });
+    }
+    let planned = plan(store, &selection, wish.choice)?;
+    let stopped = planned
+        .conflicts
+        .iter()
+        .any(|conflict| wish.choice == Choice::Stop || !conflict.can_be_forced);
+    let mut report = Report {
+        dry_run: wish.dry_run,
+        operations: selection.count,
+        extent: extent(&planned)?,
+        stopped,
+        notes: planned.notes.clone(),
+        ..Report::default()
+    };
+    match hands {
+        Some(hands) if !wish.dry_run && !stopped => {
+            let outcome = apply(&planned, &selection, &wish.what, hands, caller)?;
+            report.record = outcome.record;
+            report.done = (outcome.moves, outcome.contents, outcome.attributes);
+            report.failed = outcome.failed.map(|error| error.to_string());
+        }
+        _ => report.changes = changes(&planned)?,
+    }
+    report.conflicts = planned.conflicts;
+    Ok(report)
+}
+
+/// Says what a plan would change, a line each.
+fn changes(plan: &Plan<'_>) -> Result<Vec<String>> {
+    let target = &plan.target;
+    let mut lines = Vec::new();
+    for (dir, name, then) in target.changed_names() {
+        let now = target.ground().lookup(dir, name)?;
+        let path = target.path(dir).filter(|path| !in_trash(path));
+        let Some(path) = path.filter(|_| now != then) else {
+            continue;
+        };
+        let path = path.join(crate::name::Name::new(name)?);
+        lines.push(match then.map(|node| target.ground().path(node)) {
+            None => format!("remove {path}"),
+            Some(Some(from)) if !in_trash(&from) => format!("move {from} to {path}"),
+            Some(_) => format!("bring back {path}"),
+        });
+    }
+    for (node, then) in target.changed_nodes() {
+        let Some(path) = target.path(node).filter(|path| !in_trash(path)) else {
+            continue;
+        };
+        if let Some(layer) = &then.content {
+            let (session, seq) = &layer.record;
+            lines.push(format!("content of {path}, as before {session}:{seq}"));
+        }
+        let Ok(now) = target.ground().stat(node) else {
+            continue;
+        };
+        if then.mode.is_some_and(|mode| mode != now.permissions())
+            || then.uid.is_some_and(|uid| uid != now.uid)
+            || then.gid.is_some_and(|gid| gid != now.gid)
+            || !then.xattrs.is_empty()
+        {
+            lines.push(format!("attributes of {path}"));
+        }
+    }
+    lines.sort_unstable();
+    if lines.len() > LISTED {
+        let more = lines.len() - LISTED;
+        lines.truncate(LISTED);
+        lines.push(format!("and {more} more"));
+    }
+    Ok(lines)
+}

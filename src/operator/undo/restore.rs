@@ -1,0 +1,288 @@
+//! Putting a file or a tree back as it was at a point: a copy of the past, made through the world.
+//!
+//! What stands in the place goes to the trash as one entry; a file that is there and was one gets its content back instead,
+//! so that what is there becomes a version. Nothing else in the store is touched, so this never conflicts with what came
+//! later.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, OFlags};
+
+use super::apply::Former;
+use super::hands::Hands;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::operator::Store;
+use crate::operator::past::{Effect, NodeId, Past, Tree};
+use crate::operator::point::{Operation, Point};
+use crate::world::view::in_trash;
+use crate::world::{Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time};
+
+/// What is asked for.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct PutBack {
+    /// What, by the path that it had.
+    pub path: WorldPath,
+    /// As it was when; before its last change where absent.
+    pub at: Option<Point>,
+    /// Where to; to where it was, where absent.
+    pub to: Option<WorldPath>,
+    /// Whether nothing shall be changed.
+    pub dry_run: bool,
+}
+
+/// What was put back.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct Restored {
+    /// The point that was taken.
+    pub at: String,
+    /// Where to.
+    pub to: WorldPath,
+    /// The number of the record; absent where nothing was changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub record: Option<u64>,
+    /// How many files and directories were made or got a content.
+    pub made: u64,
+    /// The entry of the trash that what stood there became.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replaced: Option<String>,
+    /// What could not be put back, and why.
+    pub notes: Vec<String>,
+    /// Why it stopped half-way.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failed: Option<String>,
+}
+
+/// Puts a file or a tree back. `hands` is absent for a dry run.
+///
+/// # Errors
+/// [`Error::Missing`] where there was nothing; [`Error::Conflict`] where the place has no directory any more. Then nothing
+/// was changed.
+pub fn restore(
+    store: &Store,
+    wish: &PutBack,
+    hands: Option<&dyn Hands>,
+    caller: Caller,
+) -> Result<Restored> {
+    let mut past = Past::now(store)?;
+    let at = match &wish.at {
+        Some(point) => {
+            past.back_to(point)?;
+            point.clone()
+        }
+        None => before_last_change(&mut past, &wish.path)?,
+    };
+    let tree = past.tree();
+    let node = tree.resolve(&wish.path)?.ok_or_else(|| Error::Missing {
+        what: format!("there was no {} at {at}", wish.path),
+        remedy: "`trumanfs versions` lists when there was; --at takes a point.".to_owned(),
+    })?;
+    let to = wish.to.clone().unwrap_or_else(|| wish.path.clone());
+    if to.is_root() || in_trash(&to) {
+        return Err(Error::refused(
+            format!("{to} cannot be the place to put something"),
+            "Say --to PATH, a place in the home; `trumanfs undo --to` takes all of a home back.",
+        ));
+    }
+    let mut restored = Restored {
+        at: at.to_string(),
+        to: to.clone(),
+        ..Restored::default()
+    };
+    let Some(hands) = hands.filter(|_| !wish.dry_run) else {
+        return Ok(restored);
+    };
+    let (dir, name) = hands.world().parent(&to).map_err(|error| match error {
+        Error::NotFound | Error::NotDirectory => Error::Conflict {
+            what: format!("the directory of {to} is not there any more"),
+            remedy: "Nothing was changed. Say where it shall go with --to PATH.".to_owned(),
+        },
+        error => error,
+    })?;
+    let what = format!("restore {} as at {at} to {to}", wish.path);
+    let record = hands.world().note_undo(what, Vec::new(), false, caller)?;
+    restored.record = Some(record);
+    let mut copier = Copier {
+        tree,
+        hands,
+        caller: Caller {
+            undo: Some(record),
+            ..caller
+        },
+        known: HashMap::new(),
+        restored,
+    };
+    let copied = copier.place(node, &dir, name);
+    let mut restored = copier.restored;
+    restored.failed = copied.err().map(|error| error.to_string());
+    Ok(restored)
+}
+
+/// Goes back to before the last record that changed what is, or was, at a path.
+fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
+    while let Some((session, record)) = past.back_by_one(|_, _| true)? {
+        let there = past.tree().resolve(path)?;
+        let effects = past.tree_mut().effects(&record, &session)?;
+        let changes = |effect: &Effect| match effect {
+            Effect::Content { node, .. }
+            | Effect::Mode(node, _)
+            | Effect::Owner(node, _)
+            | Effect::Group(node, _)
+            | Effect::Xattr(node, ..) => Some(*node) == there,
+            _ => false,
+        };
+        let mut changed = effects.iter().any(changes);
+        for effect in effects {
+            // In a directory, the last name that changed in it or below.
+            if let Effect::Name { dir, .. } = &effect {
+                let below = past.tree().path(*dir);
+                changed |= below.is_some_and(|dir| path.contains(&dir));
+            }
+            past.tree_mut().reverse(effect, (&session, &record));
+        }
+        let was = past.tree().resolve(path)?;
+        if was.is_some() && (changed || was != there) {
+            return Ok(Point::After(Operation {
+                session: session.to_string(),
+                seq: record.seq - 1,
+            }));
+        }
+    }
+    Err(Error::Missing {
+        what: format!("no record changed {path}"),
+        remedy: "It is as it was since the store was first mounted, or it never was.".to_owned(),
+    })
+}
+
+struct Copier<'t, 'a, 'h> {
+    tree: &'t Tree<'a>,
+    hands: &'h dyn Hands,
+    caller: Caller,
+    /// Files of several names that were made already.
+    known: HashMap<NodeId, WorldPath>,
+    restored: Restored,
+}
+
+impl Copier<'_, '_, '_> {
+    /// Puts the first thing in its place, where something may stand.
+    fn place(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
+        let world = self.hands.world();
+        match world.lookup(dir, name) {
+            Err(Error::NotFound) => {}
+            Err(error) => return Err(error),
+            Ok(found)
+                if found.meta.kind == FileType::RegularFile
+                    && self.tree.kind(node) == FileType::RegularFile =>
+            {
+                let content = self.tree.content(node)?;
+                let held = world.hold(dir, name)?;
+                self.hands
+                    .put_content(&held, &Former(&content), self.caller)?;
+                self.restored.made += 1;
+                return self.attributes(node, dir, name);
+            }
+            // Whole before what is there goes: the copy may be made of it, and may fail.
+            Ok(_) => {
+                let beside = super::settle::beside(name.bytes(), self.restored.record.unwrap_or(0));
+                let beside = Name::new(&beside)?;
+                self.copy(node, dir, beside)?;
+                let removed = self.hands.discard(dir, name, self.caller)?;
+                self.restored.replaced = Some(crate::name::escape(removed.entry.bytes()));
+                let (from, to) = ((dir, beside), (dir, name));
+                self.hands
+                    .rename(from, to, Renaming::NoReplace, self.caller)?;
+                return Ok(());
+            }
+        }
+        self.copy(node, dir, name)
+    }
+
+    fn copy(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
+        let world = self.hands.world();
+        let meta = self.tree.meta(node)?;
+        let caller = self.caller;
+        match meta.kind {
+            FileType::Directory => {
+                world.mkdir(dir, name, meta.mode | 0o700, caller)?;
+                self.hands.made(dir, name);
+                let path = dir.path().join(name);
+                for (name, child) in self.tree.children(node)? {
+                    let inside = world.root().dir(&path)?;
+                    let name = Name::new(&name)?;
+                    match self.copy(child, &inside, name) {
+                        Ok(()) => {}
+                        Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
+                            self.restored.notes.push(what);
+                        }
+                        Err(Error::NotOffered) => self.restored.notes.push(format!(
+                            "{}: what it is cannot be made in this home",
+                            path.join(name)
+                        )),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            FileType::RegularFile => {
+                if let Some(first) = self.known.get(&node) {
+                    let (dir_of, name_of) = world.parent(first)?;
+                    let held = world.hold(&dir_of, name_of)?;
+                    world.link(&held, dir, name, caller)?;
+                    self.hands.made(dir, name);
+                    return Ok(());
+                }
+                let content = self.tree.content(node)?;
+                let flags = OFlags::RDWR | OFlags::EXCL;
+                let made = world.create(dir, name, flags, meta.mode, &NoDoor, caller)?;
+                content.copy_to(made.file.as_fd())?;
+                self.hands.made(dir, name);
+                self.known.insert(node, dir.path().join(name));
+            }
+            FileType::Symlink => {
+                world.symlink(dir, name, &self.tree.target(node)?, caller)?;
+                self.hands.made(dir, name);
+                self.restored.made += 1;
+                return Ok(());
+            }
+            kind => {
+                let mode = kind.as_raw_mode() | meta.mode;
+                world.mknod(dir, name, mode, caller)?;
+                self.hands.made(dir, name);
+            }
+        }
+        self.restored.made += 1;
+        self.attributes(node, dir, name)
+    }
+
+    fn attributes(&self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
+        let world = self.hands.world();
+        let meta = self.tree.meta(node)?;
+        let held: Held = world.hold(dir, name)?;
+        if meta.kind == FileType::RegularFile || meta.kind == FileType::Directory {
+            let then = self.tree.xattrs(node)?;
+            let now = crate::operator::past::xattrs(&held.node)?;
+            for name in now.keys().filter(|name| !then.contains_key(*name)) {
+                world.remove_xattr(&held, name, self.caller)?;
+            }
+            for (name, value) in &then {
+                if now.get(name) != Some(value) {
+                    world.set_xattr(&held, name, value, 0, self.caller)?;
+                }
+            }
+        }
+        let now = held.node.meta();
+        let owned = (now.uid, now.gid) == (meta.uid, meta.gid);
+        let change = Change {
+            mode: (now.permissions() != meta.mode || !owned).then_some(meta.mode),
+            uid: (now.uid != meta.uid).then_some(meta.uid),
+            gid: (now.gid != meta.gid).then_some(meta.gid),
+            mtime: SetTime::To(Time {
+                sec: meta.mtime.0,
+                nsec: meta.mtime.1,
+            }),
+            ..Change::default()
+        };
+        self.hands.set_attr(&held, change, self.caller)?;
+        Ok(())
+    }
+}

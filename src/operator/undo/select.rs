@@ -1,0 +1,330 @@
+//! Which records are to be taken back, from what an operator asked for.
+//!
+//! One pass over the records, the newest first, down to the oldest that can be meant. With a record go those that gathered
+//! for it in the trash. An undo that took back nothing but what is asked for now is taken back as well: so to undo twice
+//! is the same as once, also when the first time stopped half-way.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::journal::{Actor, Op, Record};
+use crate::name::Escaped;
+use crate::operator::Store;
+use crate::operator::past::Newest;
+use crate::operator::point::{Operation, Point};
+
+/// What an operator wants taken back.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wanted {
+    /// These operations; of an undo, all that it did.
+    Operations(Vec<Operation>),
+    /// What was done in a session, or since a point; by a process or a program only, where they are given.
+    Since {
+        /// Everything after this.
+        from: Point,
+        /// In this session only.
+        session: Option<String>,
+        /// By this process only.
+        pid: Option<u32>,
+        /// By this program only: its name, or its path.
+        program: Option<String>,
+    },
+    /// The last undo that has not been taken back.
+    LastUndo,
+}
+
+/// The records that are to be taken back.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// By session: numbers from and to, ascending.
+    ranges: BTreeMap<Arc<str>, Vec<(u64, u64)>>,
+    /// The oldest record that is selected.
+    pub oldest: Option<(Arc<str>, u64)>,
+    /// How many there are.
+    pub count: u64,
+    /// Whether it takes an undo back.
+    pub redo: bool,
+}
+
+/// How many ranges a record of an undo names at most. More would make a line of megabytes; they are only needed to know
+/// an undo that was asked for before.
+const NAMED: usize = 2000;
+
+impl Selection {
+    /// Returns whether a record is to be taken back.
+    pub fn has(&self, session: &str, seq: u64) -> bool {
+        let Some(ranges) = self.ranges.get(session) else {
+            return false;
+        };
+        let next = ranges.partition_point(|(_, to)| *to < seq);
+        ranges.get(next).is_some_and(|(from, _)| *from <= seq)
+    }
+
+    /// Returns what the record of the undo says.
+    pub fn named(&self) -> Vec<(String, u64, u64)> {
+        let all = self.ranges.iter().flat_map(|(session, ranges)| {
+            let of = move |(from, to): &(u64, u64)| (session.to_string(), *from, *to);
+            ranges.iter().map(of)
+        });
+        let named: Vec<_> = all.take(NAMED + 1).collect();
+        match named.len() > NAMED {
+            true => Vec::new(),
+            false => named,
+        }
+    }
+
+    fn covers(&self, of: &[(String, u64, u64)]) -> bool {
+        let inside = |(session, from, to): &(String, u64, u64)| {
+            let Some(ranges) = self.ranges.get(session.as_str()) else {
+                return false;
+            };
+            let next = ranges.partition_point(|(_, end)| *end < *from);
+            ranges
+                .get(next)
+                .is_some_and(|(start, end)| start <= from && to <= end)
+        };
+        !of.is_empty() && of.iter().all(inside)
+    }
+
+    fn add(&mut self, numbers: BTreeMap<Arc<str>, Vec<u64>>) {
+        for (session, numbers) in numbers {
+            let ranges = self.ranges.entry(session.clone()).or_default();
+            for number in numbers {
+                self.count += 1;
+                ranges.push((number, number));
+                let this = (session.clone(), number);
+                if self.oldest.as_ref().is_none_or(|oldest| this < *oldest) {
+                    self.oldest = Some(this);
+                }
+            }
+            ranges.sort_unstable();
+            let mut merged: Vec<(u64, u64)> = Vec::new();
+            for (from, to) in ranges.drain(..) {
+                match merged.last_mut() {
+                    Some(last) if from <= last.1 + 1 => last.1 = last.1.max(to),
+                    _ => merged.push((from, to)),
+                }
+            }
+            *ranges = merged;
+        }
+    }
+}
+
+/// An undo that was met on the way.
+#[derive(Debug)]
+struct Before {
+    session: Arc<str>,
+    seq: u64,
+    of: Vec<(String, u64, u64)>,
+    redo: bool,
+}
+
+/// One pass over the records.
+struct Pass {
+    chosen: BTreeMap<Arc<str>, Vec<u64>>,
+    /// Undos, the newest first.
+    undos: Vec<Before>,
+    /// What each undo changed.
+    changes: HashMap<(Arc<str>, u64), Vec<u64>>,
+    /// Records of gathering under an entry, until the removal of the directory is met.
+    gathered: HashMap<Escaped, Vec<u64>>,
+}
+
+impl Pass {
+    fn met(&mut self, session: &Arc<str>, record: Record, wanted: impl Fn(&Record) -> bool) {
+        let seq = record.seq;
+        let mut numbers = vec![seq];
+        if let Op::Rmdir { trash, .. } = &record.op {
+            numbers.extend(self.gathered.remove(trash).into_iter().flatten());
+        }
+        if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {
+            let of = (session.clone(), undo);
+            self.changes.entry(of).or_default().extend(&numbers);
+        }
+        if can_be_undone(&record.op) && wanted(&record) {
+            self.chosen
+                .entry(session.clone())
+                .or_default()
+                .extend(numbers);
+        }
+        match record.op {
+            Op::Gather { trash, .. } => self.gathered.entry(trash).or_default().push(seq),
+            Op::Undo { of, redo, .. } => self.undos.push(Before {
+                session: session.clone(),
+                seq,
+                of,
+                redo,
+            }),
+            _ => {}
+        }
+    }
+
+    fn changes_of(&self, session: &Arc<str>, seq: u64) -> BTreeMap<Arc<str>, Vec<u64>> {
+        let changes = self.changes.get(&(session.clone(), seq));
+        let mut all = changes.cloned().unwrap_or_default();
+        all.push(seq);
+        BTreeMap::from([(session.clone(), all)])
+    }
+}
+
+/// Finds the records that are meant.
+///
+/// # Errors
+/// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is meant.
+pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
+    let mut pass = Pass {
+        chosen: BTreeMap::new(),
+        undos: Vec::new(),
+        changes: HashMap::new(),
+        gathered: HashMap::new(),
+    };
+    let mut records = Newest::open(store)?;
+    let mut selection = Selection::default();
+    match wanted {
+        Wanted::Operations(operations) => {
+            let named: HashSet<(&str, u64)> = operations
+                .iter()
+                .map(|one| (one.session.as_str(), one.seq))
+                .collect();
+            let oldest = named.iter().min().copied().unwrap_or_default();
+            let mut found = Vec::new();
+            while let Some((session, record)) = records.next_record()? {
+                if (&*session, record.seq) < oldest {
+                    break;
+                }
+                if named.contains(&(&session, record.seq)) {
+                    check(&record)?;
+                    found.push((session.clone(), record.seq));
+                }
+                let one = session.clone();
+                pass.met(&session, record, |record| {
+                    named.contains(&(&one, record.seq))
+                });
+            }
+            if found.len() < named.len() {
+                return Err(Error::Missing {
+                    what:
+                        "one of these operations did not happen: its act failed, and was noted so"
+                            .to_owned(),
+                    remedy: "`trumanfs show` says what became of it.".to_owned(),
+                });
+            }
+            for (session, seq) in found {
+                if let Some(undo) = pass
+                    .undos
+                    .iter()
+                    .find(|u| (&u.session, u.seq) == (&session, seq))
+                {
+                    selection.redo |= !undo.redo;
+                    selection.add(pass.changes_of(&session, seq));
+                }
+            }
+        }
+        Wanted::Since {
+            from,
+            session: only,
+            pid,
+            program,
+        } => {
+            while let Some((session, record)) = records.next_record()? {
+                if from.includes(&session, record.seq) {
+                    break;
+                }
+                let in_session = only.as_ref().is_none_or(|only| **only == *session);
+                pass.met(&session, record, |record| {
+                    in_session && is_by(record.actor.as_ref(), *pid, program.as_deref())
+                });
+            }
+        }
+        Wanted::LastUndo => {
+            let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
+            let mut last = None;
+            while let Some((session, record)) = records.next_record()? {
+                let seq = record.seq;
+                pass.met(&session, record, |_| false);
+                let Some(undo) = pass
+                    .undos
+                    .last()
+                    .filter(|u| (&u.session, u.seq) == (&session, seq))
+                else {
+                    continue;
+                };
+                let dead = taken_back
+                    .iter()
+                    .any(|(s, from, to)| **s == *session && (*from..=*to).contains(&seq));
+                if dead {
+                    continue;
+                }
+                if !undo.redo {
+                    last = Some((session, seq));
+                    break;
+                }
+                taken_back.extend(undo.of.iter().cloned());
+            }
+            let (session, seq) = last.ok_or_else(|| Error::Missing {
+                what: "there is no undo that could be taken back".to_owned(),
+                remedy: "`trumanfs log` shows what was undone.".to_owned(),
+            })?;
+            selection.redo = true;
+            selection.add(pass.changes_of(&session, seq));
+        }
+    }
+    selection.add(std::mem::take(&mut pass.chosen));
+    // From the oldest on, because one may have taken back the other.
+    for undo in pass.undos.iter().rev() {
+        if selection.covers(&undo.of) && !selection.has(&undo.session, undo.seq) {
+            let changes = pass.changes_of(&undo.session, undo.seq);
+            selection.add(changes);
+        }
+    }
+    Ok(selection)
+}
+
+fn can_be_undone(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Begin { .. }
+            | Op::End
+            | Op::Gather { .. }
+            | Op::Checkpoint { .. }
+            | Op::Undo { .. }
+            | Op::Purge { .. }
+            | Op::Evict { .. }
+            | Op::Abort { .. }
+    )
+}
+
+fn check(record: &Record) -> Result<()> {
+    let why = match &record.op {
+        Op::Purge { .. } | Op::Evict { .. } => "it deleted for good",
+        Op::Gather { .. } => "it belongs to the removal of a directory: undo that",
+        op if can_be_undone(op) || matches!(op, Op::Undo { .. }) => return Ok(()),
+        _ => "it changed nothing",
+    };
+    Err(Error::refused(
+        format!(
+            "operation {} ({}) cannot be undone: {why}",
+            record.seq,
+            record.op.word()
+        ),
+        "`trumanfs log --all` shows what was changed by which operation.",
+    ))
+}
+
+fn is_by(actor: Option<&Actor>, pid: Option<u32>, program: Option<&str>) -> bool {
+    if pid.is_none() && program.is_none() {
+        return true;
+    }
+    // What an operator took back was nobody's doing inside.
+    let Some(actor) = actor.filter(|actor| actor.undo.is_none()) else {
+        return false;
+    };
+    let named = |program: &str| {
+        actor.comm == program
+            || actor.exe == program
+            || actor.exe.rsplit('/').next() == Some(program)
+    };
+    pid.is_none_or(|pid| actor.pid == pid) && program.is_none_or(named)
+}

@@ -1,0 +1,561 @@
+//! The law of undoing, in process: many random histories, each taken back, taken back again, and in parts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::*;
+use crate::error::Error;
+use crate::name::{Name, WorldPath};
+use crate::operator::Store;
+use crate::operator::point::{Operation, Point};
+use crate::world::{
+    Caller, Change, NoDoor, Renaming, SetTime, Symlinks, Time, ViewOptions, World, WorldOptions,
+    new_session_id,
+};
+
+/// A small generator of numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 33) % limit
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+}
+
+/// Bytes, and where there is data.
+type Data = (Vec<u8>, Vec<(u64, u64)>);
+
+/// What a thing is, as far as an undo restores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    mode: u32,
+    owner: (u32, u32),
+    mtime: (i64, i64),
+    content: Option<Data>,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The first path of the same inode.
+    same_as: String,
+}
+
+type Snapshot = BTreeMap<String, Seen>;
+
+fn extents(file: &std::fs::File) -> Vec<(u64, u64)> {
+    use rustix::fs::{SeekFrom, seek};
+    let mut all = Vec::new();
+    let mut at = 0;
+    while let Ok(data) = seek(file, SeekFrom::Data(at)) {
+        at = seek(file, SeekFrom::Hole(data)).unwrap();
+        all.push((data, at));
+    }
+    // An append that begins in the last block of a file makes data of it; that it was a hole is not kept.
+    let whole = file.metadata().unwrap().len() / 4096 * 4096;
+    all.retain(|(start, _)| *start < whole);
+    all.iter_mut().for_each(|(_, end)| *end = (*end).min(whole));
+    all
+}
+
+fn look(top: &Path) -> Snapshot {
+    let mut all = Snapshot::new();
+    let mut inodes = BTreeMap::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(dir) = pending.pop() {
+        let mut names: Vec<_> = std::fs::read_dir(top.join(&dir))
+            .unwrap()
+            .map(|entry| dir.join(entry.unwrap().file_name()))
+            .filter(|path| path != Path::new(".trash") && path != Path::new(".trumanfs"))
+            .collect();
+        names.sort();
+        for path in names {
+            let at = top.join(&path);
+            let meta = std::fs::symlink_metadata(&at).unwrap();
+            let text = String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned();
+            let content = meta.is_file().then(|| {
+                let file = std::fs::File::open(&at).unwrap();
+                let mut bytes = vec![0; usize::try_from(meta.len()).unwrap()];
+                file.read_exact_at(&mut bytes, 0).unwrap();
+                (bytes, extents(&file))
+            });
+            let mut xattrs = BTreeMap::new();
+            if !meta.is_symlink() {
+                let mut names = vec![0; 4096];
+                let length = rustix::fs::listxattr(&at, &mut names).unwrap_or(0);
+                for name in names[..length]
+                    .split(|b| *b == 0)
+                    .filter(|n| n.starts_with(b"user."))
+                {
+                    let mut value = vec![0; 4096];
+                    let length = rustix::fs::getxattr(&at, name, &mut value).unwrap();
+                    xattrs.insert(name.to_vec(), value[..length].to_vec());
+                }
+            }
+            let first = inodes.entry(meta.ino()).or_insert(text.clone()).clone();
+            let seen = Seen {
+                mode: meta.mode(),
+                owner: (meta.uid(), meta.gid()),
+                mtime: (meta.mtime(), meta.mtime_nsec()),
+                content,
+                xattrs,
+                same_as: if meta.is_dir() { text.clone() } else { first },
+            };
+            if meta.is_dir() {
+                pending.push(path);
+            }
+            all.insert(text, seen);
+        }
+    }
+    all
+}
+
+/// A store that is worked on in process.
+struct Lab {
+    dir: tempfile::TempDir,
+    world: World,
+    pid: u32,
+}
+
+fn path(text: &str) -> WorldPath {
+    WorldPath::parse(text.as_bytes()).unwrap()
+}
+
+type Sys<T> = crate::error::Result<T>;
+
+impl Lab {
+    fn new() -> Lab {
+        Lab::in_dir(tempfile::tempdir().unwrap())
+    }
+
+    fn in_dir(dir: tempfile::TempDir) -> Lab {
+        let options = WorldOptions {
+            session: new_session_id(),
+            view: ViewOptions {
+                symlinks: Symlinks::Inside,
+                ..ViewOptions::default()
+            },
+            ..WorldOptions::default()
+        };
+        let (world, _) = World::open(dir.path(), options).unwrap();
+        Lab { dir, world, pid: 0 }
+    }
+
+    fn caller(&self) -> Caller {
+        Caller {
+            pid: 1_000_000_000 + self.pid,
+            ..Caller::myself()
+        }
+    }
+
+    fn seq(&self) -> u64 {
+        self.world.records()
+    }
+
+    fn op(&self, seq: u64) -> Operation {
+        Operation {
+            session: self.world.session().to_owned(),
+            seq,
+        }
+    }
+
+    fn look(&self) -> Snapshot {
+        look(self.dir.path())
+    }
+
+    fn open(&self, at: &str, flags: OFlags) -> Sys<OwnedFd> {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at)?;
+        match self.world.hold(&dir, name) {
+            Ok(held) => self.world.open_file(&held, flags, &NoDoor, self.caller()),
+            Err(Error::NotFound) => self
+                .world
+                .create(&dir, name, flags, 0o644, &NoDoor, self.caller())
+                .map(|made| made.file),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn put(&self, at: &str, text: &str) {
+        let file = self.open(at, OFlags::WRONLY | OFlags::TRUNC).unwrap();
+        rustix::io::write(&file, text.as_bytes()).unwrap();
+    }
+
+    fn read(&self, at: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(at)).unwrap()
+    }
+
+    fn mkdir(&self, at: &str) -> Sys<()> {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at)?;
+        self.world
+            .mkdir(&dir, name, 0o755, self.caller())
+            .map(|_| ())
+    }
+
+    fn rm(&self, at: &str) -> Sys<()> {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at)?;
+        match self.world.unlink(&dir, name, self.caller()) {
+            Err(Error::IsDirectory) => self.world.rmdir(&dir, name, self.caller()).map(|_| ()),
+            removed => removed.map(|_| ()),
+        }
+    }
+
+    fn rm_all(&self, at: &str) -> Sys<()> {
+        let real = self.dir.path().join(at);
+        if real.is_dir() && !real.is_symlink() {
+            for entry in std::fs::read_dir(&real).unwrap() {
+                let name = entry.unwrap().file_name();
+                self.rm_all(&format!("{at}/{}", name.to_str().unwrap()))?;
+            }
+        }
+        self.rm(at)
+    }
+
+    fn mv(&self, from: &str, to: &str, how: Renaming) -> Sys<()> {
+        let (from, to) = (path(from), path(to));
+        let (dir, name) = self.world.parent(&from)?;
+        let (new_dir, new_name) = self.world.parent(&to)?;
+        self.world
+            .rename(&dir, name, &new_dir, new_name, how, self.caller())
+            .map(|_| ())
+    }
+
+    fn link(&self, from: &str, to: &str) -> Sys<()> {
+        let (from, to) = (path(from), path(to));
+        let (dir, name) = self.world.parent(&from)?;
+        let held = self.world.hold(&dir, name)?;
+        let (dir, name) = self.world.parent(&to)?;
+        self.world
+            .link(&held, &dir, name, self.caller())
+            .map(|_| ())
+    }
+
+    fn symlink(&self, target: &str, at: &str) -> Sys<()> {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at)?;
+        let target = target.as_bytes();
+        self.world
+            .symlink(&dir, name, target, self.caller())
+            .map(|_| ())
+    }
+
+    fn attr(&self, at: &str, change: Change) -> Sys<()> {
+        let at = path(at);
+        let (dir, name) = self.world.parent(&at)?;
+        let held = self.world.hold(&dir, name)?;
+        self.world
+            .set_attr(&held, change, None, &NoDoor, self.caller())
+            .map(|_| ())
+    }
+
+    fn xattr(&self, at: &str, name: &str, value: Option<&str>) -> Sys<()> {
+        let at = path(at);
+        let (dir, last) = self.world.parent(&at)?;
+        let held = self.world.hold(&dir, last)?;
+        match value {
+            Some(value) => {
+                let value = value.as_bytes();
+                self.world
+                    .set_xattr(&held, name.as_bytes(), value, 0, self.caller())
+            }
+            None => self
+                .world
+                .remove_xattr(&held, name.as_bytes(), self.caller()),
+        }
+    }
+
+    fn undo_as(&self, wanted: &Wanted, choice: Choice) -> (Outcome, Vec<Conflict>) {
+        let store = Store::of(&self.world).unwrap();
+        let selection = select(&store, wanted).unwrap();
+        let plan = plan(&store, &selection, choice).unwrap();
+        if choice == Choice::Stop && !plan.conflicts.is_empty() {
+            return (Outcome::default(), plan.conflicts);
+        }
+        let hands = InProcess(&self.world);
+        let outcome = apply(&plan, &selection, "test", &hands, Caller::myself()).unwrap();
+        assert_eq!(outcome.failed, None, "{outcome:?}");
+        (outcome, plan.conflicts)
+    }
+
+    fn undo(&self, wanted: &Wanted) -> Outcome {
+        let (outcome, conflicts) = self.undo_as(wanted, Choice::Stop);
+        assert!(conflicts.is_empty(), "{conflicts:#?}");
+        outcome
+    }
+
+    fn undo_after(&self, seq: u64) -> Outcome {
+        self.undo(&since(Point::After(self.op(seq))))
+    }
+}
+
+fn since(from: Point) -> Wanted {
+    Wanted::Since {
+        from,
+        session: None,
+        pid: None,
+        program: None,
+    }
+}
+
+fn by(pid: u32) -> Wanted {
+    Wanted::Since {
+        from: Point::After(Operation::start_of("")),
+        session: None,
+        pid: Some(1_000_000_000 + pid),
+        program: None,
+    }
+}
+
+const NAMES: &[&str] = &["a", "b", "c", "d", "e"];
+
+impl Lab {
+    /// Some path, of things that are there more often than not.
+    fn some(&self, random: &mut Random) -> String {
+        let all: Vec<String> = self.look().into_keys().collect();
+        if all.is_empty() || random.below(4) == 0 {
+            return self.fresh(random);
+        }
+        random.one(&all).clone()
+    }
+
+    fn fresh(&self, random: &mut Random) -> String {
+        let all = self.look();
+        let mut dirs: Vec<&str> = all
+            .iter()
+            .filter(|(_, seen)| seen.mode & 0o170_000 == 0o040_000)
+            .map(|(path, _)| path.as_str())
+            .collect();
+        dirs.push("");
+        let dir = *random.one(&dirs);
+        let name = *random.one(NAMES);
+        if dir.is_empty() || dir.len() > 12 {
+            name.to_owned()
+        } else {
+            format!("{dir}/{name}")
+        }
+    }
+
+    /// Does something; what cannot be done is not.
+    fn step(&self, random: &mut Random) -> Option<&'static str> {
+        let at = self.some(random);
+        let is_file =
+            self.dir.path().join(&at).is_file() && !self.dir.path().join(&at).is_symlink();
+        let exists = self.dir.path().join(&at).symlink_metadata().is_ok();
+        let text = format!("text {}", random.below(1_000_000));
+        let text = text.repeat(usize::try_from(1 + random.below(60)).unwrap());
+        let done = match random.below(16) {
+            0 | 1 if !exists || is_file => {
+                let flags = OFlags::WRONLY | OFlags::TRUNC;
+                self.open(&at, flags).map(|file| {
+                    rustix::io::write(&file, text.as_bytes()).unwrap();
+                    "write"
+                })
+            }
+            2 | 3 if is_file => self.open(&at, OFlags::RDWR).map(|file| {
+                rustix::io::pwrite(&file, text.as_bytes(), random.below(3000)).unwrap();
+                "overwrite"
+            }),
+            4 if is_file => self.open(&at, OFlags::WRONLY | OFlags::APPEND).map(|file| {
+                let file = std::fs::File::from(file);
+                file.write_all_at(text.as_bytes(), file.metadata().unwrap().len())
+                    .unwrap();
+                "append"
+            }),
+            5 if is_file => {
+                let change = Change {
+                    size: Some(random.below(4000)),
+                    ..Change::default()
+                };
+                self.attr(&at, change).map(|()| "truncate")
+            }
+            6 if !exists => self.mkdir(&at).map(|()| "mkdir"),
+            7 => self.rm(&at).map(|()| "rm"),
+            8 => self.rm_all(&at).map(|()| "rm -r"),
+            9 => self
+                .mv(&at, &self.fresh(random), Renaming::Replace)
+                .map(|()| "mv"),
+            10 => self
+                .mv(&at, &self.some(random), Renaming::Exchange)
+                .map(|()| "exchange"),
+            11 => self.link(&at, &self.fresh(random)).map(|()| "ln"),
+            12 if exists => {
+                let modes = [0o644, 0o755, 0o600, 0o777, 0o4755];
+                let change = Change {
+                    mode: Some(*random.one(&modes)),
+                    ..Change::default()
+                };
+                self.attr(&at, change).map(|()| "chmod")
+            }
+            13 if exists => {
+                let sec = i64::try_from(random.below(1_000_000)).unwrap();
+                let change = Change {
+                    mtime: SetTime::To(Time { sec, nsec: 7 }),
+                    ..Change::default()
+                };
+                self.attr(&at, change).map(|()| "utimens")
+            }
+            14 if exists => {
+                let value = (random.below(3) > 0).then_some(text.as_str());
+                self.xattr(
+                    &at,
+                    ["user.a", "user.b"][usize::from(random.below(2) == 0)],
+                    value,
+                )
+                .map(|()| "xattr")
+            }
+            15 => self.symlink("../x", &self.fresh(random)).map(|()| "ln -s"),
+            _ if !exists => self.open(&at, OFlags::RDWR).map(|file| {
+                // Sparse.
+                rustix::io::pwrite(&file, b"far", 300_000).unwrap();
+                "sparse"
+            }),
+            _ => return None,
+        };
+        done.ok()
+    }
+}
+
+fn assert_same(is: &Snapshot, was: &Snapshot, what: &str) {
+    let names = |all: &Snapshot| {
+        all.iter()
+            .map(|(k, v)| format!("{k}={}", v.same_as))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(names(is), names(was), "{what}: is / was");
+    for path in is.keys().chain(was.keys()) {
+        let short = |seen: Option<&Seen>| {
+            seen.map(|seen| {
+                let content = seen.content.as_ref();
+                (
+                    format!("{:o}", seen.mode),
+                    seen.owner,
+                    seen.mtime,
+                    content.map(|(bytes, extents)| {
+                        (
+                            bytes.len(),
+                            extents.clone(),
+                            String::from_utf8_lossy(&bytes[..bytes.len().min(30)]).into_owned(),
+                        )
+                    }),
+                    seen.xattrs
+                        .iter()
+                        .map(|(k, v)| (k.len(), v.len()))
+                        .collect::<Vec<_>>(),
+                    seen.same_as.clone(),
+                )
+            })
+        };
+        assert_eq!(
+            short(is.get(path)),
+            short(was.get(path)),
+            "{what}: {path}: is / was"
+        );
+        assert_eq!(is.get(path), was.get(path), "{what}: {path}");
+    }
+}
+
+fn seeds() -> Vec<u64> {
+    let rounds = std::env::var("TRUMANFS_ROUNDS").map_or(12, |n| n.parse().unwrap());
+    match std::env::var("TRUMANFS_SEED") {
+        Ok(seed) => vec![seed.parse().unwrap()],
+        Err(_) => (0..rounds).collect(),
+    }
+}
+
+#[test]
+fn everything_undone_is_the_start_and_undone_again_the_end() {
+    for seed in seeds() {
+        println!("TRUMANFS_SEED={seed}");
+        let mut random = Random(seed);
+        let lab = Lab::new();
+        for _ in 0..30 {
+            lab.step(&mut random);
+        }
+        let start = (lab.seq(), lab.look());
+        let mut points = Vec::new();
+        for _ in 0..60 {
+            points.push((lab.seq(), lab.look()));
+            lab.step(&mut random);
+        }
+        let end = (lab.seq(), lab.look());
+        lab.undo_after(start.0);
+        assert_same(&lab.look(), &start.1, "undone");
+        lab.undo_after(end.0);
+        assert_same(&lab.look(), &end.1, "undone again");
+        // To points between, forwards and backwards.
+        for _ in 0..4 {
+            let (seq, then) = random.one(&points);
+            lab.undo_after(*seq);
+            assert_same(&lab.look(), then, "to a point between");
+        }
+    }
+}
+
+#[test]
+fn one_process_is_undone_where_another_worked_elsewhere() {
+    for seed in seeds() {
+        println!("TRUMANFS_SEED={seed}");
+        let mut random = Random(seed);
+        let mut lab = Lab::new();
+        for _ in 0..20 {
+            lab.step(&mut random);
+        }
+        let before = lab.look();
+        for _ in 0..60 {
+            lab.pid = 1;
+            lab.step(&mut random);
+            lab.pid = 2;
+            lab.mkdir("other").ok();
+            let name = format!("other/{}", random.one(NAMES));
+            if random.below(3) > 0 {
+                let file = lab.open(&name, OFlags::WRONLY | OFlags::TRUNC);
+                file.map(|file| rustix::io::write(&file, b"other's").unwrap())
+                    .ok();
+            }
+        }
+        let (_, conflicts) = lab.undo_as(&by(1), Choice::Stop);
+        if !conflicts.is_empty() {
+            // It met the other; then nothing was changed.
+            assert!(
+                conflicts
+                    .iter()
+                    .any(|c| c.what.contains("other") || c.by.is_some())
+            );
+            continue;
+        }
+        let after = lab.look();
+        for (path, was) in before.iter().filter(|(path, _)| !path.starts_with("other")) {
+            let is = after
+                .get(path)
+                .unwrap_or_else(|| panic!("{path} is not back"));
+            assert_eq!(
+                (is.mode, &is.content, &is.xattrs),
+                (was.mode, &was.content, &was.xattrs),
+                "{path}"
+            );
+        }
+        for path in after.keys() {
+            assert!(
+                before.contains_key(path) || path.starts_with("other"),
+                "{path} is left"
+            );
+        }
+    }
+}
+
+fn name_of(text: &str) -> Name<'_> {
+    Name::new(OsStr::new(text).as_bytes()).unwrap()
+}

@@ -1,0 +1,64 @@
+//! What only an operator does to the world: marks in the journal, and moving a whole tree into the trash.
+
+use super::remove::Removed;
+use super::root::Dir;
+use super::{Caller, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::Name;
+
+impl World {
+    /// Records that an undo begins, and returns the number of the record; the changes that belong to it name it
+    /// ([`Caller::undo`]).
+    ///
+    /// # Errors
+    /// What the journal's `write(2)` says; then nothing may be done.
+    pub fn note_undo(
+        &self,
+        what: String,
+        of: Vec<(String, u64, u64)>,
+        redo: bool,
+        caller: Caller,
+    ) -> Result<u64> {
+        let op = Op::Undo { what, of, redo };
+        self.journal.note(op, Some(&self.actor(caller)))
+    }
+
+    /// Gives this point a name, and returns the number of the record.
+    ///
+    /// # Errors
+    /// What the journal's `write(2)` says.
+    pub fn note_checkpoint(&self, name: &str, caller: Caller) -> Result<u64> {
+        let op = Op::Checkpoint {
+            name: name.to_owned(),
+        };
+        self.journal.note(op, Some(&self.actor(caller)))
+    }
+
+    /// Moves anything into the trash, a directory with all that is in it as one entry. Occupants cannot: theirs must be
+    /// empty.
+    ///
+    /// # Errors
+    /// `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
+    pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        let found = self.view.admit_change(dir, name)?;
+        let directory = found.meta.is_dir();
+        if directory {
+            if self.view.depends_on_place() && self.holds_protected(&found.path())? {
+                return Err(Error::ReadOnly);
+            }
+            self.before_moving(&found)?;
+        }
+        let op = |path, ids, trash| match directory {
+            true => Op::Rmdir { path, ids, trash },
+            false => Op::Unlink { path, ids, trash },
+        };
+        let entry = self.retire(&found, op, &self.actor(caller))?;
+        Ok(Removed {
+            id: found.meta.id,
+            entry,
+            directory,
+            gathered: Vec::new(),
+        })
+    }
+}
