@@ -392,6 +392,15 @@ static void mapped_read(void) {
         fail("mmap: the file has no content");
 }
 
+/* ---- the floor: one request and nothing else (floor.c) ---- */
+
+static void ask(void) {
+    start();
+    for (long i = 0; i < count; i++)
+        CHECK(access(".", R_OK));
+    stop();
+}
+
 /* ---- memory: a million files, made on the store and looked at through the home ---- */
 
 static void fill(void) {
@@ -462,7 +471,7 @@ static const struct { const char *name; void (*loop)(void); } loops[] = {
     {"truncate-write", truncate_write}, {"readdir", list}, {"write-stat", write_stat}, {"access", may_access},
     {"write", sequential_write}, {"overwrite", overwrite}, {"overwrite-middle", overwrite_middle}, {"read-first", read_first}, {"read-again", read_again},
     {"random-read", random_read}, {"random-write", random_write}, {"mmap-read", mapped_read},
-    {"fill", fill}, {"stat-all", stat_all},
+    {"ask", ask}, {"fill", fill}, {"stat-all", stat_all},
 };
 
 int main(int argc, char **argv) {

@@ -132,7 +132,8 @@ class Material:
         compiler = shutil.which("gcc") or shutil.which("cc")
         if not compiler:
             raise Failure("gcc is missing: run mount-scripts/setup")
-        quiet([compiler, "-std=gnu11", "-O2", "-Wall", "-o", str(self.calls), str(HERE / "calls.c")])
+        for name in ("calls", "floor"):
+            quiet([compiler, "-std=gnu11", "-O2", "-Wall", "-o", str(self.base / name), str(HERE / f"{name}.c")])
 
     def make(self, workloads):
         self.pick_tree()
@@ -318,6 +319,17 @@ class Trumanfs(Bindfs):
         # For one home some versions may answer with a list of one.
         status = status[0] if isinstance(status, list) else status
         return {k: v for k, v in status["counters"].items() if isinstance(v, int)}
+
+
+class Floor(Candidate):
+    """The server that answers at once: what the machine allows at all."""
+
+    def __init__(self, material):
+        super().__init__("floor")
+        self.program = material.base / "floor"
+
+    def command(self):
+        return [str(self.program), str(self.home)]
 
 
 def mounted(path):
@@ -581,6 +593,57 @@ def requests(options, base):
     return failed
 
 
+def floor(options, base):
+    """For each workload: native time + requests that are waited for × the cost of an empty request, beside what is reached."""
+    workloads = [w for w in selected(options) if w.count and w.group != "data"]
+    tools = candidates(options)
+    if [t.name for t in tools][:1] != ["native"] or not isinstance(tools[-1], Trumanfs) or len(tools) != 2:
+        raise Failure("--floor needs --candidates native,trumanfs")
+    material = Material(base, options)
+    material.make(workloads)
+    empty = {"on one processor": [], "anywhere": []}
+    for number in range(options.rounds):
+        with Round([server := Floor(material)], material, [], material.base / f"floor-{number}"):
+            empty["anywhere"].append(ask(material, server, options))
+            # The server, and the client that inherits it from us.
+            allowed = os.sched_getaffinity(0)
+            try:
+                for pid in (0, server.daemon.pid):
+                    os.sched_setaffinity(pid, {min(allowed)})
+                empty["on one processor"].append(ask(material, server, options))
+            finally:
+                os.sched_setaffinity(0, allowed)
+    seconds, failures = measure(tools, workloads, material, options)
+    table = ratios(seconds, tools)
+    least = statistics.median(empty["on one processor"])
+    print(f"One request that is answered at once: {least * 1e6:.1f} µs on one processor, "
+          f"{statistics.median(empty['anywhere']) * 1e6:.1f} µs where the kernel likes ({options.rounds} rounds).\n")
+    print("| group | workload | native per operation | requests waited for | at best | reached |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    best = {}
+    with Round([tools[-1]], material, workloads, base / "requests"):
+        for w in workloads:
+            kinds = run(tools[-1], w, material, options, count_requests=True)
+            waited = sum(n for kind, n in kinds.items() if kind not in ("release", "forget")) / w.count
+            native = statistics.median(v for v in seconds[w.name]["native"] if v) / w.count
+            best[w.name] = (native + waited * least) / native
+            print(f"| {w.group} | {w.name} | {native * 1e6:.1f} µs | {waited:.2f} | {best[w.name]:.2f} | {cell(table[w.name][tools[-1].name])} |")
+    print("\n| geometric mean | at best | reached |")
+    print("| --- | ---: | ---: |")
+    reached = means(table, tools, workloads)
+    for group in reached:
+        lowest = math.exp(statistics.fmean(math.log(best[w.name]) for w in workloads if w.group == group))
+        print(f"| {group} | {lowest:.2f} | {cell(reached[group][tools[-1].name])} |")
+    save(options, {"empty_request": empty, "seconds": seconds, "ratios": table, "at_best": best})
+    return 1 if failures else 0
+
+
+def ask(material, server, options, times=20000):
+    """Seconds that one empty request takes."""
+    command = [str(material.calls), "ask", str(server.home), "-", str(times), "0"]
+    return int(quiet(command, timeout=options.timeout)) / 1e9 / times
+
+
 def memory(options, base):
     material = Material(base, options)
     print(f"{options.memory} empty files in directories of 1000, made on the store, then all looked at through the home\n")
@@ -673,6 +736,8 @@ def inside(options):
             return memory(options, base)
         if options.requests:
             return requests(options, base)
+        if options.floor:
+            return floor(options, base)
         return compare(options, base)
     finally:
         for mount in reversed(mounts):
@@ -714,6 +779,7 @@ def arguments():
     parser.add_argument("--rounds", metavar="N", type=int, help="default: 9, with --quick 3")
     parser.add_argument("--quick", action="store_true", help="a quarter of the operations, an eighth of the data: a look, not a result")
     parser.add_argument("--requests", action="store_true", help="count FUSE requests for each workload instead of time")
+    parser.add_argument("--floor", action="store_true", help="what one empty request costs here, and what that makes of each workload at best; with --candidates native,trumanfs")
     parser.add_argument("--memory", metavar="N", type=int, nargs="?", const=1_000_000, help="the daemons' memory with N known files (default 1,000,000)")
     parser.add_argument("--tree", metavar="DIR", help="the source tree to work with (default: one found on this machine)")
     parser.add_argument("--timeout", metavar="SECONDS", type=int, default=120, help="for one run of one workload (default: %(default)s)")
