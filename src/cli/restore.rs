@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::output::{json, time};
-use super::undo::{in_process, no};
+use super::undo::{ask_to_change, in_process, no};
 use super::{Exit, open_store, say};
-use crate::daemon::control::{self, Answer, Request};
+use crate::daemon::control::{Answer, Request};
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::undo::restore::{PutBack, Restored, restore as put_back};
@@ -82,7 +82,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     let restored = if wish.dry_run {
         put_back(&store, &wish, None, Caller::myself())?
     } else if store.is_served()? {
-        match control::ask(store.state(), &Request::PutBack(wish.clone()))? {
+        match ask_to_change(&store, &Request::PutBack(wish.clone()))? {
             Answer::PutBack(restored) => restored,
             other => return Err(no(other)),
         }
@@ -139,7 +139,7 @@ fn create(args: &CreateArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
     let seq = if store.is_served()? {
         let name = args.name.clone();
-        match control::ask(store.state(), &Request::Checkpoint { name })? {
+        match ask_to_change(&store, &Request::Checkpoint { name })? {
             Answer::Checkpoint(seq) => seq,
             other => return Err(no(other)),
         }

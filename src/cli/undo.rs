@@ -171,7 +171,7 @@ fn carry_out(path: &Path, store: &Store, wanted: Wanted, what: String, how: &How
     let report = if wish.dry_run {
         run(store, &wish, None, Caller::myself())?
     } else if store.is_served()? {
-        match control::ask(store.state(), &Request::Undo(wish))? {
+        match ask_to_change(store, &Request::Undo(wish))? {
             Answer::Undone(report) => *report,
             other => return Err(no(other)),
         }
@@ -272,6 +272,21 @@ fn print(report: &Report) {
             paper.line(format_args!("undone {done} (operation {record})"));
         }
     }
+}
+
+/// Asks the daemon for something that changes the store. What programs have written, and the kernel has not handed on yet,
+/// counts as done: it is handed on first.
+pub(super) fn ask_to_change(store: &Store, request: &Request) -> Result<Answer> {
+    use rustix::fs::{Mode, OFlags};
+    let home = store.holder()?.and_then(|holder| holder.home);
+    if let Some(home) = home.and_then(|home| crate::name::unescape(&home)) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // Where the home cannot be seen from here, the kernel hands on in its own time.
+        if let Ok(home) = rustix::fs::open(home, flags, Mode::empty()) {
+            let _ = rustix::fs::syncfs(home);
+        }
+    }
+    control::ask(store.state(), request)
 }
 
 /// Does something with a store in process, under its lock and in a session of its own.

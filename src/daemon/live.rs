@@ -41,9 +41,17 @@ impl<'l> Live<'l> {
         }
     }
 
+    /// What the kernel knows of a thing is no longer so. With the writeback cache it takes size and time for its own, and
+    /// believes no other until it forgets the thing: so it has to look its names up again.
     fn changed_within(&self, id: crate::world::Id, content: bool) {
-        if let Some(number) = self.shared.inodes.number_of(id) {
-            self.kernel.inode(number, content);
+        let Some(number) = self.shared.inodes.number_of(id) else {
+            return;
+        };
+        self.kernel.inode(number, content);
+        if self.shared.mechanisms.lock().writeback {
+            for (parent, name) in self.shared.inodes.names_of(number) {
+                self.kernel.entry(parent, &name);
+            }
         }
     }
 }
@@ -104,6 +112,8 @@ impl Hands for Live<'_> {
     }
 
     fn put_content(&self, held: &Held, content: &dyn NewContent, caller: Caller) -> Result<Meta> {
+        // What is still to be written belongs to the content that is kept.
+        self.changed_within(held.node.meta().id, true);
         let meta = self.fs.put_content(held, content, caller)?;
         self.changed_within(meta.id, true);
         Ok(meta)

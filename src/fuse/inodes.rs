@@ -139,6 +139,15 @@ impl Inodes {
             .collect()
     }
 
+    /// Returns the names by which the kernel may know a thing: directory and name.
+    pub fn names_of(&self, number: u64) -> Vec<(u64, Box<[u8]>)> {
+        let table = self.table.lock();
+        let inode = table.nodes.get(&number);
+        let spots = inode.map(|inode| std::iter::once(&inode.spot).chain(&inode.others));
+        let spots = spots.into_iter().flatten();
+        spots.map(|spot| (spot.parent, spot.name.clone())).collect()
+    }
+
     /// Returns where a node is.
     ///
     /// # Errors

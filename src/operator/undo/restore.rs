@@ -4,7 +4,7 @@
 //! so that what is there becomes a version. Nothing else in the store is touched, so this never conflicts with what came
 //! later.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
@@ -12,7 +12,8 @@ use rustix::fs::{FileType, OFlags};
 use super::apply::Former;
 use super::hands::Hands;
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath};
+use crate::journal::Op;
+use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{Effect, NodeId, Past, Tree};
 use crate::operator::point::{Operation, Point};
@@ -119,9 +120,29 @@ pub fn restore(
     Ok(restored)
 }
 
-/// Goes back to before the last record that changed what is, or was, at a path.
+/// Goes back to before the last record that changed what is, or was, at a path. What `rm -r` took apart is taken as one
+/// change: the directory as it was before the first of it.
 fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
-    while let Some((session, record)) = past.back_by_one(|_, _| true)? {
+    let mut found: Option<Point> = None;
+    let mut gathered: HashSet<Escaped> = HashSet::new();
+    while let Some((session, record)) =
+        past.back_by_one(|_, _| found.is_none() || !gathered.is_empty())?
+    {
+        let point = Point::After(Operation {
+            session: session.to_string(),
+            seq: record.seq - 1,
+        });
+        match &record.op {
+            Op::Gather {
+                path: of, entries, ..
+            } if path.contains(of) => gathered.extend(entries.iter().cloned()),
+            Op::Unlink { trash, .. } | Op::Rmdir { trash, .. }
+                if found.is_some() && gathered.remove(trash) =>
+            {
+                found = Some(point.clone());
+            }
+            _ => {}
+        }
         let there = past.tree().resolve(path)?;
         let effects = past.tree_mut().effects(&record, &session)?;
         let changes = |effect: &Effect| match effect {
@@ -142,14 +163,15 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
             past.tree_mut().reverse(effect, (&session, &record));
         }
         let was = past.tree().resolve(path)?;
-        if was.is_some() && (changed || was != there) {
-            return Ok(Point::After(Operation {
-                session: session.to_string(),
-                seq: record.seq - 1,
-            }));
+        if found.is_none() && was.is_some() && (changed || was != there) {
+            // Only what was removed was gathered.
+            if there.is_some() {
+                gathered.clear();
+            }
+            found = Some(point);
         }
     }
-    Err(Error::Missing {
+    found.ok_or_else(|| Error::Missing {
         what: format!("no record changed {path}"),
         remedy: "It is as it was since the store was first mounted, or it never was.".to_owned(),
     })
