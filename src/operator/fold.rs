@@ -1,7 +1,7 @@
 //! Folding a log: what one process did in one go becomes one [`Doing`], with counts instead of records.
 //!
-//! Owns what "in one go" means ([`QUIET`], [`LONG`]) and the order in which doings come out: by their first record. Records
-//! of several processes are interleaved, so a few doings are open at a time; never more than [`OPEN`], and each keeps
+//! Owns what "in one go" means (`QUIET`, `LONG`) and the order in which doings come out: by their first record. Records
+//! of several processes are interleaved, so a few doings are open at a time; never more than `OPEN`, and each keeps
 //! its first records and counts only, so memory does not grow with the log.
 
 use std::collections::{HashSet, VecDeque};

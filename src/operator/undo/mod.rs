@@ -1,6 +1,6 @@
 //! Taking back: one operation, a program's doing, a session, everything since a point; and putting single things back.
 //!
-//! Three steps. [`select`] says which records are meant. [`plan`] takes them back on a tree, the newest first, and compares
+//! Three steps. `select` says which records are meant. `plan` takes them back on a tree, the newest first, and compares
 //! what each left with what is there: a pure function of the records and the store, which changes nothing. [`apply`]
 //! carries a plan out through the world, recorded, so that it can itself be taken back; nothing is lost by it.
 //!
@@ -8,7 +8,6 @@
 //! content or an attribute is what the record left. And it goes by identity, not by path: a file that was removed from a
 //! directory comes back into that directory, wherever it is now.
 //!
-//! [`plan`]: plan::plan
 //! [`apply`]: apply::apply
 
 pub mod apply;

@@ -98,7 +98,7 @@ pub(super) struct Planner<'a, 'p> {
 /// Plans an undo. Nothing is changed.
 ///
 /// # Errors
-/// [`Error::Damaged`] where a journal cannot be read; what the disk says.
+/// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
 pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Result<Plan<'a>> {
     let mut past = Past::now(store)?;
     let target = past.tree().clone();
