@@ -362,6 +362,25 @@ fn all_doors(size: usize, options: &[&str], user: Option<u32>) {
             ));
         }
     }
+    // And by the one command.
+    let undone = common::trumanfs(&[
+        "undo".as_ref(),
+        home.store().as_os_str(),
+        "--session".as_ref(),
+        "last".as_ref(),
+    ]);
+    if !undone.status.success() {
+        failed.push(String::from_utf8_lossy(&undone.stderr).into_owned());
+    }
+    for ((door, _), name) in DOORS.iter().zip(&names) {
+        if fs::read(home.store().join(name)).ok().as_ref() != Some(&whole) {
+            failed.push(format!("{door} ({name}): not undone"));
+        }
+    }
+    let left = fs::read_dir(home.store()).unwrap().count();
+    if left != names.len() + 2 {
+        failed.push(format!("{left} entries after the undo"));
+    }
     assert!(
         failed.is_empty(),
         "size {size}, {options:?}:\n{}",
@@ -679,5 +698,26 @@ fn a_killed_daemon_loses_no_content() {
         assert_eq!(lost, 0, "of {}", texts.len());
         let present = |ids: Ids| fs::read(&inodes[&ids]).unwrap();
         assert!(before(&session, &records, ids, &present) == original);
+
+        // A version may be left that no record names, nothing else; and all that had been answered for can be undone.
+        let id = session.file_name().unwrap();
+        let store = home.store().as_os_str();
+        for words in [
+            vec!["fsck".as_ref(), store, "--repair".as_ref()],
+            vec!["fsck".as_ref(), store],
+            vec!["undo".as_ref(), store, "--session".as_ref(), id],
+        ] {
+            let done = common::trumanfs(&words);
+            let repairs = words.len() == 3 && words[0] == "fsck" && done.status.code() == Some(1);
+            assert!(
+                done.status.success() || repairs,
+                "{words:?}: {:?} {}{}",
+                done.status,
+                String::from_utf8_lossy(&done.stdout),
+                String::from_utf8_lossy(&done.stderr)
+            );
+        }
+        assert!(fs::read(home.store().join("big")).unwrap() == original);
+        assert!(!home.store().join("small").exists());
     }
 }
