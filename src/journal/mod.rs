@@ -25,7 +25,7 @@ pub use actor::{Actors, Caller};
 pub use glance::Glance;
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, seq_at, tail};
-pub use record::{Actor, Ids, Record, SCHEMA, Stamp};
+pub use record::{Actor, At, Ids, Record, SCHEMA, Stamp};
 pub use reverse::Backward;
 pub use survey::{Line, Survey};
 
@@ -86,7 +86,7 @@ impl Journal {
     ///
     /// # Errors
     /// What `write(2)` says, `ENOSPC` above all; then nothing was recorded and nothing may be done.
-    pub fn begin(&self, op: Op, at: &[Stamp], actor: Option<&Arc<Actor>>) -> Result<Pending<'_>> {
+    pub fn begin(&self, op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<Pending<'_>> {
         let seq = self.append(op, at, actor)?;
         Ok(Pending { journal: self, seq })
     }
@@ -111,7 +111,7 @@ impl Journal {
         let _ = rustix::fs::ftruncate(&state.file, state.length);
     }
 
-    fn append(&self, op: Op, at: &[Stamp], actor: Option<&Arc<Actor>>) -> Result<u64> {
+    fn append(&self, op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
         let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
         let mut state = self.state.lock();
         let state = &mut *state;

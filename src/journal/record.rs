@@ -18,6 +18,9 @@ pub type Ids = [u64; 2];
 /// A time of a file: seconds since 1970 and nanoseconds.
 pub type Stamp = (i64, u32);
 
+/// A directory that an act changes: when it had last changed (seconds and nanoseconds), and its inode number.
+pub type At = (i64, u32, u64);
+
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -30,10 +33,10 @@ pub struct Record {
     /// What was about to be done.
     #[serde(flatten)]
     pub op: Op,
-    /// When the directories that the act changes had last changed: that of `path`, then that of `to`. An undo puts them
-    /// back.
+    /// The directories that the act changes: that of `path`, then that of `to`. By their numbers they are known where a
+    /// directory moved between the resolving of a path and the record; their times are put back by an undo.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub at: Vec<Stamp>,
+    pub at: Vec<At>,
     /// Who did it; absent for what the daemon did by itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub actor: Option<Actor>,
@@ -50,7 +53,7 @@ macro_rules! at_once {
             seq: u64,
             time: String,
             #[serde(default)]
-            at: Vec<Stamp>,
+            at: Vec<At>,
             #[serde(default)]
             actor: Option<Actor>,
             #[serde(borrow)]

@@ -216,7 +216,10 @@ fn a_line_is_parsed_as_serde_does() {
         },
     ];
     for op in ops {
-        journal.begin(op, &[(1, 2), (3, 4)], None).unwrap().done();
+        journal
+            .begin(op, &[(1, 2, 5), (3, 4, 6)], None)
+            .unwrap()
+            .done();
     }
     journal.note(Op::End, None).unwrap();
     for line in std::fs::read_to_string(&at).unwrap().lines() {

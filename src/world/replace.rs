@@ -189,7 +189,7 @@ impl World {
             Err(Error::NotFound)
         })?;
         // The directory's entries are the same as before to everybody; so is its time.
-        let (tv_sec, nsec) = dir.changed();
+        let (tv_sec, nsec, _) = dir.changed();
         let omit = Timespec {
             tv_sec: 0,
             tv_nsec: rustix::fs::UTIME_OMIT,

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 
 use super::meta::{Id, Meta, Time};
 use crate::error::{Error, Result};
-use crate::journal::Stamp;
+use crate::journal::At;
 use crate::name::{Name, WorldPath};
 
 /// How every path below the root is resolved.
@@ -238,9 +238,9 @@ impl Dir {
         self.id
     }
 
-    /// Returns when its entries had last changed, when it was resolved.
-    pub fn changed(&self) -> Stamp {
-        (self.mtime.sec, self.mtime.nsec)
+    /// Returns what a record says of it: when its entries had last changed, when it was resolved, and which it is.
+    pub fn changed(&self) -> At {
+        (self.mtime.sec, self.mtime.nsec, self.id.1)
     }
 
     /// Asks for the attributes of one entry, without following it.

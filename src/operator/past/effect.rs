@@ -11,7 +11,7 @@ use super::ground::{NodeId, ROOT};
 use super::layer::{Kind, Layer};
 use super::tree::Tree;
 use crate::error::Result;
-use crate::journal::{Ids, Op, Record, Stamp};
+use crate::journal::{At, Ids, Op, Record, Stamp};
 use crate::name::{Name, WorldPath};
 use crate::world::view::TRASH;
 
@@ -104,8 +104,8 @@ impl Tree<'_> {
     pub(super) fn times(&mut self, effects: &mut Vec<Effect>, record: &Record) -> Result<()> {
         let (path, to) = paths(&record.op);
         for (path, at) in [path, to].into_iter().flatten().zip(&record.at) {
-            let dir = self.dir_of(path)?;
-            effects.push(Effect::Time(dir, *at));
+            let dir = self.dir_at(path, Some(at))?;
+            effects.push(Effect::Time(dir, (at.0, at.1)));
         }
         Ok(())
     }
@@ -121,8 +121,12 @@ impl Tree<'_> {
         }
     }
 
-    pub(super) fn place(&mut self, path: &WorldPath) -> Result<(NodeId, Box<[u8]>)> {
-        let dir = self.dir_of(path)?;
+    pub(super) fn place(
+        &mut self,
+        path: &WorldPath,
+        at: Option<&At>,
+    ) -> Result<(NodeId, Box<[u8]>)> {
+        let dir = self.dir_at(path, at)?;
         Ok((dir, path.name().map_or(&b""[..], Name::bytes).into()))
     }
 
@@ -130,10 +134,11 @@ impl Tree<'_> {
     pub(super) fn expect(
         &mut self,
         path: &WorldPath,
+        at: Option<&At>,
         ids: Option<Ids>,
         kind: FileType,
     ) -> Result<(NodeId, Box<[u8]>, NodeId)> {
-        let (dir, name) = self.place(path)?;
+        let (dir, name) = self.place(path, at)?;
         let node = self.at_slot(dir, &name, ids, kind)?;
         Ok((dir, name, node))
     }

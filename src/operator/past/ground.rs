@@ -45,6 +45,8 @@ struct Inner {
     /// Further names of files that have several.
     others: HashMap<NodeId, Vec<Slot>>,
     open: HashMap<NodeId, Rc<Dir>>,
+    /// What was looked for in the whole store already.
+    searched: HashSet<Ids>,
 }
 
 /// What is known of a node by the disk.
@@ -78,6 +80,7 @@ impl<'a> Ground<'a> {
             by_ids: HashMap::from([([id.0, id.1], ROOT)]),
             others: HashMap::new(),
             open: HashMap::new(),
+            searched: HashSet::new(),
         };
         Ground {
             store,
@@ -171,6 +174,16 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// What reading the directories says.
     pub fn search(&self, wanted: &HashSet<Ids>) -> Result<()> {
+        let fresh: Vec<bool> = {
+            let mut inner = self.inner.borrow_mut();
+            wanted
+                .iter()
+                .map(|ids| inner.searched.insert(*ids))
+                .collect()
+        };
+        if !fresh.contains(&true) {
+            return Ok(());
+        }
         let mut pending = vec![WorldPath::root()];
         while let Some(path) = pending.pop() {
             let dir = match self.store.root().dir(&path) {

@@ -9,7 +9,7 @@ use super::ground::NodeId;
 use super::layer::Kind;
 use super::tree::Tree;
 use crate::error::Result;
-use crate::journal::{How, Ids, Kept, Op, Record, Replaced, Stamp};
+use crate::journal::{At, How, Ids, Kept, Op, Record, Replaced, Stamp};
 use crate::name::{Escaped, WorldPath};
 use crate::world::trash::parse_entry;
 
@@ -20,6 +20,7 @@ impl Tree<'_> {
     /// What the disk says, where it has to be asked.
     pub fn effects(&mut self, record: &Record, session: &Arc<str>) -> Result<Vec<Effect>> {
         let mut effects = Vec::new();
+        let (at, at_to) = (record.at.first(), record.at.get(1));
         match &record.op {
             Op::Create { path, .. }
             | Op::Mkdir { path, .. }
@@ -31,21 +32,21 @@ impl Tree<'_> {
                     Op::Mknod { mode, .. } => FileType::from_raw_mode(*mode),
                     _ => FileType::RegularFile,
                 };
-                let (dir, name, node) = self.expect(path, None, kind)?;
+                let (dir, name, node) = self.expect(path, at, None, kind)?;
                 effects.push(leave(dir, name, node));
                 effects.push(Effect::Born(node));
             }
             Op::Link { path, from, ids } => {
                 // So that another name of it is known when this one has gone.
                 self.resolve(from)?;
-                let (dir, name, node) = self.expect(path, Some(*ids), FileType::RegularFile)?;
+                let (dir, name, node) = self.expect(path, at, Some(*ids), FileType::RegularFile)?;
                 effects.push(leave(dir, name, node));
             }
             Op::Unlink { path, ids, trash } => {
-                self.removed(&mut effects, path, *ids, trash, FileType::RegularFile)?;
+                self.removed(&mut effects, (path, at), *ids, trash, FileType::RegularFile)?;
             }
             Op::Rmdir { path, ids, trash } => {
-                self.removed(&mut effects, path, *ids, trash, FileType::Directory)?;
+                self.removed(&mut effects, (path, at), *ids, trash, FileType::Directory)?;
             }
             Op::Gather {
                 trash,
@@ -65,8 +66,9 @@ impl Tree<'_> {
                 ids,
                 replaced,
             } => {
-                let (to_dir, to_name, node) = self.expect(to, Some(*ids), FileType::Unknown)?;
-                let (dir, name) = self.place(path)?;
+                let (to_dir, to_name, node) =
+                    self.expect(to, at_to, Some(*ids), FileType::Unknown)?;
+                let (dir, name) = self.place(path, at)?;
                 let stood = self.replaced(&mut effects, replaced.as_ref())?;
                 effects.push(change(dir, name, Some(node), None));
                 effects.push(change(to_dir, to_name, stood, Some(node)));
@@ -77,8 +79,9 @@ impl Tree<'_> {
                 ids,
                 other,
             } => {
-                let (to_dir, to_name, one) = self.expect(to, Some(*ids), FileType::Unknown)?;
-                let (dir, name, two) = self.expect(path, Some(*other), FileType::Unknown)?;
+                let (to_dir, to_name, one) =
+                    self.expect(to, at_to, Some(*ids), FileType::Unknown)?;
+                let (dir, name, two) = self.expect(path, at, Some(*other), FileType::Unknown)?;
                 effects.push(change(dir, name, Some(one), Some(two)));
                 effects.push(change(to_dir, to_name, Some(two), Some(one)));
             }
@@ -193,14 +196,14 @@ impl Tree<'_> {
     fn removed(
         &mut self,
         effects: &mut Vec<Effect>,
-        path: &WorldPath,
+        (path, at): (&WorldPath, Option<&At>),
         ids: Ids,
         entry: &Escaped,
         kind: FileType,
     ) -> Result<()> {
         let trash = self.trash()?;
         let node = self.at_slot(trash, &entry.0, Some(ids), kind)?;
-        let (dir, name) = self.place(path)?;
+        let (dir, name) = self.place(path, at)?;
         effects.push(leave(trash, entry.0.as_slice().into(), node));
         effects.push(change(dir, name, Some(node), None));
         Ok(())

@@ -4,7 +4,7 @@
 //! record (`effect.rs`); what no record touched is read from the disk when it is asked for. So memory grows with what was
 //! touched, not with the store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::content::Content;
 use super::ground::{Ground, NodeId, ROOT, Slot};
 use super::layer::Layer;
 use crate::error::{Error, Result};
-use crate::journal::{Ids, Stamp};
+use crate::journal::{At, Ids, Stamp};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::view::in_trash;
 
@@ -334,6 +334,31 @@ impl<'a> Tree<'a> {
     pub fn unborn(&mut self, node: NodeId) {
         if let Some(ids) = self.ids(node) {
             self.by_ids.insert(ids, None);
+        }
+    }
+
+    /// Returns the directory that a record speaks of. A directory may have moved between the resolving of a path and the
+    /// record, so its number counts for more than the path.
+    ///
+    /// # Errors
+    /// As [`Tree::lookup`].
+    pub fn dir_at(&mut self, path: &WorldPath, at: Option<&At>) -> Result<NodeId> {
+        let Some((_, _, number)) = at else {
+            return self.dir_of(path);
+        };
+        let ids = [self.ground.store().root().id().0, *number];
+        let above = path.parent().unwrap_or_default();
+        if let Some(node) = self.resolve(&above)?
+            && self.ids(node).is_none_or(|known| known == ids)
+        {
+            return Ok(node);
+        }
+        if self.by_ids(ids).is_none() {
+            self.ground.search(&HashSet::from([ids]))?;
+        }
+        match self.by_ids(ids) {
+            Some(node) => Ok(node),
+            None => self.dir_of(path),
         }
     }
 

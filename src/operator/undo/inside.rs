@@ -89,10 +89,12 @@ impl Planner<'_, '_> {
             ),
             _ => return Ok(()),
         };
-        if as_before || !(changes || asked) {
+        // What is to be done in a directory will change its time, so that one is to be put back although it is right now.
+        let is_time = matches!(effect, Effect::Time(..));
+        if (as_before && !is_time) || !(changes || asked || is_time) {
             return Ok(());
         }
-        if !as_left {
+        if !as_left && !as_before {
             if !asked {
                 return Ok(());
             }

@@ -819,3 +819,30 @@ fn a_point_is_restored_as_a_copy() {
         }
     }
 }
+
+/// Found by the law: a hard link, or an exchange, put links where they led out of the home, and were not seen again.
+#[test]
+fn a_link_cannot_come_to_be_where_it_does_not_exist() {
+    let lab = Lab::new();
+    lab.mkdir("d").unwrap();
+    lab.symlink("../f", "d/link").unwrap();
+    lab.put("f", "x");
+    assert_eq!(lab.link("d/link", "link"), Err(Error::NotOffered));
+    assert_eq!(
+        lab.mv("f", "d/link", Renaming::Exchange),
+        Err(Error::NotOffered)
+    );
+    assert_eq!(
+        lab.mv("d/link", "f", Renaming::Exchange),
+        Err(Error::NotOffered)
+    );
+    lab.link("d/link", "d/other").unwrap();
+    // One that lies in the trash leads out from there; it comes back all the same.
+    lab.mkdir("d/deep").unwrap();
+    lab.symlink("../../f", "d/deep/link").unwrap();
+    let there = lab.seq();
+    lab.rm("d/deep/link").unwrap();
+    lab.undo_after(there);
+    let target = std::fs::read_link(lab.dir.path().join("d/deep/link")).unwrap();
+    assert_eq!(target, Path::new("../../f"));
+}
