@@ -10,13 +10,14 @@ use rustix::fs::OFlags;
 
 use super::*;
 use crate::error::Error;
-use crate::name::WorldPath;
+use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::Newest;
 use crate::operator::point::{Operation, Point};
+use crate::world::replace::NewContent;
 use crate::world::{
-    Caller, Change, NoDoor, Renaming, SetTime, Symlinks, Time, ViewOptions, World, WorldOptions,
-    new_session_id,
+    Caller, Change, Dir, Held, Meta, Moved, NoDoor, Removed, Renaming, SetTime, Symlinks, Time,
+    ViewOptions, World, WorldOptions, new_session_id,
 };
 
 /// A small generator of numbers (splitmix64).
@@ -845,4 +846,96 @@ fn a_link_cannot_come_to_be_where_it_does_not_exist() {
     lab.undo_after(there);
     let target = std::fs::read_link(lab.dir.path().join("d/deep/link")).unwrap();
     assert_eq!(target, Path::new("../../f"));
+}
+
+/// Hands that fail after so many changes, as on a full disk.
+struct Failing<'w> {
+    world: &'w World,
+    left: std::cell::Cell<u64>,
+}
+
+impl Failing<'_> {
+    fn next(&self) -> Sys<()> {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        match left {
+            0 => Err(Error::Os {
+                call: "renameat2",
+                errno: rustix::io::Errno::NOSPC,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Hands for Failing<'_> {
+    fn world(&self) -> &World {
+        self.world
+    }
+    fn rename(
+        &self,
+        from: (&Dir, Name<'_>),
+        to: (&Dir, Name<'_>),
+        how: Renaming,
+        caller: Caller,
+    ) -> Sys<Moved> {
+        self.next()?;
+        InProcess(self.world).rename(from, to, how, caller)
+    }
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Sys<Removed> {
+        self.next()?;
+        InProcess(self.world).discard(dir, name, caller)
+    }
+    fn put_content(&self, held: &Held, content: &dyn NewContent, caller: Caller) -> Sys<Meta> {
+        self.next()?;
+        InProcess(self.world).put_content(held, content, caller)
+    }
+    fn set_attr(&self, held: &Held, change: Change, caller: Caller) -> Sys<Meta> {
+        self.next()?;
+        InProcess(self.world).set_attr(held, change, caller)
+    }
+}
+
+#[test]
+fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
+    for seed in seeds() {
+        println!("TRUMANFS_SEED={seed}");
+        for finish in [true, false] {
+            let mut random = Random(seed);
+            let lab = Lab::new();
+            for _ in 0..25 {
+                lab.step(&mut random);
+            }
+            let start = (lab.seq(), lab.look());
+            for _ in 0..40 {
+                lab.step(&mut random);
+            }
+            let end = lab.look();
+            let wanted = since(Point::After(lab.op(start.0)));
+            let store = Store::of(&lab.world).unwrap();
+            let selection = select(&store, &wanted).unwrap();
+            let planned = plan(&store, &selection, Choice::Stop).unwrap();
+            let hands = Failing {
+                world: &lab.world,
+                left: std::cell::Cell::new(random.below(12)),
+            };
+            let outcome = apply(&planned, &selection, "test", &hands, Caller::myself()).unwrap();
+            if outcome.record.is_none() {
+                continue;
+            }
+            if finish {
+                // By the operations that were asked for the first time, not by the point, which would take in the undo.
+                let operations = selection.named().into_iter();
+                let operations = operations.flat_map(|(_, from, to)| from..=to);
+                let skip = |seq: &u64| select(&store, &op(&lab, *seq)).is_ok();
+                let again =
+                    Wanted::Operations(operations.filter(skip).map(|seq| lab.op(seq)).collect());
+                lab.undo(&again);
+                assert_same(&lab.look(), &start.1, "finished");
+            } else {
+                lab.undo(&Wanted::LastUndo);
+                assert_same(&lab.look(), &end, "taken back");
+            }
+        }
+    }
 }
