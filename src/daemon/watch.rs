@@ -22,6 +22,9 @@ use crate::world::Dir;
 /// How long events are gathered before they are acted upon.
 const GATHER: Duration = Duration::from_millis(200);
 
+/// How often the kernel is told of a change to a file that somebody has open.
+const TRIES: u32 = 25;
+
 /// The watched directories.
 #[derive(Debug)]
 pub struct Watcher {
@@ -54,16 +57,24 @@ impl Watcher {
 
     /// Waits for events and passes them on, until the mount ends with the process.
     pub fn run(self: &Arc<Watcher>, shared: &Shared, kernel: &dyn Invalidate) {
+        let mut again: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
         let mut buffer = vec![0; 256 * 1024];
         loop {
             let mut waiting = [rustix::event::PollFd::new(
                 &self.group,
                 rustix::event::PollFlags::IN,
             )];
-            if rustix::event::poll(&mut waiting, None).is_err() {
-                continue;
+            // With something to be told once more, only as long as events are gathered otherwise.
+            let soon = rustix::time::Timespec {
+                tv_sec: 0,
+                tv_nsec: i64::from(GATHER.subsec_nanos()),
+            };
+            let limit = (!again.is_empty()).then_some(&soon);
+            match rustix::event::poll(&mut waiting, limit) {
+                Ok(0) => {}
+                Ok(_) => std::thread::sleep(GATHER),
+                Err(_) => continue,
             }
-            std::thread::sleep(GATHER);
             let mut batch = HashSet::new();
             loop {
                 match fanotify::read(&self.group, &mut buffer) {
@@ -76,8 +87,14 @@ impl Watcher {
                 }
             }
             for (dir, name, is_name) in batch {
-                pass_on(shared, kernel, dir, &name, is_name);
+                if pass_on(shared, kernel, dir, &name, is_name) {
+                    again.insert((dir, name), TRIES);
+                }
             }
+            again.retain(|(dir, name), tries| {
+                *tries -= 1;
+                pass_on(shared, kernel, *dir, name, false) && *tries > 0
+            });
         }
     }
 
@@ -113,22 +130,23 @@ impl Watcher {
     }
 }
 
-fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_name: bool) {
+/// Tells the kernel of one change. Returns whether it has to be told once more.
+fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_name: bool) -> bool {
     if is_name {
         kernel.entry(dir, name);
     }
     let Ok(place) = shared.inodes.place(dir) else {
-        return;
+        return false;
     };
     let Ok(found) = shared.world.root().dir_expecting(&place.path, place.id) else {
-        return;
+        return false;
     };
     if name.is_empty() {
         kernel.inode(dir, true);
-        return;
+        return false;
     }
     let Ok(meta) = Name::new(name).and_then(|name| found.stat(name)) else {
-        return;
+        return false;
     };
     if let Some(number) = shared.inodes.number_of(meta.id) {
         // With passthrough an occupant's own writes arrive here like anybody's. The kernel knows of those; only the
@@ -136,11 +154,14 @@ fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_n
         let (open, written) = shared.handles.is_open(number);
         // A further name changes only the count of links.
         kernel.inode(number, !written && !is_name);
-        // With the writeback cache the kernel takes its own word for a file's size, until it forgets the file.
-        if !open && shared.mechanisms.lock().writeback {
+        // With the writeback cache the kernel takes its own word for a file's size, until it forgets the file; and it
+        // does not forget one that is open.
+        if shared.mechanisms.lock().writeback {
             kernel.entry(dir, name);
+            return open;
         }
     }
+    false
 }
 
 impl Watch for Watcher {
