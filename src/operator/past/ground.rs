@@ -28,6 +28,9 @@ pub type Slot = (NodeId, Box<[u8]>);
 /// The root of the store.
 pub const ROOT: NodeId = NodeId(0);
 
+/// How many attributes are kept.
+const STATS: usize = 4096;
+
 /// How many directories are held open.
 const OPEN: usize = 64;
 
@@ -35,18 +38,20 @@ const OPEN: usize = 64;
 #[derive(Debug)]
 pub struct Ground<'a> {
     store: &'a Store,
-    inner: RefCell<Inner>,
+    pub(super) inner: RefCell<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     nodes: Vec<Base>,
     by_ids: HashMap<Ids, NodeId>,
     /// Further names of files that have several.
     others: HashMap<NodeId, Vec<Slot>>,
     open: HashMap<NodeId, Rc<Dir>>,
     /// What was looked for in the whole store already.
-    searched: HashSet<Ids>,
+    pub(super) searched: HashSet<Ids>,
+    /// Attributes lately asked for: directories are asked again and again.
+    stats: HashMap<NodeId, Meta>,
 }
 
 /// What is known of a node by the disk.
@@ -81,6 +86,7 @@ impl<'a> Ground<'a> {
             others: HashMap::new(),
             open: HashMap::new(),
             searched: HashSet::new(),
+            stats: HashMap::new(),
         };
         Ground {
             store,
@@ -164,59 +170,6 @@ impl<'a> Ground<'a> {
         }
         if let Some(base) = inner.nodes.get_mut(dir.index()) {
             base.entries.get_or_insert_default().whole = true;
-        }
-        Ok(())
-    }
-
-    /// Looks through the whole store for further names of some inodes: in the trash too, since a directory may come back
-    /// from there. Memory does not grow with it.
-    ///
-    /// # Errors
-    /// What reading the directories says.
-    pub fn search(&self, wanted: &HashSet<Ids>) -> Result<()> {
-        let fresh: Vec<bool> = {
-            let mut inner = self.inner.borrow_mut();
-            wanted
-                .iter()
-                .map(|ids| inner.searched.insert(*ids))
-                .collect()
-        };
-        if !fresh.contains(&true) {
-            return Ok(());
-        }
-        let mut pending = vec![WorldPath::root()];
-        while let Some(path) = pending.pop() {
-            let dir = match self.store.root().dir(&path) {
-                Err(Error::NotFound | Error::NotDirectory) => continue,
-                dir => dir?,
-            };
-            let fd = self.store.root().read_dir(&dir)?;
-            for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
-                let entry = entry.map_err(Error::os("getdents64"))?;
-                let bytes = entry.file_name().to_bytes();
-                let Ok(name) = Name::new(bytes) else {
-                    continue; // `.` and `..`
-                };
-                if path.is_root() && bytes == STATE {
-                    continue;
-                }
-                if wanted.contains(&[dir.id().0, entry.ino()]) {
-                    let mut at = Some(ROOT);
-                    for name in path.join(name).components() {
-                        at = match at {
-                            Some(dir) => self.lookup(dir, name.bytes())?,
-                            None => None,
-                        };
-                    }
-                }
-                let is_dir = match entry.file_type() {
-                    FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
-                    kind => kind == FileType::Directory,
-                };
-                if is_dir {
-                    pending.push(path.join(name));
-                }
-            }
         }
         Ok(())
     }
@@ -309,6 +262,19 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// As [`Ground::node`].
     pub fn stat(&self, node: NodeId) -> Result<Meta> {
+        if let Some(meta) = self.inner.borrow().stats.get(&node) {
+            return Ok(*meta);
+        }
+        let meta = self.ask(node)?;
+        let stats = &mut self.inner.borrow_mut().stats;
+        if stats.len() >= STATS {
+            stats.clear();
+        }
+        stats.insert(node, meta);
+        Ok(meta)
+    }
+
+    fn ask(&self, node: NodeId) -> Result<Meta> {
         match self.at(node) {
             Some((dir, name)) => {
                 let meta = self.dir(dir)?.stat(Name::new(&name)?)?;

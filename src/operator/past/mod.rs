@@ -20,6 +20,7 @@ pub mod ground;
 mod inverse;
 pub mod layer;
 pub mod records;
+mod search;
 pub mod tree;
 
 use std::collections::{BTreeSet, HashSet};

@@ -14,6 +14,7 @@ pub struct Newest<'a> {
     store: &'a Store,
     waiting: Vec<String>,
     current: Option<Session>,
+    trusting: bool,
 }
 
 #[derive(Debug)]
@@ -34,6 +35,18 @@ impl<'a> Newest<'a> {
             store,
             waiting: sessions(store.state())?,
             current: None,
+            trusting: false,
+        })
+    }
+
+    /// As [`Newest::open`], without checking the chain: where the same records are read once more with it.
+    ///
+    /// # Errors
+    /// As [`Newest::open`].
+    pub fn trusting(store: &'a Store) -> Result<Newest<'a>> {
+        Newest::open(store).map(|newest| Newest {
+            trusting: true,
+            ..newest
         })
     }
 
@@ -60,8 +73,12 @@ impl<'a> Newest<'a> {
                 };
                 match open_journal(self.store.state(), &id) {
                     Ok(file) => {
+                        let records = Backward::new(file)?;
                         self.current = Some(Session {
-                            records: Backward::new(file)?,
+                            records: match self.trusting {
+                                true => records.trusting(),
+                                false => records,
+                            },
                             id: id.into(),
                             aborted: HashSet::new(),
                         });

@@ -58,7 +58,7 @@ pub struct Difference {
 #[derive(Debug, Clone)]
 pub struct Tree<'a> {
     ground: Rc<Ground<'a>>,
-    names: HashMap<NodeId, BTreeMap<Box<[u8]>, Option<NodeId>>>,
+    names: HashMap<NodeId, HashMap<Box<[u8]>, Option<NodeId>>>,
     nodes: HashMap<NodeId, Difference>,
     /// Inodes that are, or are not, another node than on the disk.
     by_ids: HashMap<Ids, Option<NodeId>>,

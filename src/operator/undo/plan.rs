@@ -4,7 +4,7 @@
 //! was before. `target` is taken back by the selected ones only; it is what the store shall become. Where what the record
 //! left is not what the target has, something later stands in the way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -91,6 +91,8 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
     /// Directories that the selection made, with their place and record.
     pub(super) born: Vec<(NodeId, Slot, RecordId)>,
+    /// Records of which it was said already that they cannot be taken back.
+    pub(super) fixed: HashSet<RecordId>,
     /// Where the selection changed names.
     pub(super) changed: HashMap<Slot, RecordId>,
 }
@@ -112,6 +114,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Resu
         instead: HashMap::new(),
         beside: HashMap::new(),
         born: Vec::new(),
+        fixed: HashSet::new(),
         changed: HashMap::new(),
     };
     if let Some(oldest) = &selection.oldest {
@@ -344,6 +347,9 @@ impl Planner<'_, '_> {
             self.notes
                 .push(format!("operation {session}:{seq}: {place} {what}"));
             return;
+        }
+        if !can_be_forced {
+            self.fixed.insert((session.clone(), record.seq));
         }
         let conflict = Conflict {
             session: session.to_string(),

@@ -209,10 +209,7 @@ impl Planner<'_, '_> {
     /// What cannot be overridden; with another choice than to stop, it is left out and said.
     fn fixed_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
         if self.choice == Choice::Stop {
-            let known = |(conflict, _): &InTheWay| {
-                (&*conflict.session, conflict.seq) == (&*of.0, of.1) && !conflict.can_be_forced
-            };
-            if !self.conflicts.iter().any(known) {
+            if self.fixed.insert(of.clone()) {
                 self.conflicts.push((conflict(of, what, false), by));
             }
         } else {
@@ -259,7 +256,7 @@ pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result
             by.iter().cloned().chain([own])
         })
         .collect();
-    let mut records = Newest::open(store)?;
+    let mut records = Newest::trusting(store)?;
     while !wanted.is_empty() {
         let Some((session, record)) = records.next_record()? else {
             break;
