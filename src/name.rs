@@ -63,7 +63,7 @@ impl WorldPath {
     /// # Errors
     /// `ENOENT` where `..` would climb out; what [`Name::new`] says of a component.
     pub fn parse(path: &[u8]) -> Result<WorldPath> {
-        let mut parsed = WorldPath::root();
+        let mut parsed = WorldPath(Vec::with_capacity(path.len()));
         for part in path.split(|b| *b == b'/') {
             match part {
                 b"" | b"." => {}

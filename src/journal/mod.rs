@@ -9,7 +9,9 @@
 
 mod actor;
 mod glance;
+mod lines;
 mod op;
+mod quick;
 mod read;
 mod record;
 mod reverse;

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use sha2::{Digest, Sha256};
 
 use super::glance::{self, Glance};
+use super::lines::Lines;
 use super::{Record, SCHEMA, START, hex};
 use crate::error::{Error, Result};
 
@@ -14,13 +15,14 @@ use crate::error::{Error, Result};
 /// written when the writer died, so its act never began.
 #[derive(Debug)]
 pub struct Reader<R> {
-    lines: R,
+    lines: Lines<R>,
     line: Vec<u8>,
     /// Whether `line` has been given out.
     given: bool,
-    /// The line after it, as far as it has been read.
+    /// The line after it, and its hash.
     ahead: Vec<u8>,
-    /// Whether that is all of it (its newline is taken off).
+    hash: [u8; 32],
+    /// Whether there is one.
     whole: bool,
     number: u64,
     prev: [u8; 64],
@@ -41,10 +43,11 @@ impl<R: BufRead> Reader<R> {
     /// Reads from the start of a journal.
     pub fn new(lines: R) -> Reader<R> {
         Reader {
-            lines,
+            lines: Lines::new(lines),
             line: Vec::new(),
             given: false,
             ahead: Vec::new(),
+            hash: [0; 32],
             whole: false,
             number: 0,
             prev: START,
@@ -89,9 +92,8 @@ impl<R: BufRead> Reader<R> {
         self.number += 1;
         self.check_follows(self.number)?;
         std::mem::swap(&mut self.line, &mut self.ahead);
-        self.ahead.clear();
         self.whole = false;
-        self.prev = hex(&Sha256::digest(&self.line));
+        self.prev = hex(&self.hash);
         if self.read_ahead()? {
             self.check_follows(self.number + 1)?;
         } else {
@@ -107,13 +109,12 @@ impl<R: BufRead> Reader<R> {
         if self.whole {
             return Ok(true);
         }
-        let read = self.lines.read_until(b'\n', &mut self.ahead);
-        read.map_err(|e| io_error("read", &e))?;
-        if self.ahead.last() == Some(&b'\n') {
-            self.ahead.pop();
+        if let Some((line, hash)) = self.lines.next()? {
+            self.ahead.clear();
+            self.ahead.extend_from_slice(line);
+            self.hash = hash;
             self.whole = true;
         }
-        // Without its newline it is torn, or still being written: it stays and is completed by a later call.
         Ok(self.whole)
     }
 

@@ -5,9 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::glance::Glance;
-use super::op::{Kept, Op, Replaced};
-use crate::name::{Escaped, WorldPath};
+use super::op::Op;
+use super::quick;
 
 /// The number of the schema, the field `v` of each record.
 pub const SCHEMA: u32 = 1;
@@ -44,110 +43,16 @@ pub struct Record {
     pub prev: String,
 }
 
-/// Parses a line of a known operation at one go.
-macro_rules! at_once {
-    ($line:expr, $op:ident { $($(#[$meta:meta])* $field:ident: $type:ty),* }) => {{
-        #[derive(Deserialize)]
-        struct Line<'a> {
-            v: u32,
-            seq: u64,
-            time: String,
-            #[serde(default)]
-            at: Vec<At>,
-            #[serde(default)]
-            actor: Option<Actor>,
-            #[serde(borrow)]
-            prev: std::borrow::Cow<'a, str>,
-            $($(#[$meta])* $field: $type,)*
-        }
-        let line: Line<'_> = serde_json::from_slice($line)?;
-        Ok(Record {
-            v: line.v,
-            seq: line.seq,
-            time: line.time,
-            op: Op::$op { $($field: line.$field),* },
-            at: line.at,
-            actor: line.actor,
-            prev: line.prev.into_owned(),
-        })
-    }};
-}
-
 impl Record {
     /// Parses a line. The same as by its `Deserialize`, but serde keeps every field of a flattened enum with a tag aside,
-    /// twice, before it knows what to make of them; the operations of which there are many are spared that.
+    /// twice, before it knows what to make of them; lines that stand as they are usually written are spared that.
     ///
     /// # Errors
     /// What is wrong with a line that is no record.
     pub fn parse(line: &[u8]) -> serde_json::Result<Record> {
-        let glance = Glance::of(line)?;
-        match &*glance.op {
-            "create" => at_once!(
-                line,
-                Create {
-                    path: WorldPath,
-                    mode: u32
-                }
-            ),
-            "mkdir" => at_once!(
-                line,
-                Mkdir {
-                    path: WorldPath,
-                    mode: u32
-                }
-            ),
-            "unlink" => at_once!(
-                line,
-                Unlink {
-                    path: WorldPath,
-                    ids: Ids,
-                    trash: Escaped
-                }
-            ),
-            "rmdir" => at_once!(
-                line,
-                Rmdir {
-                    path: WorldPath,
-                    ids: Ids,
-                    trash: Escaped
-                }
-            ),
-            "write" => at_once!(
-                line,
-                Write {
-                    path: WorldPath,
-                    ids: Ids,
-                    size: u64,
-                    #[serde(default)]
-                    mtime: Stamp,
-                    mode: Option<u32>,
-                    kept: Option<Kept>
-                }
-            ),
-            "truncate" => at_once!(
-                line,
-                Truncate {
-                    path: WorldPath,
-                    ids: Ids,
-                    size: u64,
-                    to: u64,
-                    #[serde(default)]
-                    mtime: Stamp,
-                    mode: Option<u32>,
-                    kept: Option<Kept>,
-                    new: Option<Ids>
-                }
-            ),
-            "rename" => at_once!(
-                line,
-                Rename {
-                    path: WorldPath,
-                    to: WorldPath,
-                    ids: Ids,
-                    replaced: Option<Replaced>
-                }
-            ),
-            _ => serde_json::from_slice(line),
+        match quick::record(line) {
+            Some(record) => Ok(record),
+            None => serde_json::from_slice(line),
         }
     }
 }

@@ -7,11 +7,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use sha2::{Digest, Sha256};
-
 use super::read::check_schema;
 use super::{Glance, Record, START, glance, hex};
 use crate::error::{Error, Result};
+use crate::sys::digest;
 
 /// How much is read at once.
 const BLOCK: u64 = 256 * 1024;
@@ -24,6 +23,8 @@ pub struct Backward {
     start: u64,
     /// What has not been given out yet of what was read; ends with a newline.
     buffer: Vec<u8>,
+    /// The hashes of the next lines, the next one last: several are made at once.
+    hashed: Vec<[u8; 32]>,
     /// What the line that was read last says the hash of the one before it is.
     expected: Option<[u8; 64]>,
     checks: bool,
@@ -40,6 +41,7 @@ impl Backward {
             file,
             start,
             buffer: Vec::new(),
+            hashed: Vec::new(),
             expected: None,
             checks: true,
         };
@@ -75,6 +77,9 @@ impl Backward {
     ) -> Result<Option<Record>> {
         while let Some(from) = self.find_line()? {
             let at = self.start + from as u64;
+            if self.checks && self.hashed.is_empty() {
+                self.hash_ahead(from);
+            }
             let end = self.buffer.len().saturating_sub(1);
             let line = self.buffer.get(from..end).unwrap_or_default();
             let damaged = |error: &serde_json::Error| {
@@ -83,7 +88,8 @@ impl Backward {
             let glance = Glance::of(line).map_err(|error| damaged(&error))?;
             check_schema(glance.v, glance.seq)?;
             if self.checks {
-                let prev = self.check(line, at)?;
+                let hash = self.hashed.last().copied();
+                let prev = self.check(line, at, hash.unwrap_or_default())?;
                 self.expected = Some(prev);
             }
             let record = match wanted(&glance) {
@@ -91,6 +97,7 @@ impl Backward {
                 false => None,
             };
             self.buffer.truncate(from);
+            self.hashed.pop();
             if record.is_some() {
                 return Ok(record);
             }
@@ -99,12 +106,11 @@ impl Backward {
     }
 
     /// Holds a line against the hash that the line after it has. Returns what it says of the line before.
-    fn check(&self, line: &[u8], at: u64) -> Result<[u8; 64]> {
+    fn check(&self, line: &[u8], at: u64, hash: [u8; 32]) -> Result<[u8; 64]> {
         let damaged = |error: &serde_json::Error| {
             Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
         };
-        let hash = hex(&Sha256::digest(line));
-        if self.expected.is_some_and(|expected| expected != hash) {
+        if self.expected.is_some_and(|expected| expected != hex(&hash)) {
             return Err(Error::Damaged(format!(
                 "journal, at byte {at}: the line was changed, or lines after it are missing: the next one does not follow it"
             )));
@@ -127,6 +133,27 @@ impl Backward {
         Ok(prev)
     }
 
+    /// Hashes the last line, which starts there, and as many before it as are worth doing at once and are in the buffer.
+    fn hash_ahead(&mut self, mut from: usize) {
+        let mut end = self.buffer.len();
+        let mut lines = Vec::with_capacity(digest::LANES);
+        loop {
+            lines.push(self.buffer.get(from..end - 1).unwrap_or_default());
+            let before = from.checked_sub(1).and_then(|end| self.buffer.get(..end));
+            let Some(before) = before.filter(|_| lines.len() < digest::LANES) else {
+                break;
+            };
+            end = from;
+            from = match memchr::memrchr(b'\n', before) {
+                Some(newline) => newline + 1,
+                None if self.start == 0 => 0,
+                None => break,
+            };
+        }
+        self.hashed = digest::sha256(&lines);
+        self.hashed.reverse();
+    }
+
     /// Returns where in the buffer the last line starts.
     fn find_line(&mut self) -> Result<Option<usize>> {
         loop {
@@ -138,7 +165,7 @@ impl Backward {
                 .len()
                 .checked_sub(1)
                 .and_then(|end| self.buffer.get(..end));
-            match line.map(|line| line.iter().rposition(|b| *b == b'\n')) {
+            match line.map(|line| memchr::memrchr(b'\n', line)) {
                 Some(Some(newline)) => return Ok(Some(newline + 1)),
                 Some(None) if self.start == 0 => return Ok(Some(0)),
                 _ => self.read_more()?,
@@ -171,6 +198,7 @@ fn io_error(call: &'static str, error: &std::io::Error) -> Error {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use sha2::{Digest, Sha256};
     use std::io::Write;
 
     /// Lines of a journal, each with the hash of the one before.

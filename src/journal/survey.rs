@@ -5,9 +5,8 @@
 
 use std::io::BufRead;
 
-use sha2::{Digest, Sha256};
-
-use super::read::{io_error, parse};
+use super::lines::Lines;
+use super::read::parse;
 use super::{Record, START, hex};
 use crate::error::Result;
 
@@ -25,8 +24,7 @@ pub struct Line {
 /// Goes through all lines of a journal.
 #[derive(Debug)]
 pub struct Survey<R> {
-    lines: R,
-    line: Vec<u8>,
+    lines: Lines<R>,
     number: u64,
     length: u64,
     prev: [u8; 64],
@@ -36,8 +34,7 @@ impl<R: BufRead> Survey<R> {
     /// Reads from the start of a journal.
     pub fn new(lines: R) -> Survey<R> {
         Survey {
-            lines,
-            line: Vec::new(),
+            lines: Lines::new(lines),
             number: 0,
             length: 0,
             prev: START,
@@ -49,20 +46,16 @@ impl<R: BufRead> Survey<R> {
     /// # Errors
     /// What `read(2)` says.
     pub fn next_line(&mut self) -> Result<Option<Line>> {
-        let read = self.lines.read_until(b'\n', &mut self.line);
-        read.map_err(|e| io_error("read", &e))?;
-        if self.line.last() != Some(&b'\n') {
+        let Some((line, hash)) = self.lines.next()? else {
             return Ok(None);
-        }
-        self.length += self.line.len() as u64;
-        self.line.pop();
+        };
+        self.length += line.len() as u64 + 1;
         self.number += 1;
-        let record = parse(&self.line, self.number).map_err(|error| error.to_string());
+        let record = parse(line, self.number).map_err(|error| error.to_string());
         let follows = record
             .as_ref()
             .is_ok_and(|record| record.prev.as_bytes() == self.prev);
-        self.prev = hex(&Sha256::digest(&self.line));
-        self.line.clear();
+        self.prev = hex(&hash);
         Ok(Some(Line {
             number: self.number,
             record,
@@ -72,7 +65,7 @@ impl<R: BufRead> Survey<R> {
 
     /// Returns how many bytes follow the last whole line, as far as has been read.
     pub fn torn(&self) -> u64 {
-        self.line.len() as u64
+        self.lines.torn()
     }
 
     /// Returns how long the whole lines are together, in bytes.

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub mod creds;
+pub mod digest;
 pub mod fanotify;
 pub mod fd;
 pub mod sched;

@@ -1,0 +1,120 @@
+//! The whole lines of a journal with their hashes, which are made of several lines at once.
+//!
+//! Owns what follows the last newline: it is torn, or still being written, and is completed by a later call.
+
+use std::io::BufRead;
+
+use super::read::io_error;
+use crate::error::Result;
+use crate::sys::digest;
+
+/// Goes through whole lines.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    source: R,
+    /// The lines that have been read and not given out, and those just given out.
+    text: Vec<u8>,
+    /// Start, end and hash of those that have not been given out, the next one last.
+    ready: Vec<(usize, usize, [u8; 32])>,
+    /// What follows the last newline.
+    torn: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(source: R) -> Lines<R> {
+        Lines {
+            source,
+            text: Vec::new(),
+            ready: Vec::new(),
+            torn: Vec::new(),
+        }
+    }
+
+    /// Returns the next line without its newline, and its hash; `None` at the end, for now.
+    pub(super) fn next(&mut self) -> Result<Option<(&[u8], [u8; 32])>> {
+        if self.ready.is_empty() {
+            self.read()?;
+        }
+        let Some((start, end, hash)) = self.ready.pop() else {
+            return Ok(None);
+        };
+        let line = self.text.get(start..end).unwrap_or_default();
+        Ok(Some((line, hash)))
+    }
+
+    fn read(&mut self) -> Result<()> {
+        self.text.clear();
+        self.text.append(&mut self.torn);
+        let mut places = Vec::with_capacity(digest::LANES);
+        let mut start = 0;
+        while places.len() < digest::LANES {
+            let read = self.source.read_until(b'\n', &mut self.text);
+            if read.is_err() || self.text.len() == start || !self.text.ends_with(b"\n") {
+                self.torn = self.text.split_off(start);
+                // What came before an error is given out first; the next call meets it again.
+                if places.is_empty() {
+                    read.map_err(|e| io_error("read", &e))?;
+                }
+                break;
+            }
+            places.push((start, self.text.len() - 1));
+            start = self.text.len();
+        }
+        let text = |(start, end): &(usize, usize)| self.text.get(*start..*end).unwrap_or_default();
+        let lines: Vec<&[u8]> = places.iter().map(text).collect();
+        let hashes = digest::sha256(&lines).into_iter();
+        self.ready = places
+            .into_iter()
+            .zip(hashes)
+            .map(|((s, e), h)| (s, e, h))
+            .collect();
+        self.ready.reverse();
+        Ok(())
+    }
+
+    /// Returns how many bytes follow the last whole line, as far as has been read.
+    pub(super) fn torn(&self) -> u64 {
+        self.torn.len() as u64
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+
+    /// A file to which is written between two looks at it.
+    struct Growing<'a>(std::cell::Cell<&'a [u8]>, &'a [u8]);
+
+    #[test]
+    fn what_is_written_meanwhile_is_found_and_halves_are_kept() {
+        let text: String = (0..30)
+            .map(|i| format!("{}\n", "x".repeat(i * 7)))
+            .collect();
+        let file = Growing(std::cell::Cell::new(b""), text.as_bytes());
+        struct Source<'g, 'a>(&'g Growing<'a>);
+        impl std::io::Read for Source<'_, '_> {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                let mut there = self.0.0.get();
+                let read = there.read(into)?;
+                self.0.0.set(there);
+                Ok(read)
+            }
+        }
+        let mut lines = Lines::new(std::io::BufReader::with_capacity(16, Source(&file)));
+        let mut found = Vec::new();
+        let mut written = 0;
+        while written < file.1.len() {
+            let end = (written + 61).min(file.1.len());
+            file.0.set(&file.1[written..end]);
+            written = end;
+            while let Some((line, hash)) = lines.next().unwrap() {
+                assert_eq!(hash, <[u8; 32]>::from(Sha256::digest(line)));
+                found.push(String::from_utf8(line.to_vec()).unwrap());
+            }
+            assert_eq!(lines.torn() == 0, file.1[..end].ends_with(b"\n"));
+        }
+        assert_eq!(found, text.lines().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,405 @@
+//! Reading a record that stands as [`Record`] is written: each field in its place, no text with an escape in it.
+//!
+//! Owns no meaning: what it reads, serde would read as the same, and whatever is otherwise (a rare operation, a name with a
+//! backslash, a line of another program) is left to serde. It saves most of the time that reading a journal takes.
+
+use super::op::{How, Kept, Op, Replaced, Was};
+use super::record::{Actor, At, Ids, Record, Stamp};
+use crate::name::{Escaped, WorldPath};
+
+/// Reads a line; `None` where it does not stand as it is usually written.
+pub(super) fn record(line: &[u8]) -> Option<Record> {
+    let mut text = Text(std::str::from_utf8(line).ok()?);
+    text.skip("{\"v\":")?;
+    let v = text.number()?;
+    let seq = text.field(",\"seq\":", Text::number)?;
+    let time = text.field(",\"time\":", Text::string)?.to_owned();
+    let op = match text.field(",\"op\":", Text::string)? {
+        "create" => Op::Create {
+            path: text.path()?,
+            mode: text.mode()?,
+        },
+        "mkdir" => Op::Mkdir {
+            path: text.path()?,
+            mode: text.mode()?,
+        },
+        "unlink" => Op::Unlink {
+            path: text.path()?,
+            ids: text.ids()?,
+            trash: text.trash()?,
+        },
+        "rmdir" => Op::Rmdir {
+            path: text.path()?,
+            ids: text.ids()?,
+            trash: text.trash()?,
+        },
+        "rename" => Op::Rename {
+            path: text.path()?,
+            to: text.field(",\"to\":", Text::world_path)?,
+            ids: text.ids()?,
+            replaced: text.optional(",\"replaced\":", Text::replaced)?,
+        },
+        "write" => Op::Write {
+            path: text.path()?,
+            ids: text.ids()?,
+            size: text.field(",\"size\":", Text::number)?,
+            mtime: text.optional(",\"mtime\":", Text::stamp)?.unwrap_or((0, 0)),
+            mode: text.optional(",\"mode\":", Text::number)?,
+            kept: text.optional(",\"kept\":", Text::kept)?,
+        },
+        "truncate" => Op::Truncate {
+            path: text.path()?,
+            ids: text.ids()?,
+            size: text.field(",\"size\":", Text::number)?,
+            to: text.field(",\"to\":", Text::number)?,
+            mtime: text.optional(",\"mtime\":", Text::stamp)?.unwrap_or((0, 0)),
+            mode: text.optional(",\"mode\":", Text::number)?,
+            kept: text.optional(",\"kept\":", Text::kept)?,
+            new: text.optional(",\"new\":", Text::pair)?,
+        },
+        "attr" => Op::Attr {
+            path: text.path()?,
+            ids: text.ids()?,
+            was: text.field(",\"was\":", Text::was)?,
+            mode: text.optional(",\"mode\":", Text::number)?,
+            uid: text.optional(",\"uid\":", Text::number)?,
+            gid: text.optional(",\"gid\":", Text::number)?,
+            times: text.optional(",\"times\":true", |_| Some(()))?.is_some(),
+        },
+        _ => return None,
+    };
+    let record = Record {
+        v,
+        seq,
+        time,
+        op,
+        at: text.optional(",\"at\":", Text::at)?.unwrap_or_default(),
+        actor: text.optional(",\"actor\":", Text::actor)?,
+        prev: text.field(",\"prev\":", Text::string)?.to_owned(),
+    };
+    (text.0 == "}").then_some(record)
+}
+
+/// What has not been read yet.
+struct Text<'a>(&'a str);
+
+impl<'a> Text<'a> {
+    fn skip(&mut self, word: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(word)?;
+        Some(())
+    }
+
+    fn field<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.skip(name)?;
+        read(self)
+    }
+
+    /// What may be absent; `None` for what is there and cannot be read.
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        match self.skip(name) {
+            Some(()) => read(self).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// A text without escapes.
+    fn string(&mut self) -> Option<&'a str> {
+        self.skip("\"")?;
+        let end = memchr::memchr(b'"', self.0.as_bytes())?;
+        let (text, rest) = self.0.split_at_checked(end)?;
+        // A control character is not allowed in a text.
+        if text.bytes().any(|b| b == b'\\' || b < b' ') {
+            return None;
+        }
+        self.0 = rest.strip_prefix('"')?;
+        Some(text)
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        let mut number: u64 = 0;
+        let mut length = 0;
+        for digit in self.0.bytes().take_while(u8::is_ascii_digit) {
+            number = number
+                .checked_mul(10)?
+                .checked_add(u64::from(digit - b'0'))?;
+            length += 1;
+        }
+        let (digits, rest) = self.0.split_at_checked(length)?;
+        // None at all, or one with a zero in front, is no number.
+        if length == 0 || (length > 1 && digits.starts_with('0')) {
+            return None;
+        }
+        self.0 = rest;
+        T::try_from(number).ok()
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        match self.skip("-") {
+            Some(()) => self
+                .number::<i64>()
+                .filter(|number| *number > 0)
+                .map(|n| -n),
+            None => self.number(),
+        }
+    }
+
+    fn pair(&mut self) -> Option<Ids> {
+        let one = self.field("[", Text::number)?;
+        let two = self.field(",", Text::number)?;
+        self.skip("]")?;
+        Some([one, two])
+    }
+
+    fn stamp(&mut self) -> Option<Stamp> {
+        let seconds = self.field("[", Text::signed)?;
+        let nanoseconds = self.field(",", Text::number)?;
+        self.skip("]")?;
+        Some((seconds, nanoseconds))
+    }
+
+    fn at(&mut self) -> Option<Vec<At>> {
+        let mut all = Vec::with_capacity(2);
+        self.skip("[")?;
+        loop {
+            let seconds = self.field("[", Text::signed)?;
+            let nanoseconds = self.field(",", Text::number)?;
+            let inode = self.field(",", Text::number)?;
+            self.skip("]")?;
+            all.push((seconds, nanoseconds, inode));
+            if self.skip("]").is_some() {
+                return Some(all);
+            }
+            self.skip(",")?;
+        }
+    }
+
+    fn world_path(&mut self) -> Option<WorldPath> {
+        WorldPath::parse(self.string()?.as_bytes()).ok()
+    }
+
+    fn escaped(&mut self) -> Option<Escaped> {
+        Some(Escaped(self.string()?.as_bytes().to_vec()))
+    }
+
+    fn path(&mut self) -> Option<WorldPath> {
+        self.field(",\"path\":", Text::world_path)
+    }
+
+    fn mode(&mut self) -> Option<u32> {
+        self.field(",\"mode\":", Text::number)
+    }
+
+    fn ids(&mut self) -> Option<Ids> {
+        self.field(",\"ids\":", Text::pair)
+    }
+
+    fn trash(&mut self) -> Option<Escaped> {
+        self.field(",\"trash\":", Text::escaped)
+    }
+
+    fn replaced(&mut self) -> Option<Replaced> {
+        let ids = self.field("{\"ids\":", Text::pair)?;
+        let trash = self.trash()?;
+        self.skip("}")?;
+        Some(Replaced { ids, trash })
+    }
+
+    fn kept(&mut self) -> Option<Kept> {
+        let how = match self.field("{\"how\":", Text::string)? {
+            "moved" => How::Moved,
+            "cloned" => How::Cloned,
+            "copied" => How::Copied,
+            "blocks" => How::Blocks,
+            "length" => How::Length,
+            _ => return None,
+        };
+        let n = self.field(",\"n\":", Text::number)?;
+        self.skip("}")?;
+        Some(Kept { how, n })
+    }
+
+    fn was(&mut self) -> Option<Was> {
+        let was = Was {
+            mode: self.field("{\"mode\":", Text::number)?,
+            uid: self.field(",\"uid\":", Text::number)?,
+            gid: self.field(",\"gid\":", Text::number)?,
+            atime: self.field(",\"atime\":", Text::stamp)?,
+            mtime: self.field(",\"mtime\":", Text::stamp)?,
+        };
+        self.skip("}")?;
+        Some(was)
+    }
+
+    fn actor(&mut self) -> Option<Actor> {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let actor = Actor {
+            pid: self.field("{\"pid\":", Text::number)?,
+            uid: self.field(",\"uid\":", Text::number)?,
+            gid: self.field(",\"gid\":", Text::number)?,
+            comm: text(self.optional(",\"comm\":", Text::string)?),
+            exe: text(self.optional(",\"exe\":", Text::string)?),
+            undo: self.optional(",\"undo\":", Text::number)?,
+        };
+        self.skip("}")?;
+        Some(actor)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        let path = || WorldPath::parse("d/ä 1".as_bytes()).unwrap();
+        let ids = [65024, u64::MAX];
+        let trash = || Escaped(b"20260116T101530.123456Z_a".to_vec());
+        let replaced = Some(Replaced {
+            ids,
+            trash: trash(),
+        });
+        let kept = [
+            How::Moved,
+            How::Cloned,
+            How::Copied,
+            How::Blocks,
+            How::Length,
+        ]
+        .map(|how| Some(Kept { how, n: 7 }));
+        let was = Was {
+            mode: 0o644,
+            uid: 0,
+            gid: u32::MAX,
+            atime: (-5, 999_999_999),
+            mtime: (0, 0),
+        };
+        let mut ops = vec![
+            Op::Create {
+                path: path(),
+                mode: 0,
+            },
+            Op::Mkdir {
+                path: WorldPath::root(),
+                mode: 0o755,
+            },
+            Op::Unlink {
+                path: path(),
+                ids,
+                trash: trash(),
+            },
+            Op::Rmdir {
+                path: path(),
+                ids,
+                trash: trash(),
+            },
+            Op::Rename {
+                path: path(),
+                to: path(),
+                ids,
+                replaced: None,
+            },
+            Op::Rename {
+                path: path(),
+                to: path(),
+                ids,
+                replaced,
+            },
+        ];
+        for (i, kept) in kept.into_iter().chain([None]).enumerate() {
+            let (mtime, mode) = [((0, 0), None), ((1, 2), Some(0o4755))][i % 2];
+            ops.push(Op::Write {
+                path: path(),
+                ids,
+                size: 0,
+                mtime,
+                mode,
+                kept,
+            });
+            let new = kept.map(|_| ids);
+            ops.push(Op::Truncate {
+                path: path(),
+                ids,
+                size: 9,
+                to: 1,
+                mtime,
+                mode,
+                kept,
+                new,
+            });
+            let (uid, gid, times) = (mode, kept.map(|_| 7), i % 2 == 0);
+            ops.push(Op::Attr {
+                path: path(),
+                ids,
+                was: was.clone(),
+                mode,
+                uid,
+                gid,
+                times,
+            });
+        }
+        let actor = |i: usize| Actor {
+            pid: 1,
+            uid: 2,
+            gid: 3,
+            comm: ["", "rm"][i % 2].to_owned(),
+            exe: ["", "/usr/bin/rm"][i / 2 % 2].to_owned(),
+            undo: i.is_multiple_of(3).then_some(12),
+        };
+        let record = |(i, op): (usize, Op)| Record {
+            v: 1,
+            seq: i as u64 + 1,
+            time: "2026-01-16T10:15:30.123460Z".to_owned(),
+            op,
+            at: vec![(-1, 5, 77); i % 3],
+            actor: (i % 4 > 0).then(|| actor(i)),
+            prev: "ab".repeat(32),
+        };
+        ops.into_iter().enumerate().map(record).collect()
+    }
+
+    #[test]
+    fn it_reads_what_is_written_often_and_nothing_that_serde_does_not() {
+        for written in records() {
+            let line = serde_json::to_vec(&written).unwrap();
+            assert_eq!(record(&line).as_ref(), Some(&written));
+            // Damaged in each place, in some ways: read as serde reads it, or not at all.
+            for at in 0..line.len() {
+                for byte in *b"0\\\"}],\n\xff-e 1a" {
+                    let mut changed = line.clone();
+                    changed[at] = byte;
+                    compare(&changed);
+                    changed = line.clone();
+                    changed.insert(at, byte);
+                    compare(&changed);
+                }
+                compare(&line[..at]);
+                compare(&[&line[..at], &line[at + 1..]].concat());
+            }
+            compare(&[&line[..], b" "].concat());
+        }
+    }
+
+    #[track_caller]
+    fn compare(line: &[u8]) {
+        if let Some(quick) = record(line) {
+            let slow: Record = serde_json::from_slice(line).unwrap();
+            assert_eq!(quick, slow);
+        }
+    }
+
+    #[test]
+    fn what_has_an_escape_is_left_to_serde() {
+        let mut written = records().remove(0);
+        written.op = Op::Create {
+            path: WorldPath::parse(b"a\\\xff\n").unwrap(),
+            mode: 1,
+        };
+        let line = serde_json::to_vec(&written).unwrap();
+        assert_eq!(record(&line), None);
+        assert_eq!(Record::parse(&line).unwrap(), written);
+    }
+}
