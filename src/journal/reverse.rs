@@ -4,6 +4,7 @@
 //! was changed, is an error that names its place. What stands after the last newline was being written when the writer
 //! died, or is being written now: it is no record yet.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -116,13 +117,13 @@ impl Backward {
             )));
         }
         let prev = match glance::prev(line) {
-            Some(prev) => prev.to_vec(),
+            Some(prev) => Cow::Borrowed(prev),
             None => {
                 let record: Record = Record::parse(line).map_err(|error| damaged(&error))?;
-                record.prev.into_bytes()
+                Cow::Owned(record.prev.into_bytes())
             }
         };
-        let prev: [u8; 64] = prev
+        let prev: [u8; 64] = (*prev)
             .try_into()
             .map_err(|_| Error::Damaged(format!("journal, at byte {at}: `prev` is not a hash")))?;
         if at == 0 && prev != START {

@@ -94,7 +94,10 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         for effect in effects {
             match &effect {
                 Effect::Content { node, .. } => other_content |= at == Some(*node),
-                Effect::Name { .. } => other_names = true,
+                // Another name than those on the way to the path changes nothing about what is there.
+                Effect::Name { name, .. } => {
+                    other_names |= path.components().any(|one| one.bytes() == &**name);
+                }
                 _ => {}
             }
             tree.reverse(effect, (&session, &record));

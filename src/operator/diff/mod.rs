@@ -10,11 +10,11 @@ mod names;
 use rustix::fs::FileType;
 
 use super::Store;
-use super::past::{Attributes, Content, NodeId, Past, Tree};
+use super::past::{Attributes, Content, Effect, NodeId, Past, Tree};
 use super::point::Point;
 use crate::error::Result;
 use crate::name::WorldPath;
-use names::Names;
+use names::{Asked, Names};
 
 /// What happened to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -103,11 +103,17 @@ impl<'a> Diff<'a> {
         let mut past = Past::now(store)?;
         past.back_to(to)?;
         let after = past.tree().clone();
-        let touched = past.back_to(from)?;
+        let mut asked = Asked::default();
+        past.back_noting(from, |effect| {
+            if let Effect::Name { dir, name, .. } = effect {
+                asked.places.insert((*dir, after.ground().label(name)));
+            }
+            asked.nodes.extend(effect.within());
+        })?;
         let before = past.into_tree();
-        let mut names = Names::new(&before, &after);
-        names.compare(&touched)?;
-        let changes = names.changes(&touched, below)?;
+        let mut names = Names::new(&before, &after, &asked);
+        names.compare()?;
+        let changes = names.changes(below)?;
         Ok(Diff {
             before,
             after,
@@ -170,6 +176,8 @@ impl Bytes {
 
 fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
     Ok(match side {
+        // Of many new files some are empty, and to open one costs more than everything else about it.
+        Some(side) if side.kind == "file" && side.size == 0 => Some(Bytes::File(Content::empty())),
         Some(side) if side.kind == "file" => Some(Bytes::File(tree.content(side.node)?)),
         Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
         _ => None,

@@ -3,184 +3,236 @@
 //! Owns the pairing: the same thing at another name, another thing at the same name, the rest. Starts from the names that
 //! records touched; a directory that is in the home on one side only brings all that is in it.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustix::fs::FileType;
 
 use super::{Bytes, Change, Side, Status, attributes_differ, bytes};
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath};
-use crate::operator::past::{NodeId, ROOT, Slot, Touched, Tree};
+use crate::name::WorldPath;
+use crate::operator::past::{ByNumber, Label, NodeId, Place, ROOT, Tree};
 use crate::world::view::{STATE, TRASH};
+
+/// What records have touched between two points: a bit of [`Touched`](crate::operator::past::Touched), and small.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// Names, each with its directory.
+    pub(super) places: HashSet<Place, ByNumber>,
+    /// Things whose content or attributes were.
+    pub(super) nodes: HashSet<NodeId, ByNumber>,
+}
 
 /// The two trees, and what is found out about them on the way.
 pub(super) struct Names<'t, 'a> {
     before: &'t Tree<'a>,
     after: &'t Tree<'a>,
-    done: HashSet<Slot>,
+    asked: &'t Asked,
+    done: HashSet<Place, ByNumber>,
     /// What is not at a name any more, and what has come to a name.
     gone: Vec<(NodeId, WorldPath)>,
-    come: Vec<(NodeId, WorldPath)>,
-    /// Where things are that were seen at the same name before and after.
-    stayed: HashMap<NodeId, (WorldPath, WorldPath)>,
+    come: Vec<(NodeId, Place)>,
+    /// Where things are that were touched and were seen at the same name before and after.
+    stayed: HashMap<NodeId, Place, ByNumber>,
+    /// The paths of directories; `None` for what is not in the home.
     paths: HashMap<(bool, NodeId), Option<WorldPath>>,
+    /// What stands in the root and is not of the home.
+    not_shown: [Label; 2],
 }
 
 impl<'t, 'a> Names<'t, 'a> {
-    pub(super) fn new(before: &'t Tree<'a>, after: &'t Tree<'a>) -> Names<'t, 'a> {
+    pub(super) fn new(
+        before: &'t Tree<'a>,
+        after: &'t Tree<'a>,
+        asked: &'t Asked,
+    ) -> Names<'t, 'a> {
         Names {
             before,
             after,
-            done: HashSet::new(),
+            asked,
+            done: HashSet::default(),
             gone: Vec::new(),
             come: Vec::new(),
-            stayed: HashMap::new(),
+            stayed: HashMap::default(),
             paths: HashMap::new(),
+            not_shown: [TRASH, STATE].map(|name| before.ground().label(name)),
         }
     }
 
-    pub(super) fn compare(&mut self, touched: &Touched) -> Result<()> {
+    pub(super) fn compare(&mut self) -> Result<()> {
         // What records touched is not copied: it may be much.
-        let mut asked = touched.names.iter();
-        let mut pending: Vec<Slot> = Vec::new();
-        while let Some(slot) = pending
-            .pop()
-            .map(Cow::Owned)
-            .or_else(|| asked.next().map(Cow::Borrowed))
-        {
-            let is_new = match &slot {
-                Cow::Borrowed(_) => true,
-                Cow::Owned(slot) => !touched.names.contains(slot) && self.done.insert(slot.clone()),
+        let mut asked = self.asked.places.iter();
+        let mut pending: Vec<Place> = Vec::new();
+        loop {
+            let place = match pending.pop() {
+                Some(place) if self.asked.places.contains(&place) => continue,
+                Some(place) if !self.done.insert(place) => continue,
+                Some(place) => place,
+                None => match asked.next() {
+                    Some(place) => *place,
+                    None => return Ok(()),
+                },
             };
-            if !is_new {
-                continue;
-            }
-            let (dir, name) = &*slot;
-            let (was, is) = (self.path_of(false, *dir), self.path_of(true, *dir));
-            let was = self.entry(self.before, was, *dir, name)?;
-            let is = self.entry(self.after, is, *dir, name)?;
+            let was = self.entry(false, place)?;
+            let is = self.entry(true, place)?;
             // What is in a directory that came or went has come or gone with it.
-            for (tree, other, entry, there) in [
-                (self.before, true, &was, &is),
-                (self.after, false, &is, &was),
-            ] {
-                if let Some((node, _)) = entry
-                    && there.as_ref().map(|(node, _)| node) != Some(node)
-                    && tree.kind(*node) == FileType::Directory
-                    && self.path_of(other, *node).is_none()
+            for (tree, other, entry, there) in
+                [(self.before, true, was, is), (self.after, false, is, was)]
+            {
+                if let Some(node) = entry
+                    && there != entry
+                    && tree.kind(node) == FileType::Directory
+                    && !self.is_shown(other, node)
                 {
-                    match tree.children(*node) {
+                    match tree.children(node) {
                         Ok(children) => {
-                            pending.extend(children.into_keys().map(|name| (*node, name)))
+                            let label = |name: Box<[u8]>| (node, tree.ground().label(&name));
+                            pending.extend(children.into_keys().map(label));
                         }
                         Err(Error::NotFound | Error::Missing { .. }) => {}
                         Err(error) => return Err(error),
                     }
                 }
             }
-            match (was, is) {
-                (Some((one, from)), Some((other, to))) if one == other => {
-                    self.stayed.insert(one, (from, to));
+            if was == is {
+                if let Some(node) = was.filter(|node| self.asked.nodes.contains(node)) {
+                    self.stayed.insert(node, place);
                 }
-                (was, is) => {
-                    self.gone.extend(was);
-                    self.come.extend(is);
-                }
+                continue;
+            }
+            if let Some(node) = was {
+                let path = self.path_at(false, place);
+                self.gone.extend(path.map(|path| (node, path)));
+            }
+            self.come.extend(is.map(|node| (node, place)));
+        }
+    }
+
+    fn tree(&self, after: bool) -> &'t Tree<'a> {
+        if after { self.after } else { self.before }
+    }
+
+    /// What a name means, where its directory is in the home.
+    fn entry(&mut self, after: bool, (dir, label): Place) -> Result<Option<NodeId>> {
+        let shows = self.is_shown(after, dir) && !(dir == ROOT && self.not_shown.contains(&label));
+        match shows {
+            true => self.tree(after).lookup_label(dir, label),
+            false => Ok(None),
+        }
+    }
+
+    /// Whether a directory is in the home and not in the trash.
+    fn is_shown(&mut self, after: bool, dir: NodeId) -> bool {
+        self.with_path(after, dir, |path| path.is_some())
+    }
+
+    /// The path of a name, where its directory is in the home.
+    fn path_at(&mut self, after: bool, (dir, label): Place) -> Option<WorldPath> {
+        let mut path = self.with_path(after, dir, |path| path.cloned())?;
+        self.before.ground().push(&mut path, label)?;
+        Some(path)
+    }
+
+    fn with_path<T>(
+        &mut self,
+        after: bool,
+        dir: NodeId,
+        use_it: impl FnOnce(Option<&WorldPath>) -> T,
+    ) -> T {
+        let tree = self.tree(after);
+        let path = self.paths.entry((after, dir));
+        use_it(path.or_insert_with(|| shown_path(tree, dir)).as_ref())
+    }
+
+    pub(super) fn changes(mut self, below: &WorldPath) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let mut told = HashSet::<NodeId, ByNumber>::default();
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.sort_by(|a, b| a.1.cmp(&b.1));
+        let gone_nodes: HashSet<NodeId, ByNumber> = gone.iter().map(|(node, _)| *node).collect();
+        let mut come: HashMap<NodeId, Vec<WorldPath>, ByNumber> = HashMap::default();
+        let mut by_path: HashMap<WorldPath, NodeId> = HashMap::new();
+        // What has come and can be nothing but new: most of it, often.
+        let mut new = Vec::new();
+        for (node, place) in std::mem::take(&mut self.come) {
+            if gone.is_empty() {
+                new.push((node, place));
+                continue;
+            }
+            let Some(path) = self.path_at(true, place) else {
+                continue;
+            };
+            let moved = gone_nodes.contains(&node);
+            if moved {
+                come.entry(node).or_default().push(path.clone());
+            }
+            if moved || gone.binary_search_by(|(_, gone)| gone.cmp(&path)).is_ok() {
+                by_path.insert(path, node);
+            } else {
+                new.push((node, place));
             }
         }
-        Ok(())
-    }
-
-    /// What a name means, and its path, where its directory is in the home.
-    fn entry(
-        &self,
-        tree: &Tree<'a>,
-        dir: Option<WorldPath>,
-        at: NodeId,
-        name: &[u8],
-    ) -> Result<Option<(NodeId, WorldPath)>> {
-        let Some(dir) = dir else {
-            return Ok(None);
-        };
-        if at == ROOT && (name == TRASH || name == STATE) {
-            return Ok(None);
-        }
-        let path = dir.join(Name::new(name)?);
-        Ok(tree.lookup(at, name)?.map(|node| (node, path)))
-    }
-
-    /// The path of a node, where it is in the home and not in the trash.
-    fn path_of(&mut self, after: bool, node: NodeId) -> Option<WorldPath> {
-        if let Some(known) = self.paths.get(&(after, node)) {
-            return known.clone();
-        }
-        let tree = if after { self.after } else { self.before };
-        let path = tree.path(node).filter(|path| {
-            path.components()
-                .next()
-                .is_none_or(|first| first.bytes() != TRASH && first.bytes() != STATE)
-        });
-        self.paths.insert((after, node), path.clone());
-        path
-    }
-
-    pub(super) fn changes(mut self, touched: &Touched, below: &WorldPath) -> Result<Vec<Change>> {
-        let mut changes = Vec::new();
-        let mut told = HashSet::new();
-        let mut come: HashMap<NodeId, Vec<WorldPath>> = HashMap::new();
-        let mut by_path: HashMap<WorldPath, NodeId> = HashMap::new();
-        self.come.sort_by(|a, b| b.1.cmp(&a.1));
-        self.gone.sort_by(|a, b| a.1.cmp(&b.1));
-        for (node, path) in std::mem::take(&mut self.come) {
-            come.entry(node).or_default().push(path.clone());
-            by_path.insert(path, node);
+        for paths in come.values_mut() {
+            paths.sort_by(|a, b| b.cmp(a));
         }
         let mut lost = Vec::new();
         // First what is the same thing at another name,
-        for (node, from) in std::mem::take(&mut self.gone) {
+        for (node, from) in gone {
             match come.get_mut(&node).and_then(Vec::pop) {
                 Some(to) => {
                     by_path.remove(&to);
                     told.insert(node);
-                    let touched = touched.nodes.contains(&node);
-                    let change = self.pair(Some((node, from)), Some((node, to)), touched)?;
-                    changes.extend(change);
+                    let touched = self.asked.nodes.contains(&node);
+                    if below.contains(&from) || below.contains(&to) {
+                        changes.extend(self.pair(Some((node, from)), Some((node, to)), touched)?);
+                    }
                 }
                 None => lost.push((node, from)),
             }
         }
         // then what is another thing at the same name,
         for (node, path) in lost {
+            told.insert(node);
             let other = by_path.get(&path).copied();
             let same_kind = |other: &NodeId| self.before.kind(node) == self.after.kind(*other);
             let other = other.filter(same_kind);
             if other.is_some() {
                 by_path.remove(&path);
             }
-            let is = other.map(|other| (other, path.clone()));
-            changes.extend(self.pair(Some((node, path)), is, true)?);
-            told.insert(node);
+            if below.contains(&path) {
+                let is = other.map(|other| (other, path.clone()));
+                changes.extend(self.pair(Some((node, path)), is, true)?);
+            }
         }
         // then what is new,
         for (path, node) in by_path {
             told.insert(node);
-            changes.extend(self.pair(None, Some((node, path)), true)?);
+            if below.contains(&path) {
+                changes.extend(self.pair(None, Some((node, path)), true)?);
+            }
+        }
+        for (node, place) in new {
+            told.insert(node);
+            let path = self.path_at(true, place);
+            if let Some(path) = path.filter(|path| below.contains(path)) {
+                changes.extend(self.pair(None, Some((node, path)), true)?);
+            }
         }
         // and what is where it was, but not as it was.
-        let nodes: BTreeSet<NodeId> = touched
-            .nodes
-            .iter()
-            .copied()
-            .filter(|node| !told.contains(node))
-            .collect();
+        let untold = self.asked.nodes.iter().filter(|node| !told.contains(node));
+        let nodes: BTreeSet<NodeId> = untold.copied().collect();
         for node in nodes {
-            let paths = match (self.path_of(false, node), self.path_of(true, node)) {
-                (Some(from), Some(to)) => Some((from, to)),
+            let from = shown_path(self.before, node);
+            let paths = match from.zip(shown_path(self.after, node)) {
+                Some(paths) => Some(paths),
                 // It has several names, and the one asked for is in the trash.
-                _ => self.stayed.get(&node).cloned(),
+                None => match self.stayed.get(&node).copied() {
+                    Some(place) => self.path_at(false, place).zip(self.path_at(true, place)),
+                    None => None,
+                },
             };
-            if let Some((from, to)) = paths {
+            if let Some((from, to)) = paths
+                && below.contains(&to)
+            {
                 // At another path because a directory above it is renamed: that is told of the directory.
                 let change = self.pair(Some((node, from)), Some((node, to)), true)?;
                 changes.extend(
@@ -199,13 +251,6 @@ impl<'t, 'a> Names<'t, 'a> {
                 );
             }
         }
-        changes.retain(|change| {
-            below.contains(&change.path)
-                || change
-                    .from
-                    .as_ref()
-                    .is_some_and(|from| below.contains(from))
-        });
         changes.sort_by(|a, b| {
             a.path
                 .cmp(&b.path)
@@ -289,4 +334,12 @@ impl<'t, 'a> Names<'t, 'a> {
         let xattrs = self.before.xattrs(before.node)? != self.after.xattrs(after.node)?;
         Ok((content, xattrs))
     }
+}
+
+/// The path of a node, where it is in the home and not in the trash.
+fn shown_path(tree: &Tree<'_>, node: NodeId) -> Option<WorldPath> {
+    tree.path(node).filter(|path| {
+        let first = path.components().next();
+        first.is_none_or(|first| first.bytes() != TRASH && first.bytes() != STATE)
+    })
 }

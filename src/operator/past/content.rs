@@ -32,6 +32,15 @@ struct Part {
 }
 
 impl Content {
+    /// Returns the content of an empty file.
+    pub fn empty() -> Content {
+        Content {
+            parts: Vec::new(),
+            files: Vec::new(),
+            size: 0,
+        }
+    }
+
     /// Opens what layers say; `now` opens what is on the disk, where that is needed.
     ///
     /// # Errors
@@ -52,11 +61,7 @@ impl Content {
             }
             at = layer.below.as_ref();
         }
-        let mut content = Content {
-            parts: Vec::new(),
-            files: Vec::new(),
-            size: 0,
-        };
+        let mut content = Content::empty();
         let starts_whole = layers
             .last()
             .is_some_and(|layer| matches!(layer.kind, Kind::Whole(..)) || layer.size == Some(0));

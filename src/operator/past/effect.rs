@@ -54,6 +54,21 @@ pub enum Effect {
     Xattr(NodeId, Vec<u8>, Option<Vec<u8>>),
 }
 
+impl Effect {
+    /// Returns the thing whose content or attributes it concerns.
+    pub fn within(&self) -> Option<NodeId> {
+        match self {
+            Effect::Name { .. } | Effect::Born(_) => None,
+            Effect::Content { node, .. }
+            | Effect::Mode(node, _)
+            | Effect::Owner(node, _)
+            | Effect::Group(node, _)
+            | Effect::Time(node, _)
+            | Effect::Xattr(node, ..) => Some(*node),
+        }
+    }
+}
+
 /// A record and the session it is of.
 pub type Told<'r> = (&'r Arc<str>, &'r Record);
 

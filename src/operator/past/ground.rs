@@ -6,11 +6,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use rustix::fs::FileType;
 
+use super::inode::{Devices, Inode};
+use super::pool::{ByNumber, Label, Pool};
 use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
@@ -20,13 +23,16 @@ use crate::world::{Dir, Id, Meta, Node, root};
 
 /// One file, directory or other thing, whatever its names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(u32);
+pub struct NodeId(NonZeroU32);
 
 /// A place for a name: a directory and the name in it.
 pub type Slot = (NodeId, Box<[u8]>);
 
+/// The same, small.
+pub(in crate::operator) type Place = (NodeId, Label);
+
 /// The root of the store.
-pub const ROOT: NodeId = NodeId(0);
+pub const ROOT: NodeId = NodeId(NonZeroU32::MIN);
 
 /// How many attributes are kept.
 const STATS: usize = 4096;
@@ -43,30 +49,32 @@ pub struct Ground<'a> {
 
 #[derive(Debug)]
 pub(super) struct Inner {
+    pool: Pool,
     nodes: Vec<Base>,
-    by_ids: HashMap<Ids, NodeId>,
+    devices: Devices,
+    by_ids: HashMap<Inode, NodeId>,
+    entries: HashMap<NodeId, Entries, ByNumber>,
     /// Further names of files that have several.
-    others: HashMap<NodeId, Vec<Slot>>,
-    open: HashMap<NodeId, Rc<Dir>>,
+    others: HashMap<NodeId, Vec<Place>, ByNumber>,
+    open: HashMap<NodeId, Rc<Dir>, ByNumber>,
     /// What was looked for in the whole store already.
     pub(super) searched: HashSet<Ids>,
     /// Attributes lately asked for: directories are asked again and again.
-    stats: HashMap<NodeId, Meta>,
+    stats: HashMap<NodeId, Meta, ByNumber>,
 }
 
 /// What is known of a node by the disk.
 #[derive(Debug)]
 struct Base {
-    ids: Option<Ids>,
+    inode: Option<Inode>,
     kind: FileType,
     /// One of its names; absent for what is not on the disk any more.
-    at: Option<Slot>,
-    entries: Option<Box<Entries>>,
+    at: Option<Place>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
-    known: HashMap<Box<[u8]>, Option<NodeId>>,
+    known: HashMap<Label, Option<NodeId>, ByNumber>,
     whole: bool,
 }
 
@@ -74,20 +82,20 @@ impl<'a> Ground<'a> {
     /// Starts with the root alone.
     pub fn new(store: &'a Store) -> Ground<'a> {
         let id = store.root().id();
-        let root = Base {
-            ids: Some([id.0, id.1]),
-            kind: FileType::Directory,
-            at: None,
-            entries: None,
-        };
-        let inner = Inner {
-            nodes: vec![root],
-            by_ids: HashMap::from([([id.0, id.1], ROOT)]),
-            others: HashMap::new(),
-            open: HashMap::new(),
+        let mut inner = Inner {
+            pool: Pool::default(),
+            nodes: Vec::new(),
+            devices: Devices::default(),
+            by_ids: HashMap::new(),
+            entries: HashMap::default(),
+            others: HashMap::default(),
+            open: HashMap::default(),
             searched: HashSet::new(),
-            stats: HashMap::new(),
+            stats: HashMap::default(),
         };
+        let inode = inner.devices.inode([id.0, id.1]);
+        let root = inner.push(Some(inode), FileType::Directory, None);
+        inner.by_ids.insert(inode, root);
         Ground {
             store,
             inner: RefCell::new(inner),
@@ -99,25 +107,54 @@ impl<'a> Ground<'a> {
         self.store
     }
 
+    /// Returns the label of a name.
+    pub(in crate::operator) fn label(&self, name: &[u8]) -> Label {
+        self.inner.borrow_mut().pool.label(name)
+    }
+
+    /// Returns a name.
+    pub(in crate::operator) fn text(&self, label: Label) -> Box<[u8]> {
+        self.inner.borrow().pool.text(label).into()
+    }
+
+    /// Adds a name to a path.
+    pub(in crate::operator) fn push(&self, path: &mut WorldPath, label: Label) -> Option<()> {
+        path.push(Name::new(self.inner.borrow().pool.text(label)).ok()?);
+        Some(())
+    }
+
     /// Returns what has a name now.
     ///
     /// # Errors
     /// What opening the directory and `statx(2)` say.
     pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
-        if let Some(known) = self.inner.borrow().known(dir, name) {
+        self.lookup_label(dir, self.label(name))
+    }
+
+    /// As [`Ground::lookup`], by label.
+    ///
+    /// # Errors
+    /// As [`Ground::lookup`].
+    pub(in crate::operator) fn lookup_label(
+        &self,
+        dir: NodeId,
+        label: Label,
+    ) -> Result<Option<NodeId>> {
+        if let Some(known) = self.inner.borrow().known(dir, label) {
             return Ok(known);
         }
-        let found = match self.dir(dir)?.stat(Name::new(name)?) {
+        let opened = self.dir(dir)?;
+        let inner = self.inner.borrow();
+        let found = match opened.stat(Name::new(inner.pool.text(label))?) {
             Ok(meta) => Some(meta),
             Err(Error::NotFound | Error::NotDirectory) => None,
             Err(error) => return Err(error),
         };
+        drop(inner);
         let mut inner = self.inner.borrow_mut();
-        let node = found.map(|meta| inner.intern([meta.id.0, meta.id.1], meta.kind, dir, name));
-        if let Some(base) = inner.nodes.get_mut(dir.index()) {
-            let entries = base.entries.get_or_insert_default();
-            entries.known.insert(name.into(), node);
-        }
+        let node = found.map(|meta| inner.intern([meta.id.0, meta.id.1], meta.kind, (dir, label)));
+        let entries = inner.entries.entry(dir).or_default();
+        entries.known.insert(label, node);
         Ok(node)
     }
 
@@ -128,13 +165,12 @@ impl<'a> Ground<'a> {
     pub fn names(&self, dir: NodeId) -> Result<BTreeSet<Box<[u8]>>> {
         self.list(dir)?;
         let inner = self.inner.borrow();
-        let entries = inner
-            .nodes
-            .get(dir.index())
-            .and_then(|b| b.entries.as_ref());
+        let entries = inner.entries.get(&dir);
         let known = entries.into_iter().flat_map(|entries| &entries.known);
         let there = known.filter(|(_, node)| node.is_some());
-        Ok(there.map(|(name, _)| name.clone()).collect())
+        Ok(there
+            .map(|(label, _)| inner.pool.text(*label).into())
+            .collect())
     }
 
     fn list(&self, dir: NodeId) -> Result<()> {
@@ -150,7 +186,8 @@ impl<'a> Ground<'a> {
             let Ok(name) = Name::new(bytes) else {
                 continue; // `.` and `..`
             };
-            if (dir == ROOT && bytes == STATE) || inner.known(dir, bytes).is_some() {
+            let label = inner.pool.label(bytes);
+            if inner.known(dir, label).is_some() {
                 continue;
             }
             let (ids, kind) = match entry.file_type() {
@@ -162,37 +199,32 @@ impl<'a> Ground<'a> {
                 },
                 kind => ([opened.id().0, entry.ino()], kind),
             };
-            let node = inner.intern(ids, kind, dir, bytes);
-            if let Some(base) = inner.nodes.get_mut(dir.index()) {
-                let entries = base.entries.get_or_insert_default();
-                entries.known.insert(bytes.into(), Some(node));
-            }
+            let node = inner.intern(ids, kind, (dir, label));
+            let entries = inner.entries.entry(dir).or_default();
+            entries.known.insert(label, Some(node));
         }
-        if let Some(base) = inner.nodes.get_mut(dir.index()) {
-            base.entries.get_or_insert_default().whole = true;
-        }
+        inner.entries.entry(dir).or_default().whole = true;
         Ok(())
     }
 
     /// Returns the node that an inode is now, if it was met already.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
-        self.inner.borrow().by_ids.get(&ids).copied()
+        let inner = self.inner.borrow();
+        inner.by_ids.get(&inner.devices.known(ids)?).copied()
     }
 
     /// Makes a node for something that is not on the disk any more.
     pub fn lost(&self, ids: Option<Ids>, kind: FileType) -> NodeId {
-        self.inner.borrow_mut().push(Base {
-            ids,
-            kind,
-            at: None,
-            entries: None,
-        })
+        let mut inner = self.inner.borrow_mut();
+        let inode = ids.map(|ids| inner.devices.inode(ids));
+        inner.push(inode, kind, None)
     }
 
     /// Returns which inode a node is now; `None` for what is lost.
     pub fn ids(&self, node: NodeId) -> Option<Ids> {
         let inner = self.inner.borrow();
-        inner.nodes.get(node.index()).and_then(|base| base.ids)
+        let inode = inner.nodes.get(node.index())?.inode?;
+        inner.devices.ids(inode)
     }
 
     /// Returns what kind of thing a node is.
@@ -203,27 +235,22 @@ impl<'a> Ground<'a> {
     }
 
     /// Returns a place where a node lies now, as directory and name.
-    pub fn at(&self, node: NodeId) -> Option<Slot> {
+    pub(super) fn at(&self, node: NodeId) -> Option<Place> {
         let inner = self.inner.borrow();
-        inner
-            .nodes
-            .get(node.index())
-            .and_then(|base| base.at.clone())
+        inner.nodes.get(node.index()).and_then(|base| base.at)
     }
 
     /// Returns all places that a node is known to lie at now.
     pub fn places(&self, node: NodeId) -> Vec<Slot> {
-        let mut places: Vec<_> = self.at(node).into_iter().collect();
-        places.extend(
-            self.inner
-                .borrow()
-                .others
-                .get(&node)
-                .into_iter()
-                .flatten()
-                .cloned(),
-        );
-        places
+        let slot = |(dir, label): Place| (dir, self.text(label));
+        let others = self.other_places(node).into_iter();
+        self.at(node).into_iter().chain(others).map(slot).collect()
+    }
+
+    /// Returns the places that a node lies at beside the first; for most there are none.
+    pub(super) fn other_places(&self, node: NodeId) -> Vec<Place> {
+        let others = &self.inner.borrow().others;
+        others.get(&node).cloned().unwrap_or_default()
     }
 
     /// Returns whether a node lies on the disk.
@@ -237,13 +264,13 @@ impl<'a> Ground<'a> {
         let mut names = Vec::new();
         let mut at = node;
         while at != ROOT {
-            let (dir, name) = inner.nodes.get(at.index())?.at.as_ref()?;
+            let (dir, name) = inner.nodes.get(at.index())?.at?;
             names.push(name);
-            at = *dir;
+            at = dir;
         }
         let mut path = WorldPath::root();
         for name in names.iter().rev() {
-            path.push(Name::new(name).ok()?);
+            path.push(Name::new(inner.pool.text(*name)).ok()?);
         }
         Some(path)
     }
@@ -276,8 +303,9 @@ impl<'a> Ground<'a> {
 
     fn ask(&self, node: NodeId) -> Result<Meta> {
         match self.at(node) {
-            Some((dir, name)) => {
-                let meta = self.dir(dir)?.stat(Name::new(&name)?)?;
+            Some((dir, label)) => {
+                let dir = self.dir(dir)?;
+                let meta = dir.stat(Name::new(self.inner.borrow().pool.text(label))?)?;
                 match self.ids(node) == Some([meta.id.0, meta.id.1]) {
                     true => Ok(meta),
                     false => Err(Error::NotFound),
@@ -305,54 +333,46 @@ impl<'a> Ground<'a> {
 
 impl Inner {
     /// Returns what is known of a name without asking the disk.
-    fn known(&self, dir: NodeId, name: &[u8]) -> Option<Option<NodeId>> {
+    fn known(&self, dir: NodeId, label: Label) -> Option<Option<NodeId>> {
         let base = self.nodes.get(dir.index())?;
         let nothing = base.kind != FileType::Directory
             || (base.at.is_none() && dir != ROOT)
-            || (dir == ROOT && name == STATE);
+            || (dir == ROOT && self.pool.text(label) == STATE);
         if nothing {
             return Some(None);
         }
-        let entries = base.entries.as_ref()?;
-        match entries.known.get(name) {
+        let entries = self.entries.get(&dir)?;
+        match entries.known.get(&label) {
             Some(known) => Some(*known),
             None => entries.whole.then_some(None),
         }
     }
 
     fn is_whole(&self, dir: NodeId) -> bool {
-        let entries = self.nodes.get(dir.index()).and_then(|b| b.entries.as_ref());
-        entries.is_some_and(|entries| entries.whole)
+        self.entries.get(&dir).is_some_and(|entries| entries.whole)
     }
 
-    fn intern(&mut self, ids: Ids, kind: FileType, dir: NodeId, name: &[u8]) -> NodeId {
-        if let Some(node) = self.by_ids.get(&ids).copied() {
-            self.others
-                .entry(node)
-                .or_default()
-                .push((dir, name.into()));
+    fn intern(&mut self, ids: Ids, kind: FileType, place: Place) -> NodeId {
+        let inode = self.devices.inode(ids);
+        if let Some(node) = self.by_ids.get(&inode).copied() {
+            self.others.entry(node).or_default().push(place);
             return node;
         }
-        let node = self.push(Base {
-            ids: Some(ids),
-            kind,
-            at: Some((dir, name.into())),
-            entries: None,
-        });
-        self.by_ids.insert(ids, node);
+        let node = self.push(Some(inode), kind, Some(place));
+        self.by_ids.insert(inode, node);
         node
     }
 
-    fn push(&mut self, base: Base) -> NodeId {
+    fn push(&mut self, inode: Option<Inode>, kind: FileType, at: Option<Place>) -> NodeId {
+        self.nodes.push(Base { inode, kind, at });
         // Four thousand million nodes do not fit into memory.
-        let node = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
-        self.nodes.push(base);
-        node
+        let number = u32::try_from(self.nodes.len()).ok();
+        NodeId(number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
     }
 }
 
 impl NodeId {
     fn index(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }

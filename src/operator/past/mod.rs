@@ -17,8 +17,11 @@ pub mod content;
 mod copy;
 pub mod effect;
 pub mod ground;
+mod inode;
 mod inverse;
 pub mod layer;
+mod places;
+mod pool;
 pub mod records;
 mod search;
 pub mod tree;
@@ -30,7 +33,9 @@ use std::sync::Arc;
 pub use content::Content;
 pub use copy::xattrs;
 pub use effect::Effect;
+pub(in crate::operator) use ground::Place;
 pub use ground::{Ground, NodeId, ROOT, Slot};
+pub(in crate::operator) use pool::{ByNumber, Label};
 pub use records::Newest;
 pub use tree::{Attributes, Tree};
 
@@ -91,15 +96,24 @@ impl<'a> Past<'a> {
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
+        self.back_noting(point, |effect| touched.add(effect))?;
+        Ok(touched)
+    }
+
+    /// Goes back to a point, and tells each effect that it takes back.
+    ///
+    /// # Errors
+    /// As [`Past::back_to`].
+    pub fn back_noting(&mut self, point: &Point, mut note: impl FnMut(&Effect)) -> Result<()> {
         while let Some((session, record)) =
             self.back_by_one(|session, record| !point.includes(session, record.seq))?
         {
             for effect in self.tree.effects(&record, &session)? {
-                touched.add(&effect);
+                note(&effect);
                 self.tree.reverse(effect, (&session, &record));
             }
         }
-        Ok(touched)
+        Ok(())
     }
 
     /// Reads the next older record if it is wanted; the tree stays where it is.
@@ -136,15 +150,7 @@ impl Touched {
             Effect::Name { dir, name, .. } => {
                 self.names.insert((*dir, name.clone()));
             }
-            Effect::Born(_) => {}
-            Effect::Content { node, .. }
-            | Effect::Mode(node, _)
-            | Effect::Owner(node, _)
-            | Effect::Group(node, _)
-            | Effect::Time(node, _)
-            | Effect::Xattr(node, ..) => {
-                self.nodes.insert(*node);
-            }
+            effect => self.nodes.extend(effect.within()),
         }
     }
 }

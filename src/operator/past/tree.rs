@@ -4,19 +4,19 @@
 //! record (`effect.rs`); what no record touched is read from the disk when it is asked for. So memory grows with what was
 //! touched, not with the store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::fs::FileType;
 
 use super::content::Content;
-use super::ground::{Ground, NodeId, ROOT, Slot};
+use super::ground::{Ground, NodeId, Place, ROOT};
 use super::layer::Layer;
+use super::pool::{ByNumber, Label};
 use crate::error::{Error, Result};
 use crate::journal::{At, Ids, Stamp};
-use crate::name::{Name, WorldPath, escape};
-use crate::world::view::in_trash;
+use crate::name::{WorldPath, escape};
 
 /// The attributes of a node at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +57,19 @@ pub struct Difference {
 /// The store's tree at a point.
 #[derive(Debug, Clone)]
 pub struct Tree<'a> {
-    ground: Rc<Ground<'a>>,
-    names: HashMap<NodeId, HashMap<Box<[u8]>, Option<NodeId>>>,
-    nodes: HashMap<NodeId, Difference>,
+    pub(super) ground: Rc<Ground<'a>>,
+    pub(super) names: HashMap<NodeId, HashMap<Label, Option<NodeId>, ByNumber>, ByNumber>,
+    nodes: HashMap<NodeId, Box<Difference>, ByNumber>,
     /// Inodes that are, or are not, another node than on the disk.
     by_ids: HashMap<Ids, Option<NodeId>>,
-    /// The names that nodes were given.
-    up: HashMap<NodeId, Vec<Slot>>,
+    /// Nodes that were not there yet, so that their inodes (those of the disk) were not theirs; `by_ids` counts for more.
+    unborn: HashSet<NodeId, ByNumber>,
+    /// The names that nodes were given, each with the number of the one before of the same node, and one.
+    pub(super) given: Vec<(Place, u32)>,
+    /// The last of each node: its number and one.
+    pub(super) up: HashMap<NodeId, u32, ByNumber>,
+    /// The directory that the present record was asked for last: its path, its number, and which it is.
+    last: Option<(WorldPath, u64, NodeId)>,
 }
 
 impl<'a> Tree<'a> {
@@ -71,10 +77,13 @@ impl<'a> Tree<'a> {
     pub fn now(ground: Rc<Ground<'a>>) -> Tree<'a> {
         Tree {
             ground,
-            names: HashMap::new(),
-            nodes: HashMap::new(),
+            names: HashMap::default(),
+            nodes: HashMap::default(),
             by_ids: HashMap::new(),
-            up: HashMap::new(),
+            unborn: HashSet::default(),
+            given: Vec::new(),
+            up: HashMap::default(),
+            last: None,
         }
     }
 
@@ -83,111 +92,16 @@ impl<'a> Tree<'a> {
         &self.ground
     }
 
-    /// Returns what a directory has at a name.
-    ///
-    /// # Errors
-    /// What the disk says, where it has to be asked.
-    pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
-        match self.names.get(&dir).and_then(|names| names.get(name)) {
-            Some(node) => Ok(*node),
-            None => self.ground.lookup(dir, name),
-        }
-    }
-
-    /// Finds what is at a path; `.trash` is a directory like others.
-    ///
-    /// # Errors
-    /// As [`Tree::lookup`].
-    pub fn resolve(&self, path: &WorldPath) -> Result<Option<NodeId>> {
-        let mut at = ROOT;
-        for name in path.components() {
-            match self.lookup(at, name.bytes())? {
-                Some(node) => at = node,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(at))
-    }
-
-    /// Returns the entries of a directory by name. Those of the root include `.trash`.
-    ///
-    /// # Errors
-    /// What reading the directory says.
-    pub fn children(&self, dir: NodeId) -> Result<BTreeMap<Box<[u8]>, NodeId>> {
-        let mut children = BTreeMap::new();
-        for name in self.ground.names(dir)? {
-            if let Some(node) = self.ground.lookup(dir, &name)? {
-                children.insert(name, node);
-            }
-        }
-        for (name, node) in self.names.get(&dir).into_iter().flatten() {
-            match node {
-                Some(node) => children.insert(name.clone(), *node),
-                None => children.remove(name),
-            };
-        }
-        Ok(children)
-    }
-
-    /// Returns the names that may differ from those on the disk, each with its directory.
-    pub fn changed_names(&self) -> impl Iterator<Item = (NodeId, &[u8], Option<NodeId>)> {
-        self.names
-            .iter()
-            .flat_map(|(dir, names)| names.iter().map(|(name, node)| (*dir, &**name, *node)))
-    }
-
     /// Returns the nodes whose attributes or contents may differ from those on the disk.
     pub fn changed_nodes(&self) -> impl Iterator<Item = (NodeId, &Difference)> {
         self.nodes
             .iter()
-            .map(|(node, difference)| (*node, difference))
+            .map(|(node, difference)| (*node, &**difference))
     }
 
     /// Returns what of a node differs from the disk.
     pub fn difference(&self, node: NodeId) -> Option<&Difference> {
-        self.nodes.get(&node)
-    }
-
-    /// Returns a path of a node; `None` where it has no name that is known.
-    pub fn path(&self, node: NodeId) -> Option<WorldPath> {
-        let mut names = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut at = node;
-        while at != ROOT {
-            let (dir, name) = self.slot(at)?;
-            if !seen.insert(at) {
-                return None;
-            }
-            names.push(name);
-            at = dir;
-        }
-        let mut path = WorldPath::root();
-        for name in names.iter().rev() {
-            path.push(Name::new(name).ok()?);
-        }
-        Some(path)
-    }
-
-    /// Returns a place that a node has a name in; one outside of the trash, where it has one.
-    pub fn slot(&self, node: NodeId) -> Option<Slot> {
-        let mut slots = self.slots(node);
-        let first = slots.next()?;
-        // A directory has one name only.
-        if self.kind(node) == FileType::Directory {
-            return Some(first);
-        }
-        let visible = |(dir, _): &Slot| self.path(*dir).is_some_and(|path| !in_trash(&path));
-        match visible(&first) {
-            true => Some(first),
-            false => slots.find(visible).or(Some(first)),
-        }
-    }
-
-    /// Returns the places that a node has a name in, as far as they are known.
-    pub fn slots(&self, node: NodeId) -> impl Iterator<Item = Slot> {
-        let holds = move |(dir, name): &Slot| self.lookup(*dir, name).ok().flatten() == Some(node);
-        let given = self.up.get(&node).into_iter().flatten().rev().cloned();
-        given.chain(self.ground.places(node)).filter(holds)
+        self.nodes.get(&node).map(|difference| &**difference)
     }
 
     /// Returns what kind of thing a node is.
@@ -210,7 +124,10 @@ impl<'a> Tree<'a> {
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
         match self.by_ids.get(&ids) {
             Some(node) => *node,
-            None => self.ground.by_ids(ids),
+            None => self
+                .ground
+                .by_ids(ids)
+                .filter(|node| !self.unborn.contains(node)),
         }
     }
 
@@ -305,17 +222,6 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Lets a name mean something else, or nothing.
-    pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
-        self.names.entry(dir).or_default().insert(name.into(), node);
-        if let Some(node) = node {
-            let up = self.up.entry(node).or_default();
-            if !up.iter().any(|(d, n)| *d == dir && **n == *name) {
-                up.push((dir, name.into()));
-            }
-        }
-    }
-
     /// Gives access to what of a node differs from the disk.
     pub fn difference_mut(&mut self, node: NodeId) -> &mut Difference {
         self.nodes.entry(node).or_default()
@@ -332,7 +238,12 @@ impl<'a> Tree<'a> {
 
     /// Notes that a node was not there yet, so that its inode may have been another's.
     pub fn unborn(&mut self, node: NodeId) {
-        if let Some(ids) = self.ids(node) {
+        let Some(ids) = self.ids(node) else {
+            return;
+        };
+        if self.ground.ids(node) == Some(ids) && !self.by_ids.contains_key(&ids) {
+            self.unborn.insert(node);
+        } else {
             self.by_ids.insert(ids, None);
         }
     }
@@ -346,9 +257,25 @@ impl<'a> Tree<'a> {
         let Some((_, _, number)) = at else {
             return self.dir_of(path);
         };
-        let ids = [self.ground.store().root().id().0, *number];
         let above = path.parent().unwrap_or_default();
-        if let Some(node) = self.resolve(&above)?
+        if let Some((of, known, node)) = &self.last
+            && (of, known) == (&above, number)
+        {
+            return Ok(*node);
+        }
+        let node = self.dir_by_number(path, &above, *number)?;
+        self.last = Some((above, *number, node));
+        Ok(node)
+    }
+
+    fn dir_by_number(
+        &mut self,
+        path: &WorldPath,
+        above: &WorldPath,
+        number: u64,
+    ) -> Result<NodeId> {
+        let ids = [self.ground.store().root().id().0, number];
+        if let Some(node) = self.resolve(above)?
             && self.ids(node).is_none_or(|known| known == ids)
         {
             return Ok(node);
@@ -360,6 +287,11 @@ impl<'a> Tree<'a> {
             Some(node) => Ok(node),
             None => self.dir_of(path),
         }
+    }
+
+    /// Says that another record is looked at: directories may be others.
+    pub(super) fn begin(&mut self) {
+        self.last = None;
     }
 
     /// Returns the directory that a path's last name is in, making up those that are not on the disk any more.

@@ -70,7 +70,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let mut count = 0;
         for (dir, name, then) in target.changed_names() {
             let shows = target.path(dir).is_some_and(|path| !in_trash(&path));
-            if shows && target.ground().lookup(dir, name)? != then {
+            if shows && target.ground().lookup(dir, &name)? != then {
                 count += 1;
             }
         }
@@ -80,7 +80,7 @@ impl<'a, 'h> Mover<'a, 'h> {
     /// Says whether links would have to move while the world hides them, so that none can.
     pub(super) fn needs_links(target: &Tree<'_>) -> Result<bool> {
         for (dir, name, then) in target.changed_names() {
-            let now = target.ground().lookup(dir, name)?;
+            let now = target.ground().lookup(dir, &name)?;
             let is_link = |node: Option<NodeId>| {
                 node.is_some_and(|node| target.kind(node) == FileType::Symlink)
             };
@@ -94,9 +94,9 @@ impl<'a, 'h> Mover<'a, 'h> {
     pub(super) fn run(&mut self) -> Result<()> {
         let mut changes = Vec::new();
         for (dir, name, then) in self.target.changed_names() {
-            let now = self.target.ground().lookup(dir, name)?;
+            let now = self.target.ground().lookup(dir, &name)?;
             if now != then {
-                let slot = (dir, name.into());
+                let slot = (dir, name);
                 changes.push(Change { slot, now, then });
             }
         }

@@ -5,7 +5,6 @@
 //! left is not what the target has, something later stands in the way.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use rustix::fs::FileType;
@@ -16,7 +15,7 @@ use crate::journal::Record;
 use crate::name::escape;
 use crate::operator::Store;
 use crate::operator::past::layer::{Kind, Layer};
-use crate::operator::past::{Effect, NodeId, Past, ROOT, RecordId, Slot, Tree};
+use crate::operator::past::{ByNumber, Effect, Label, NodeId, Past, ROOT, RecordId, Slot, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::TRASH;
 
@@ -69,7 +68,7 @@ pub struct Plan<'a> {
 /// What a record left or found, for finding out who changed it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Touched {
-    Name(NodeId, u64),
+    Name(NodeId, Label),
     Content(NodeId),
     Attribute(NodeId),
 }
@@ -84,7 +83,7 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) conflicts: Vec<InTheWay>,
     pub(super) notes: Vec<String>,
     /// The record that last changed something, of those that stay, coming from the newest.
-    pub(super) touched: HashMap<Touched, RecordId>,
+    pub(super) touched: HashMap<Touched, RecordId, ByNumber>,
     /// Names that are used instead, because something later stands at the name.
     instead: HashMap<Slot, Box<[u8]>>,
     /// Contents that go beside the file.
@@ -110,7 +109,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Resu
         choice,
         conflicts: Vec::new(),
         notes: Vec::new(),
-        touched: HashMap::new(),
+        touched: HashMap::default(),
         instead: HashMap::new(),
         beside: HashMap::new(),
         born: Vec::new(),
@@ -164,7 +163,7 @@ impl Planner<'_, '_> {
 
     fn touch(&mut self, effect: &Effect, (session, seq): (&Arc<str>, u64)) {
         let what = match effect {
-            Effect::Name { dir, name, .. } => Touched::Name(*dir, hash(name)),
+            Effect::Name { dir, name, .. } => Touched::Name(*dir, self.target.ground().label(name)),
             Effect::Content { node, .. } => Touched::Content(*node),
             Effect::Mode(node, _)
             | Effect::Owner(node, _)
@@ -309,7 +308,7 @@ impl Planner<'_, '_> {
             (Some(_), Some(_)) => "is something else now",
             (None, _) => "has come to be there later",
         };
-        let by = self.touched.get(&Touched::Name(dir, hash(&name))).cloned();
+        let by = self.culprit(dir, &name);
         self.conflict(told, at, what, by, !lost);
     }
 
@@ -330,7 +329,8 @@ impl Planner<'_, '_> {
     }
 
     pub(super) fn culprit(&self, dir: NodeId, name: &[u8]) -> Option<RecordId> {
-        self.touched.get(&Touched::Name(dir, hash(name))).cloned()
+        let label = self.target.ground().label(name);
+        self.touched.get(&Touched::Name(dir, label)).cloned()
     }
 
     pub(super) fn conflict(
@@ -380,10 +380,4 @@ pub(super) fn same(one: &Option<Arc<Layer>>, two: &Option<Arc<Layer>>) -> bool {
         (Some(one), Some(two)) => Arc::ptr_eq(one, two),
         _ => false,
     }
-}
-
-fn hash(name: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
 }
