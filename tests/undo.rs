@@ -499,3 +499,46 @@ fn modes_do_not_stand_in_the_way() {
     let mode = fs::metadata(home.path("d")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
 }
+
+/// An undo knows things by their inode numbers, which a copy of a store does not have: it must say so, and do no harm.
+#[test]
+fn a_copy_of_a_store_is_told_from_one_in_which_something_is_in_the_way() {
+    need_mount!();
+    let mut home = Home::mount();
+    home.sh("mkdir d; for i in 1 2 3; do echo $i > d/$i; done; rm d/1 d/2; mv d/3 d/4");
+    home.umount();
+    let copy = home.base().join("copy");
+    let mut cp = std::process::Command::new("cp");
+    let status = cp.arg("-a").arg(home.store()).arg(&copy).status();
+    assert!(status.unwrap().success());
+    let undo = |store: &Path| {
+        let args = ["undo", "STORE", "--session", "last"].map(OsStr::new);
+        let args = args.map(|arg| {
+            if arg == "STORE" {
+                store.as_os_str()
+            } else {
+                arg
+            }
+        });
+        trumanfs(&args)
+    };
+    let output = undo(&copy);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("the store has been copied"), "{told}");
+    assert!(copy.join("d/4").exists() && !copy.join("d/1").exists());
+    // What was removed can be had all the same.
+    let entry = fs::read_dir(copy.join(".trash")).unwrap().next().unwrap();
+    let name = entry.unwrap().file_name();
+    let args = ["trash", "restore", "STORE", "ENTRY"].map(OsStr::new);
+    let args = args.map(|arg| match arg.to_str() {
+        Some("STORE") => copy.as_os_str(),
+        Some("ENTRY") => &name,
+        _ => arg,
+    });
+    let output = trumanfs(&args);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(copy.join("d/1").exists() || copy.join("d/2").exists());
+    // In the original nothing of this is said.
+    assert!(undo(home.store()).status.success());
+}

@@ -166,6 +166,9 @@ impl Tree<'_> {
         kind: FileType,
     ) -> Result<NodeId> {
         let there = self.lookup(dir, name)?;
+        if let (Some(known), Some(ids)) = (there.and_then(|node| self.ids(node)), ids) {
+            self.ground().meet(known == ids);
+        }
         match (there, ids) {
             (Some(node), None) => return Ok(node),
             // What was purged has no number any more: the record says which it was.
@@ -190,7 +193,10 @@ impl Tree<'_> {
     /// Returns the thing that a record speaks of: what is at the path if it is that inode, else that inode.
     pub(super) fn find(&mut self, path: &WorldPath, ids: Ids) -> Result<Option<NodeId>> {
         match self.resolve(path)? {
-            Some(node) if self.ids(node) == Some(ids) => Ok(Some(node)),
+            Some(node) if self.ids(node) == Some(ids) => {
+                self.ground().meet(true);
+                Ok(Some(node))
+            }
             _ => Ok(self.by_ids(ids)),
         }
     }

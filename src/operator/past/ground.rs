@@ -4,7 +4,7 @@
 //! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs one `statx` when it is
 //! first asked for, a directory is listed only when somebody wants its entries. Nothing here changes the store.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
@@ -45,6 +45,8 @@ const OPEN: usize = 64;
 pub struct Ground<'a> {
     store: &'a Store,
     pub(super) inner: RefCell<Inner>,
+    /// How often what a record speaks of was there under its inode number, and under another.
+    met: Cell<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -99,12 +101,27 @@ impl<'a> Ground<'a> {
         Ground {
             store,
             inner: RefCell::new(inner),
+            met: Cell::new((0, 0)),
         }
     }
 
     /// Returns the store.
     pub fn store(&self) -> &'a Store {
         self.store
+    }
+
+    /// Notes whether what is at a record's place has the inode number that the record says.
+    pub(super) fn meet(&self, same: bool) {
+        let (as_said, other) = self.met.get();
+        self.met.set(match same {
+            true => (as_said + 1, other),
+            false => (as_said, other + 1),
+        });
+    }
+
+    /// Returns whether everything that was met has another inode number than its record says: then the store is a copy.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.met.get(), (0, other) if other > 0)
     }
 
     /// Returns the label of a name.
