@@ -1,4 +1,4 @@
-//! What only an operator does to the world: marks in the journal, and moving a whole tree into the trash.
+//! What no system call does to the world: an operator's marks in the journal, and moving a whole tree into the trash.
 
 use super::remove::Removed;
 use super::root::Dir;
@@ -35,8 +35,8 @@ impl World {
         self.journal.note(op, Some(&self.actor(caller)))
     }
 
-    /// Moves anything into the trash, a directory with all that is in it as one entry. Occupants cannot: theirs must be
-    /// empty.
+    /// Moves anything into the trash, a directory with all that is in it as one entry. An operator does so, and
+    /// the shell's `rm -r` where nothing is mounted; with a system call it must be empty.
     ///
     /// # Errors
     /// `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.

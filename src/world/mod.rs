@@ -211,6 +211,12 @@ impl World {
     /// # Errors
     /// `ENOENT` where any component is absent or hidden; `ENOTDIR`.
     pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
+        if self.shows_all_of(path)
+            && let Ok(dir) = self.root.dir(path)
+        {
+            return Ok(dir);
+        }
+        // Step by step, also to find out what to answer: what is in the way may be hidden.
         let mut dir = self.root.dir(&WorldPath::root())?;
         for name in path.components() {
             let found = self.view.admit(&dir, name)?;
@@ -220,6 +226,12 @@ impl World {
             dir = dir.child(name)?;
         }
         Ok(dir)
+    }
+
+    /// Returns whether a path may be resolved at once. The state directory is known by its place, so it must be there.
+    fn shows_all_of(&self, path: &WorldPath) -> bool {
+        let state = || root::stat_at(self.root.as_fd(), Name::new(view::STATE)?);
+        self.view.hides_no_directory(path) && state().is_ok_and(|meta| meta.id == self.state.id())
     }
 
     /// Resolves the directory that holds a path, and the path's last name.
@@ -260,6 +272,22 @@ impl World {
             path: found.path(),
             removed: false,
         })
+    }
+
+    /// Looks a path up and holds on to what is there, the root too.
+    ///
+    /// # Errors
+    /// As [`World::dir`] and [`View::admit`].
+    pub fn find(&self, path: &WorldPath) -> Result<Held> {
+        if path.is_root() {
+            return Ok(Held {
+                node: self.root.node(path)?,
+                path: path.clone(),
+                removed: false,
+            });
+        }
+        let (dir, name) = self.parent(path)?;
+        self.hold(&dir, name)
     }
 
     /// Returns the number of hard links that the occupant is shown: those in the trash do not count.

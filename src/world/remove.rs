@@ -50,10 +50,12 @@ impl World {
     /// # Errors
     /// `EISDIR`; `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
     pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
-        let found = self.view.admit_change(dir, name)?;
+        let found = self.view.admit(dir, name)?;
+        // The kernel finds the directory before it asks whether it may be changed (may_delete), as in `rmdir`.
         if found.meta.is_dir() {
             return Err(Error::IsDirectory);
         }
+        self.view.changeable(&found.path(), false)?;
         let actor = self.actor(caller);
         let entry = self.retire(
             &found,
@@ -79,10 +81,11 @@ impl World {
     /// # Errors
     /// `ENOTDIR`; `ENOTEMPTY`; else as [`World::unlink`].
     pub fn rmdir(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
-        let found = self.view.admit_change(dir, name)?;
+        let found = self.view.admit(dir, name)?;
         if !found.meta.is_dir() {
             return Err(Error::NotDirectory);
         }
+        self.view.changeable(&found.path(), true)?;
         self.expect_empty(&found)?;
         let actor = self.actor(caller);
         let entry = self.retire(

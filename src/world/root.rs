@@ -123,16 +123,23 @@ impl Root {
         }
     }
 
+    /// Resolves anything. Symlinks are not followed but found.
+    ///
+    /// # Errors
+    /// As [`Root::dir`].
+    pub fn node(&self, path: &WorldPath) -> Result<Node> {
+        Node::from_fd(self.descend(
+            path.bytes(),
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        )?)
+    }
+
     /// Resolves anything that must be the thing with this identity. Symlinks are not followed but found.
     ///
     /// # Errors
     /// As [`Root::dir_expecting`].
     pub fn node_expecting(&self, path: &WorldPath, id: Id) -> Result<Node> {
-        let fd = self.descend(
-            path.bytes(),
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        )?;
-        let node = Node::from_fd(fd)?;
+        let node = self.node(path)?;
         if node.meta.id == id {
             Ok(node)
         } else {

@@ -233,6 +233,13 @@ impl View {
         self.hide.anchored || self.read_only.any()
     }
 
+    /// Returns whether each directory on a path exists if it is there: nothing is hidden, or was when it moved, but the
+    /// state directory in the root.
+    pub fn hides_no_directory(&self, path: &WorldPath) -> bool {
+        let state = path.components().next().map(Name::bytes) == Some(STATE);
+        !state && !self.hide.any() && self.pinned.read().is_empty()
+    }
+
     /// Returns whether `--hide` names this path.
     pub fn hides(&self, path: &WorldPath, is_dir: bool) -> bool {
         self.hide.matches(path, is_dir)
