@@ -3,7 +3,8 @@
 //! The rooms, and who may use whom (kept true by `tests/architecture.rs`):
 //!
 //! ```text
-//! main → cli ─┬─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
+//! main → cli ─┬─► exec ── Home ──► (a mounted home → kernel → fuse), or world where nothing is mounted
+//!             ├─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
 //!             └─► operator ──► world, journal   (while mounted: through daemon/control, which calls operator)
 //! leaves anyone may use: error, name
 //! ```
@@ -12,6 +13,7 @@
 //! - [`journal`]: what happened, hash-chained.
 //! - [`fuse`]: decodes requests, asks the world, replies.
 //! - [`daemon`]: mounting, signals, the control socket, changes made behind the mount.
+//! - [`exec`]: how somebody without a process of their own works in a home: the bundled shell.
 //! - [`operator`]: what an operator reads and does; prints nothing.
 //! - [`cli`]: what was typed, and every word printed.
 //! - [`sys`]: the only room with `unsafe`.
@@ -20,6 +22,7 @@
 pub mod cli;
 pub mod daemon;
 pub mod error;
+pub mod exec;
 pub mod fuse;
 pub mod journal;
 pub mod name;

@@ -3,6 +3,7 @@
 //! clap lives here and nowhere else, and so does every word that is printed.
 
 mod check;
+mod execute;
 mod inspect;
 mod mount;
 mod output;
@@ -59,7 +60,7 @@ struct Cli {
 const AFTER: &str = "\
 TARGET is a store, mounted or not, or a home.
 Exit codes: 0 ok, 1 differs or nothing found, 2 usage, 3 not found, 4 conflict (nothing changed), 5 partly done,
-6 refused before anything was done, 7 the system could not.";
+6 refused before anything was done, 7 the system could not. `exec` and `shell` end with their last command's status.";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -98,6 +99,10 @@ enum Command {
     Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
     Fsck(check::FsckArgs),
+    /// Runs one line of the bundled shell in a home, or in a store that nobody has mounted
+    Exec(execute::ExecArgs),
+    /// The bundled shell in a home, or in a store that nobody has mounted
+    Shell(execute::ShellArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -135,6 +140,8 @@ pub fn run() -> ExitCode {
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
+        Command::Exec(args) => return execute::exec(&args),
+        Command::Shell(args) => return execute::shell(&args),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)
@@ -142,11 +149,14 @@ pub fn run() -> ExitCode {
     };
     match outcome {
         Ok(exit) => exit.into(),
-        Err(error) => {
-            eprintln!("trumanfs: {}", error.to_string().trim_end());
-            exit_of(&error).into()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+/// Says what went wrong. Returns the exit code that stands for it.
+fn failed(error: &Error) -> ExitCode {
+    eprintln!("trumanfs: {}", error.to_string().trim_end());
+    exit_of(error).into()
 }
 
 fn exit_of(error: &Error) -> Exit {

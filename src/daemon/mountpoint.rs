@@ -195,6 +195,17 @@ pub fn not_mounted(home: &Path) -> Error {
     )
 }
 
+/// Returns whether something lies in a mounted home.
+pub fn holds(meta: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = format!(
+        "{}:{}",
+        rustix::fs::major(meta.dev()),
+        rustix::fs::minor(meta.dev())
+    );
+    mounted().iter().any(|home| home.device == device)
+}
+
 /// A home in the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedAt {

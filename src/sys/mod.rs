@@ -9,3 +9,4 @@ pub mod fanotify;
 pub mod fd;
 pub mod sched;
 pub mod users;
+pub mod zone;

@@ -1,6 +1,6 @@
-//! Users by name: what `--owner USER` means.
+//! Users by name, which is what `--owner USER` means, and the names of users and groups.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 /// A user, as the machine's user database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,52 @@ fn lookup(
     })
 }
 
+/// How much room a group's entry gets at most: it holds the names of all members.
+const ROOM: usize = 4 << 20;
+
+/// Returns what a user is called; nothing where the database does not know it.
+pub fn name(uid: u32) -> Option<Vec<u8>> {
+    text(|buf| {
+        // SAFETY: passwd is plain data of integers and pointers, for which zero is a valid value.
+        let mut pwd: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut result = std::ptr::null_mut();
+        let (start, length) = (buf.as_mut_ptr(), buf.len());
+        // SAFETY: all pointers are valid for the length given.
+        let failed = unsafe { libc::getpwuid_r(uid, &raw mut pwd, start, length, &raw mut result) };
+        (failed, (!result.is_null()).then_some(pwd.pw_name))
+    })
+}
+
+/// Returns what a group is called; nothing where the database does not know it.
+pub fn group(gid: u32) -> Option<Vec<u8>> {
+    text(|buf| {
+        // SAFETY: group is plain data of integers and pointers, for which zero is a valid value.
+        let mut group: libc::group = unsafe { std::mem::zeroed() };
+        let mut result = std::ptr::null_mut();
+        let (start, length) = (buf.as_mut_ptr(), buf.len());
+        // SAFETY: all pointers are valid for the length given.
+        let failed =
+            unsafe { libc::getgrgid_r(gid, &raw mut group, start, length, &raw mut result) };
+        (failed, (!result.is_null()).then_some(group.gr_name))
+    })
+}
+
+/// Asks with more and more room. The answer is a string in the room given.
+fn text(
+    ask: impl Fn(&mut [libc::c_char]) -> (libc::c_int, Option<*mut libc::c_char>),
+) -> Option<Vec<u8>> {
+    let mut buf = vec![0; 16 * 1024];
+    loop {
+        let (failed, found) = ask(&mut buf);
+        if failed == libc::ERANGE && buf.len() < ROOM {
+            buf.resize(buf.len() * 4, 0);
+            continue;
+        }
+        // SAFETY: what is found ends with NUL and stands in `buf`, which lives.
+        return found.map(|name| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +120,12 @@ mod tests {
         assert_eq!(find("0"), find("root"));
         assert_eq!(find("nobody-of-this-name"), None);
         assert_eq!(find("4000000").map(|u| u.uid), Some(4_000_000));
+    }
+
+    #[test]
+    fn numbers_have_names() {
+        assert_eq!(name(0), Some(b"root".to_vec()));
+        assert_eq!(group(0), Some(b"root".to_vec()));
+        assert_eq!((name(4_000_000), group(4_000_000)), (None, None));
     }
 }

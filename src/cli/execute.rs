@@ -1,0 +1,160 @@
+//! `exec` and `shell`: the bundled shell, for one line or for a person at a terminal.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{failed, plain};
+use crate::daemon::mountpoint;
+use crate::error::{Error, Result};
+use crate::exec::mounted::MountedHome;
+use crate::exec::shell::Shell;
+use crate::exec::unmounted::StoredHome;
+use crate::exec::{Home, Limits};
+
+mod prompt;
+
+/// How long after its time a line that does not end by itself is ended with the program: something below it hangs.
+const GRACE: Duration = Duration::from_secs(2);
+/// The status of a line whose time was up, as timeout(1) has it.
+const LATE: i32 = 124;
+
+/// Where the shell works, and what a line may use.
+#[derive(Args, Debug)]
+struct Place {
+    /// A mounted home, or a store that nobody has mounted; nothing outside it exists for the shell
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    /// The working directory to begin in, from the root or below it
+    #[arg(long, value_name = "D")]
+    cwd: Option<OsString>,
+    /// End a line that takes longer than so many seconds (status 124)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
+
+/// What `trumanfs exec` takes.
+#[derive(Args, Debug)]
+pub(super) struct ExecArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Let so many lines out at most; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = Limits::default().lines)]
+    max_lines: u64,
+    /// Let so many bytes out at most; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = Limits::default().bytes)]
+    max_bytes: u64,
+    /// Where the output has to be cut, keep its end too: half of what may leave
+    #[arg(long)]
+    tail: bool,
+    /// The line, as one word: quote it
+    line: OsString,
+}
+
+/// What `trumanfs shell` takes.
+#[derive(Args, Debug)]
+pub(super) struct ShellArgs {
+    #[command(flatten)]
+    place: Place,
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| format!("{text}: not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
+}
+
+/// Runs one line. Returns its status.
+pub(super) fn exec(args: &ExecArgs) -> ExitCode {
+    let limits = Limits {
+        time: args.place.timeout,
+        lines: args.max_lines,
+        bytes: args.max_bytes,
+        tail: args.tail,
+    };
+    let mut shell = match open(&args.place, limits) {
+        Ok(shell) => shell,
+        Err(error) => return failed(&error),
+    };
+    if let Some(time) = limits.time {
+        std::thread::spawn(move || {
+            std::thread::sleep(time.saturating_add(GRACE));
+            std::process::exit(LATE);
+        });
+    }
+    let (status, _) = shell.run_with(
+        args.line.as_bytes(),
+        stdin(),
+        std::io::stdout(),
+        std::io::stderr(),
+    );
+    let _ = std::io::stdout().flush();
+    ExitCode::from(status)
+}
+
+/// Reads lines and runs each: from a person at a terminal, or from whatever standard input is. Nothing of the output is
+/// cut, for a person can stop it.
+pub(super) fn shell(args: &ShellArgs) -> ExitCode {
+    let limits = Limits {
+        time: args.place.timeout,
+        lines: 0,
+        bytes: 0,
+        tail: false,
+    };
+    let status = open(&args.place, limits).and_then(|shell| {
+        if std::io::stdin().is_terminal() {
+            prompt::converse(shell)
+        } else {
+            prompt::read_all(shell)
+        }
+    });
+    match status {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Returns this program's standard input as commands read it.
+fn stdin() -> Option<OwnedFd> {
+    std::io::stdin().as_fd().try_clone_to_owned().ok()
+}
+
+fn open(place: &Place, limits: Limits) -> Result<Shell> {
+    let shown = place.root.display();
+    let wrong = |what: String| {
+        Error::refused(
+            format!("{shown}: {what}"),
+            "Give a mounted home, or a store that nobody has mounted.",
+        )
+    };
+    let root = std::path::absolute(&place.root).map_err(|error| wrong(plain(&error)))?;
+    let meta = std::fs::metadata(&root).map_err(|error| wrong(plain(&error)))?;
+    if !meta.is_dir() {
+        return Err(wrong("not a directory".to_owned()));
+    }
+    let mut shell = Shell::new(home(&root, &meta)?, root.as_os_str().as_bytes(), limits);
+    if let Some(cwd) = &place.cwd {
+        shell.set_cwd(cwd.as_bytes()).map_err(|error| {
+            Error::refused(
+                format!("{}: {error}", Path::new(cwd).display()),
+                "Give a directory below the root.",
+            )
+        })?;
+    }
+    Ok(shell)
+}
+
+fn home(root: &Path, meta: &std::fs::Metadata) -> Result<Arc<dyn Home>> {
+    if mountpoint::holds(meta) {
+        return MountedHome::open(root).map(|home| Arc::new(home) as Arc<dyn Home>);
+    }
+    StoredHome::open(root).map(|home| Arc::new(home) as Arc<dyn Home>)
+}

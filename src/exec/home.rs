@@ -1,0 +1,93 @@
+//! What a command can do to files: [`Home`], a dozen operations by path.
+//!
+//! A path is resolved anew by each operation, from the root's descriptor, beneath it, through no link. Whoever swaps a
+//! directory for a link between two operations makes the second one fail with `ENOENT`. What is no regular file and no
+//! directory, a FIFO say, can be seen, moved and removed, and is never opened.
+
+use std::fs::File;
+
+use rustix::fs::{FileType, OFlags};
+
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::world::{Change, Meta};
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its kind; never `Unknown`, never a symlink.
+    pub kind: FileType,
+    /// Its inode number.
+    pub ino: u64,
+}
+
+/// How a file is opened for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writing {
+    /// It is emptied, or made (`O_TRUNC`).
+    Truncate,
+    /// What is written goes to its end; it may be made (`O_APPEND`).
+    Append,
+    /// It is made, and must not be there (`O_EXCL`).
+    New,
+}
+
+impl Writing {
+    /// Returns the flags of open(2) that say so; `O_CREAT` is understood.
+    pub(super) fn flags(self) -> OFlags {
+        OFlags::WRONLY
+            | match self {
+                Writing::Truncate => OFlags::TRUNC,
+                Writing::Append => OFlags::APPEND,
+                Writing::New => OFlags::EXCL,
+            }
+    }
+
+    /// Returns what the answer is where a directory stands there.
+    pub(super) fn onto_directory(self) -> Error {
+        match self {
+            Writing::Truncate | Writing::Append => Error::IsDirectory,
+            Writing::New => Error::Exists,
+        }
+    }
+}
+
+/// A home, as commands see it.
+///
+/// # Errors
+/// Those of the system call each method is named after, as the home answers them; `ENOENT` for all that is hidden,
+/// outside, or behind a link.
+pub trait Home: Send + Sync {
+    /// Returns the attributes of what is there (lstat(2)).
+    fn stat(&self, path: &WorldPath) -> Result<Meta>;
+
+    /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for what is neither.
+    fn open(&self, path: &WorldPath) -> Result<File>;
+
+    /// Opens a regular file for writing, and makes it with this mode where it is absent. The umask of the process applies.
+    fn write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File>;
+
+    /// Returns the entries of a directory in no order, without `.` and `..`.
+    fn list(&self, path: &WorldPath) -> Result<Vec<Entry>>;
+
+    /// Makes a directory. The umask of the process applies.
+    fn mkdir(&self, path: &WorldPath, mode: u32) -> Result<()>;
+
+    /// Moves what is no directory into the trash (unlink(2)).
+    fn remove(&self, path: &WorldPath) -> Result<()>;
+
+    /// Moves an empty directory into the trash (rmdir(2)).
+    fn remove_dir(&self, path: &WorldPath) -> Result<()>;
+
+    /// Moves a directory and all that is in it into the trash, as one entry.
+    fn remove_tree(&self, path: &WorldPath) -> Result<()>;
+
+    /// Moves an entry (renameat2(2)); what stands at the new name goes into the trash, or with `replace` false the call
+    /// fails with `EEXIST`.
+    fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()>;
+
+    /// Sets mode, owner and times (chmod(2), chown(2), utimensat(2)); never the size.
+    fn set(&self, path: &WorldPath, change: &Change) -> Result<()>;
+}

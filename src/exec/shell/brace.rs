@@ -1,0 +1,138 @@
+//! Brace expansion: `{a,b}`, `{1..9}`, `{a..e..2}` (bash(1), Brace Expansion). Works on words, before everything else.
+
+use super::syntax::{Atom, Word};
+
+/// How many words one word may become.
+const MOST: usize = 100_000;
+
+/// Expands the braces of a word, in order; nothing where there would be too many words.
+pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
+    if !word.0.contains(&Atom::Plain(b'{')) {
+        return Some(vec![word.clone()]);
+    }
+    let words = atoms(&word.0)?;
+    Some(words.into_iter().map(Word).collect())
+}
+
+fn atoms(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
+    for (at, _) in word
+        .iter()
+        .enumerate()
+        .filter(|(_, atom)| **atom == Atom::Plain(b'{'))
+    {
+        let Some((inside, after)) = group(word.get(at + 1..)?) else {
+            continue;
+        };
+        let Some(choices) = choices(inside) else {
+            continue;
+        };
+        let before = word.get(..at)?;
+        let after = atoms(after)?;
+        let mut words = Vec::new();
+        for choice in choices? {
+            if words.len() + after.len() > MOST {
+                return None;
+            }
+            words.extend(after.iter().map(|after| [before, &choice, after].concat()));
+        }
+        return Some(words);
+    }
+    Some(vec![word.to_vec()])
+}
+
+/// Splits what follows a brace into what is inside, up to its partner, and the rest.
+fn group(text: &[Atom]) -> Option<(&[Atom], &[Atom])> {
+    let mut depth = 0;
+    for (at, atom) in text.iter().enumerate() {
+        match atom {
+            Atom::Plain(b'{') => depth += 1,
+            Atom::Plain(b'}') if depth == 0 => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            Atom::Plain(b'}') => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns what a pair of braces stands for; nothing where it stands for itself, and nothing inside that where there are
+/// too many.
+fn choices(inside: &[Atom]) -> Option<Option<Vec<Vec<Atom>>>> {
+    let mut depth = 0;
+    let mut parts = vec![Vec::new()];
+    for atom in inside {
+        match atom {
+            Atom::Plain(b',') if depth == 0 => {
+                parts.push(Vec::new());
+                continue;
+            }
+            Atom::Plain(b'{') => depth += 1,
+            Atom::Plain(b'}') => depth -= 1,
+            _ => {}
+        }
+        parts.last_mut()?.push(atom.clone());
+    }
+    if parts.len() == 1 {
+        return sequence(&Word(inside.to_vec()).plain()?);
+    }
+    let mut all = Vec::new();
+    for part in &parts {
+        let Some(expanded) = atoms(part) else {
+            return Some(None);
+        };
+        all.extend(expanded);
+        if all.len() > MOST {
+            return Some(None);
+        }
+    }
+    Some(Some(all))
+}
+
+/// Returns the members of `1..9` and `a..e`, with a step or without.
+fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<Atom>>>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut parts = text.split("..");
+    let (from, to, step) = (parts.next()?, parts.next()?, parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let step: i64 = step.map_or(Some(1), |step| step.parse().ok())?;
+    let step = step.unsigned_abs().max(1);
+    let (first, last, width, letters) = match (from.parse::<i64>(), to.parse::<i64>()) {
+        (Ok(first), Ok(last)) => {
+            let padded = |text: &str| {
+                text.trim_start_matches('-').starts_with('0')
+                    && text.trim_start_matches('-').len() > 1
+            };
+            let width = if padded(from) || padded(to) {
+                from.len().max(to.len())
+            } else {
+                0
+            };
+            (first, last, width, false)
+        }
+        _ => match (from.as_bytes(), to.as_bytes()) {
+            ([a], [b]) if a.is_ascii_alphabetic() && b.is_ascii_alphabetic() => {
+                (i64::from(*a), i64::from(*b), 0, true)
+            }
+            _ => return None,
+        },
+    };
+    if first.abs_diff(last) / step >= MOST as u64 {
+        return Some(None);
+    }
+    let count = first.abs_diff(last) / step;
+    let members = (0..=count).map(|n| {
+        let way = i64::try_from(n * step).unwrap_or(0);
+        let member = if first <= last {
+            first + way
+        } else {
+            first - way
+        };
+        let text = match (letters, u8::try_from(member)) {
+            (true, Ok(letter)) => vec![letter],
+            _ => format!("{member:0width$}").into_bytes(),
+        };
+        text.into_iter().map(Atom::Quoted).collect()
+    });
+    Some(Some(members.collect()))
+}

@@ -1,0 +1,400 @@
+//! `cp`: files and trees. Hard links between copied files are not kept, and neither are extended attributes: a home has
+//! no way to make them here. What is neither a file nor a directory cannot be made anew and is told of.
+
+mod content;
+mod keep;
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use rustix::fs::FileType;
+
+use super::target::{
+    blame, clash, into_itself, is_recent, joined, just_made, pairs, place, same, source,
+};
+use crate::error::Error;
+use crate::exec::home::Writing;
+use crate::exec::shell::call::{Call, Ended, NULL};
+use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::quote::quoted;
+use crate::name::{Name, WorldPath};
+use crate::world::{Id, Meta};
+use content::{Broken, content};
+use keep::Keep;
+
+const CP: Known = Known {
+    // There are no symlinks, so whether they are followed (-H, -L, -P) makes no difference.
+    short: "afHLnpPRrt:Tuv",
+    long: &[
+        ("archive", Takes::Nothing, 'a'),
+        ("dereference", Takes::Nothing, 'L'),
+        ("force", Takes::Nothing, 'f'),
+        ("no-clobber", Takes::Nothing, 'n'),
+        ("no-dereference", Takes::Nothing, 'P'),
+        ("no-target-directory", Takes::Nothing, 'T'),
+        ("preserve", Takes::Maybe, 'p'),
+        ("recursive", Takes::Nothing, 'r'),
+        ("target-directory", Takes::Value, 't'),
+        ("update", Takes::Nothing, 'u'),
+        ("verbose", Takes::Nothing, 'v'),
+    ],
+    wrong: 1,
+};
+
+/// What a copy of `/dev/null` may be used for, before the umask.
+const PLAIN: u32 = 0o666;
+
+/// A copy under way: the source, and what it is to be, each with its name as shown.
+#[derive(Debug)]
+struct Copy {
+    from: (WorldPath, Vec<u8>),
+    to: (WorldPath, Vec<u8>),
+}
+
+#[derive(Debug)]
+enum Step {
+    Copy(Copy),
+    /// A directory whose content has been copied; whether it was made, and with which mode.
+    Close(Copy, Meta, Option<u32>),
+}
+
+/// What is still to be done for an operand.
+#[derive(Debug)]
+struct Tree {
+    pending: Vec<Step>,
+    /// Which directories have been made within what is copied, where the copy lies in there.
+    within: Option<HashSet<WorldPath>>,
+    /// Whether that was told.
+    told: bool,
+}
+
+#[derive(Default)]
+struct Copies {
+    recursive: bool,
+    keep: Keep,
+    force: bool,
+    no_clobber: bool,
+    update: bool,
+    verbose: bool,
+    /// The operands so far, as typed and by what they are.
+    seen: HashSet<(Vec<u8>, Id)>,
+    /// What this call has put somewhere for an operand.
+    made: HashSet<WorldPath>,
+}
+
+/// `cp [-afHLnpPRrTuv] [--preserve=LIST] [-t DIRECTORY] SOURCE... [DESTINATION]`
+pub(super) fn cp(call: &mut Call<'_>) -> Ended {
+    let typed = CP.read(call.args)?;
+    let mut copies = Copies {
+        recursive: ['a', 'R', 'r'].into_iter().any(|letter| typed.has(letter)),
+        keep: Keep::read(&typed)?,
+        force: typed.has('f'),
+        no_clobber: typed.has('n'),
+        update: typed.has('u'),
+        verbose: typed.has('v'),
+        ..Copies::default()
+    };
+    let Some(pairs) = pairs(call, &typed)? else {
+        return Ok(1);
+    };
+    let mut status = 0;
+    for (from, to) in pairs {
+        call.check()?;
+        let copied = match from {
+            NULL => copies.nothing(call, &to)?,
+            from => copies.operand(call, from, &to)?,
+        };
+        if !copied {
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+impl Copies {
+    /// Copies what is in `/dev/null`.
+    fn nothing(&mut self, call: &mut Call<'_>, to: &[u8]) -> io::Result<bool> {
+        let home = call.home();
+        let made = call.path(to).and_then(|path| {
+            if self.no_clobber && home.stat(&path).is_ok() {
+                return Ok(());
+            }
+            home.write(&path, Writing::Truncate, PLAIN).map(drop)
+        });
+        match made {
+            Ok(()) => Ok(true),
+            Err(error) => blame(call, NULL, to, &error).map(|()| false),
+        }
+    }
+
+    /// Copies an operand and all that is in it. Returns whether that was done.
+    fn operand(&mut self, call: &mut Call<'_>, typed: &[u8], to: &[u8]) -> io::Result<bool> {
+        let Some((path, meta)) = source(call, typed)? else {
+            return Ok(false);
+        };
+        if meta.is_dir() && !self.recursive {
+            call.say(&[b"-r not specified; omitting directory ", &quoted(typed)[..]].concat())?;
+            return Ok(false);
+        }
+        let first = self.seen.insert((typed.to_vec(), meta.id));
+        if !first {
+            let what: &[u8] = if meta.is_dir() {
+                b"directory "
+            } else {
+                b"file "
+            };
+            let typed = quoted(typed);
+            call.say(
+                &[
+                    b"warning: source ",
+                    what,
+                    &typed,
+                    b" specified more than once",
+                ]
+                .concat(),
+            )?;
+            return Ok(true);
+        }
+        let Some((new, there)) = place(call, (typed, &meta), to)? else {
+            return Ok(false);
+        };
+        if there.is_some() && !meta.is_dir() && self.made.contains(&new) {
+            if self.no_clobber {
+                return Ok(true);
+            }
+            call.say(&just_made(typed, to))?;
+            return Ok(false);
+        }
+        let copy = Copy {
+            from: (path, typed.to_vec()),
+            to: (new.clone(), to.to_vec()),
+        };
+        let copied = self.tree(call, copy)?;
+        self.made.insert(new);
+        Ok(copied)
+    }
+
+    fn tree(&mut self, call: &mut Call<'_>, top: Copy) -> io::Result<bool> {
+        let inside = into_itself(&top.from.1, &top.to.1);
+        let mut tree = Tree {
+            told: false,
+            within: top.from.0.contains(&top.to.0).then(HashSet::new),
+            pending: vec![Step::Copy(top)],
+        };
+        let mut done = true;
+        while let Some(step) = tree.pending.pop() {
+            call.check()?;
+            let copy = match step {
+                Step::Close(copy, meta, made) => {
+                    done &= self.attributes(call, &copy, &meta, made)?;
+                    continue;
+                }
+                Step::Copy(copy) => copy,
+            };
+            // A copy of the copy would have no end. The rest is copied.
+            let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
+            if tree.within.as_ref().is_some_and(of_copy) {
+                if !std::mem::replace(&mut tree.told, true) {
+                    call.say(&inside)?;
+                }
+                done = false;
+                continue;
+            }
+            let meta = match call.home().stat(&copy.from.0) {
+                Ok(meta) => meta,
+                Err(error) => {
+                    call.complain(&copy.from.1, &error)?;
+                    done = false;
+                    continue;
+                }
+            };
+            done &= match meta.kind {
+                FileType::Directory => self.directory(call, copy, meta, &mut tree)?,
+                FileType::RegularFile => self.file(call, &copy, &meta)?,
+                _ => {
+                    let shown = call.state.as_typed(&copy.from.1);
+                    call.say(&[&shown[..], b": not copied, for it is no regular file"].concat())?;
+                    false
+                }
+            };
+        }
+        Ok(done)
+    }
+
+    /// Makes a directory, and plans the copies of what is in the source.
+    fn directory(
+        &self,
+        call: &mut Call<'_>,
+        copy: Copy,
+        meta: Meta,
+        tree: &mut Tree,
+    ) -> io::Result<bool> {
+        let home = call.home();
+        let mut made = None;
+        match home.stat(&copy.to.0) {
+            Ok(there) => {
+                let refused = match there.id == meta.id {
+                    true => Some(same(&copy.from.1, &copy.to.1)),
+                    false => clash((&copy.from.1, &meta), (&copy.to.1, &there)),
+                };
+                if let Some(message) = refused {
+                    call.say(&message)?;
+                    return Ok(false);
+                }
+            }
+            Err(_) => {
+                let mode = self.keep.directory(&meta);
+                if let Err(error) = home.mkdir(&copy.to.0, mode) {
+                    blame(call, &copy.from.1, &copy.to.1, &error)?;
+                    return Ok(false);
+                }
+                made = Some(mode);
+                if let Some(within) = &mut tree.within {
+                    within.insert(copy.to.0.clone());
+                }
+                self.tell(call, &copy)?;
+            }
+        }
+        let mut entries = match home.list(&copy.from.0) {
+            Ok(entries) => entries,
+            Err(error) => {
+                call.complain(&copy.from.1, &error)?;
+                return Ok(false);
+            }
+        };
+        // In the order in which GNU's cp goes through a directory; the last is taken first.
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.ino));
+        let below = |(path, shown): &(WorldPath, Vec<u8>), name: &[u8]| {
+            let joined = joined(shown, name);
+            Name::new(name).map(|name| (path.join(name), joined))
+        };
+        let inner = entries.iter().filter_map(|entry| {
+            Some(Step::Copy(Copy {
+                from: below(&copy.from, &entry.name).ok()?,
+                to: below(&copy.to, &entry.name).ok()?,
+            }))
+        });
+        let inner: Vec<Step> = inner.collect();
+        tree.pending.push(Step::Close(copy, meta, made));
+        tree.pending.extend(inner);
+        Ok(true)
+    }
+
+    fn file(&self, call: &mut Call<'_>, copy: &Copy, meta: &Meta) -> io::Result<bool> {
+        let there = match call.home().stat(&copy.to.0) {
+            Ok(there) => Some(there),
+            Err(Error::NotFound) => None,
+            Err(error) => {
+                call.complain(&copy.to.1, &error)?;
+                return Ok(false);
+            }
+        };
+        if let Some(there) = &there {
+            if self.no_clobber {
+                return Ok(true);
+            }
+            let refused = if there.id == meta.id {
+                Some(same(&copy.from.1, &copy.to.1))
+            } else if self.update && is_recent(there, meta) {
+                return Ok(true);
+            } else {
+                clash((&copy.from.1, meta), (&copy.to.1, there))
+            };
+            if let Some(message) = refused {
+                call.say(&message)?;
+                return Ok(false);
+            }
+        }
+        self.tell(call, copy)?;
+        let from = match call.home().open(&copy.from.0) {
+            Ok(from) => from,
+            Err(error) => {
+                call.complain(&copy.from.1, &error)?;
+                return Ok(false);
+            }
+        };
+        let mode = self.keep.file(meta);
+        let to = match self.write(call, copy, there.is_some(), mode)? {
+            Ok(to) => to,
+            Err(Error::Exists) if self.no_clobber => return Ok(true),
+            Err(error) => {
+                blame(call, &copy.from.1, &copy.to.1, &error)?;
+                return Ok(false);
+            }
+        };
+        match content(call, &from, &to) {
+            Ok(()) => {}
+            Err(Broken::Late(error)) => return Err(error),
+            Err(Broken::Read(error)) => {
+                call.complain(&copy.from.1, &error)?;
+                return Ok(false);
+            }
+            Err(Broken::Write(error)) => {
+                call.complain(&copy.to.1, &error)?;
+                return Ok(false);
+            }
+        }
+        // Closed first, so that nothing is written after its time is set.
+        drop(to);
+        self.attributes(call, copy, meta, there.is_none().then_some(mode))
+    }
+
+    /// Opens a destination. With `-f`, one that cannot be written goes into the trash.
+    fn write(
+        &self,
+        call: &mut Call<'_>,
+        copy: &Copy,
+        there: bool,
+        mode: u32,
+    ) -> io::Result<Result<std::fs::File, Error>> {
+        let (home, path) = (call.home(), &copy.to.0);
+        if !there {
+            return Ok(home.write(path, Writing::New, mode));
+        }
+        match home.write(path, Writing::Truncate, mode) {
+            Err(_) if self.force => {
+                if let Err(error) = home.remove(path) {
+                    return Ok(Err(error));
+                }
+                if self.verbose {
+                    call.out
+                        .write_all(&[b"removed ", &quoted(&copy.to.1)[..], b"\n"].concat())?;
+                }
+                Ok(home.write(path, Writing::New, mode))
+            }
+            opened => Ok(opened),
+        }
+    }
+
+    /// Gives a copy what is kept of the source's attributes. `made` is the mode that it was made with, if it was.
+    fn attributes(
+        &self,
+        call: &mut Call<'_>,
+        copy: &Copy,
+        meta: &Meta,
+        made: Option<u32>,
+    ) -> io::Result<bool> {
+        match self.keep.give(&*call.home(), &copy.to.0, meta, made) {
+            Ok(()) => Ok(true),
+            Err(error) => call.complain(&copy.to.1, &error).map(|()| false),
+        }
+    }
+
+    fn tell(&self, call: &mut Call<'_>, copy: &Copy) -> io::Result<()> {
+        if !self.verbose {
+            return Ok(());
+        }
+        let line = [
+            &quoted(&copy.from.1)[..],
+            b" -> ",
+            &quoted(&copy.to.1),
+            b"\n",
+        ]
+        .concat();
+        call.out.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,167 @@
+//! `echo`, as bash has it: what looks like an option but is none is printed.
+
+use std::io::{self, Write};
+
+use crate::exec::shell::call::{Call, Ended};
+
+/// Prints its arguments, with a space between.
+pub(super) fn echo(call: &mut Call<'_>) -> Ended {
+    let (mut newline, mut escapes) = (true, false);
+    let mut args = call.args;
+    while let Some(([b'-', letters @ ..], rest)) = split(args)
+        && !letters.is_empty()
+        && letters.iter().all(|letter| b"neE".contains(letter))
+    {
+        for letter in letters {
+            match letter {
+                b'n' => newline = false,
+                letter => escapes = *letter == b'e',
+            }
+        }
+        args = rest;
+    }
+    for (at, arg) in args.iter().enumerate() {
+        if at > 0 {
+            call.out.write_all(b" ")?;
+        }
+        if !escapes {
+            call.out.write_all(arg)?;
+        } else if !unescape(arg, &mut call.out)? {
+            return Ok(0);
+        }
+    }
+    if newline {
+        call.out.write_all(b"\n")?;
+    }
+    Ok(0)
+}
+
+fn split(args: &[Vec<u8>]) -> Option<(&[u8], &[Vec<u8>])> {
+    let (first, rest) = args.split_first()?;
+    Some((first, rest))
+}
+
+/// Writes a text with its escapes replaced. Returns whether there is more to print: `\c` ends everything.
+fn unescape(text: &[u8], out: &mut dyn Write) -> io::Result<bool> {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        let (plain, escape) = rest.split_at(at);
+        out.write_all(plain)?;
+        rest = escape;
+        let [_, letter, after @ ..] = escape else {
+            break;
+        };
+        let (meant, after) = match letter {
+            b'c' => return Ok(false),
+            b'0' => {
+                let (value, after) = number(after, 8, 3).unwrap_or((0, after));
+                (vec![low_byte(value)], after)
+            }
+            b'x' => match number(after, 16, 2) {
+                Some((value, after)) => (vec![low_byte(value)], after),
+                None => (b"\\x".to_vec(), after),
+            },
+            b'u' | b'U' => match number(after, 16, if *letter == b'u' { 4 } else { 8 }) {
+                Some((value, after)) => (character(value), after),
+                None => (vec![b'\\', *letter], after),
+            },
+            letter => (simple(*letter), after),
+        };
+        out.write_all(&meant)?;
+        rest = after;
+    }
+    out.write_all(rest)?;
+    Ok(true)
+}
+
+fn simple(letter: u8) -> Vec<u8> {
+    vec![match letter {
+        b'a' => 7,
+        b'b' => 8,
+        b'e' | b'E' => 27,
+        b'f' => 12,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'v' => 11,
+        b'\\' => b'\\',
+        other => return vec![b'\\', other],
+    }]
+}
+
+/// Reads at most so many digits. Returns the number and what follows it; nothing where no digit stands.
+fn number(text: &[u8], base: u32, most: usize) -> Option<(u32, &[u8])> {
+    let digits = text
+        .iter()
+        .take(most)
+        .map_while(|byte| char::from(*byte).to_digit(base));
+    let length = digits.clone().count();
+    let value = digits.fold(0, |value, digit| value * base + digit);
+    Some((value, text.get(length..)?)).filter(|_| length > 0)
+}
+
+fn low_byte(value: u32) -> u8 {
+    let [low, ..] = value.to_le_bytes();
+    low
+}
+
+/// Returns a character in UTF-8, whatever the locale: as `$'\u…'` gives it.
+fn character(code: u32) -> Vec<u8> {
+    char::from_u32(code)
+        .unwrap_or(char::REPLACEMENT_CHARACTER)
+        .to_string()
+        .into_bytes()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::super::tests::Bench;
+
+    fn echo(args: &[&str]) -> String {
+        let words: Vec<Vec<u8>> = ["echo"]
+            .iter()
+            .chain(args)
+            .map(|word| word.as_bytes().to_vec())
+            .collect();
+        let (out, err, status) = Bench::new().call(&words, "");
+        assert_eq!((err.as_str(), status), ("", 0));
+        out
+    }
+
+    #[test]
+    fn what_is_no_option_is_printed() {
+        assert_eq!(echo(&[]), "\n");
+        assert_eq!(echo(&["a", "", "b"]), "a  b\n");
+        assert_eq!(echo(&["-n", "a"]), "a");
+        assert_eq!(echo(&["-ne", "a\\t"]), "a\t");
+        assert_eq!(echo(&["-nx", "a"]), "-nx a\n");
+        assert_eq!(echo(&["-", "a"]), "- a\n");
+        assert_eq!(echo(&["--", "-n"]), "-- -n\n");
+        assert_eq!(echo(&["a", "-n"]), "a -n\n");
+        assert_eq!(echo(&["-e", "-E", "\\t"]), "\\t\n");
+        assert_eq!(echo(&["-E", "-e", "\\t"]), "\t\n");
+    }
+
+    #[test]
+    fn escapes() {
+        for (typed, meant) in [
+            (
+                "\\a\\b\\e\\E\\f\\n\\r\\t\\v\\\\",
+                "\x07\x08\x1b\x1b\x0c\n\r\t\x0b\\\n",
+            ),
+            ("a\\cb", "a"),
+            ("\\0101\\08\\0\\00101", "A\x008\0\x081\n"),
+            ("\\101\\q\\\"\\", "\\101\\q\\\"\\\n"),
+            ("\\x41\\x414\\xZ\\x", "AA4\\xZ\\x\n"),
+            (
+                "\\u41\\u2713\\U1F600\\U41x\\uZ",
+                "A\u{2713}\u{1f600}Ax\\uZ\n",
+            ),
+        ] {
+            assert_eq!(echo(&["-e", typed]), meant, "{typed}");
+        }
+        assert_eq!(echo(&["-e", "a\\c", "b"]), "a");
+        assert_eq!(echo(&["\\t"]), "\\t\n");
+    }
+}

@@ -1,0 +1,154 @@
+//! `find`: walks down from starting points and evaluates an expression for each entry.
+//!
+//! Entries come sorted by name at each level, where GNU's come as the directory has them. The walk keeps one listing for each
+//! level and no frame on the stack, so depth costs memory alone. Symlinks do not exist here, so `-H`, `-L` and `-P` say
+//! nothing. A directory that has gone is complained of, and the walk goes on.
+
+mod eval;
+mod exec;
+mod parse;
+mod predicate;
+
+use crate::exec::home::Entry;
+use crate::exec::shell::call::{Call, Ended, Stop};
+use crate::name::{Name, WorldPath};
+use eval::{Finder, Visit};
+use parse::Plan;
+
+pub(in crate::exec::shell) fn find(call: &mut Call<'_>) -> Ended {
+    let args = call.args;
+    let (starts, expression) = split(args);
+    let plan = Plan::read(expression, call)?;
+    let mut finder = Finder::new(call, &plan);
+    let here = [b".".to_vec()];
+    for start in if starts.is_empty() { &here } else { starts } {
+        walk(&mut finder, start)?;
+        if finder.quit {
+            break;
+        }
+    }
+    finder.finish()
+}
+
+/// Parts starting points from the expression, which begins with the first word that can only be one.
+fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
+    let is_option = |arg: &Vec<u8>| matches!(&arg[..], b"-H" | b"-L" | b"-P");
+    let options = args.iter().take_while(|arg| is_option(arg)).count();
+    let mut rest = args.get(options..).unwrap_or_default();
+    if let [first, after @ ..] = rest
+        && first == b"--"
+    {
+        rest = after;
+    }
+    let begins = |arg: &Vec<u8>| matches!(&arg[..], [b'-', _, ..] | b"(" | b"!");
+    let starts = rest.iter().position(begins).unwrap_or(rest.len());
+    rest.split_at(starts)
+}
+
+/// A directory whose entries are being visited.
+struct Level {
+    /// Those to come, the next one last.
+    entries: Vec<Entry>,
+    /// How long its path as shown is.
+    shown: usize,
+}
+
+impl Level {
+    fn new(mut entries: Vec<Entry>, shown: usize) -> Level {
+        entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+        Level { entries, shown }
+    }
+}
+
+/// Walks down from a starting point.
+fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
+    finder.call.check()?;
+    let found = finder.call.path(start);
+    let found = found.and_then(|path| Ok((finder.call.home().stat(&path)?, path)));
+    let (meta, mut path) = match found {
+        Ok(found) => found,
+        Err(error) => return finder.complain(start, &error),
+    };
+    // The path as shown of the directory under way, and now and then of an entry in it.
+    let mut shown = start.to_vec();
+    let mut levels: Vec<Level> = Vec::new();
+    let top = Visit::top(start, &path, meta);
+    let entered = enter(finder, &top)?;
+    levels.extend(entered.map(|entries| Level::new(entries, shown.len())));
+    while let Some(level) = levels.last_mut() {
+        finder.call.check()?;
+        if finder.quit {
+            return Ok(());
+        }
+        shown.truncate(level.shown);
+        let Some(entry) = level.entries.pop() else {
+            levels.pop();
+            leave(finder, (start, &meta), &shown, &path, levels.len())?;
+            path = path.parent().unwrap_or_default();
+            continue;
+        };
+        if shown.last() != Some(&b'/') {
+            shown.push(b'/');
+        }
+        shown.extend_from_slice(&entry.name);
+        let visit = Visit::entry(&shown, &path, &entry, levels.len());
+        if let Some(entries) = enter(finder, &visit)? {
+            path.push(name_of(&entry)?);
+            levels.push(Level::new(entries, shown.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Comes to an entry: evaluates the expression unless a directory's content comes first, and lists a directory that is to be
+/// walked.
+fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<Entry>>, Stop> {
+    let plan = finder.plan;
+    let inside = visit.is_dir() && visit.depth < plan.deepest;
+    if !plan.contents_first || !inside {
+        let pruned = finder.evaluate(visit)?;
+        if !inside || finder.quit || pruned && !plan.contents_first {
+            return Ok(None);
+        }
+    }
+    let listed = visit.path().and_then(|path| finder.call.home().list(&path));
+    match listed {
+        Ok(entries) => Ok(Some(entries)),
+        Err(error) => {
+            finder.complain(visit.shown, &error)?;
+            // It comes back here on the way out all the same.
+            Ok(plan.contents_first.then(Vec::new))
+        }
+    }
+}
+
+/// Leaves a directory, which is evaluated only now where its content came first.
+fn leave(
+    finder: &mut Finder<'_, '_>,
+    (start, meta): (&[u8], &crate::world::Meta),
+    shown: &[u8],
+    path: &WorldPath,
+    depth: usize,
+) -> Result<(), Stop> {
+    if !finder.plan.contents_first {
+        return Ok(());
+    }
+    let visit = match (depth, path.parent(), path.name()) {
+        (0, ..) => Visit::top(start, path, *meta),
+        (_, Some(parent), Some(name)) => {
+            return finder
+                .evaluate(&Visit::directory(shown, &parent, name, depth))
+                .map(drop);
+        }
+        _ => return Ok(()),
+    };
+    finder.evaluate(&visit).map(drop)
+}
+
+fn name_of(entry: &Entry) -> Result<Name<'_>, Stop> {
+    // A listing has nothing but names.
+    Name::new(&entry.name).map_err(|error| Stop::Stream(std::io::Error::from(error.errno())))
+}
+
+#[cfg(test)]
+mod tests;

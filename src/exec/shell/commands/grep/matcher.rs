@@ -1,0 +1,88 @@
+//! [`Matcher`]: finds the lines that match, and the matches in a line.
+//!
+//! A line is found by a search through all that is in memory, not by a search per line: no match leaves its line (see
+//! `expression`). Where a match ends matters for `-o` alone. POSIX wants the longest of the leftmost ones, which another
+//! automaton finds, from where the first one starts.
+
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{self, NFA};
+use regex_automata::{Anchored, Input, MatchKind, meta};
+use regex_syntax::hir::Hir;
+
+use super::expression::Wrong;
+
+/// What is searched for.
+pub(super) struct Matcher {
+    regex: meta::Regex,
+    cache: meta::Cache,
+    longest: Option<(DFA, Cache)>,
+}
+
+impl Matcher {
+    /// Compiles an expression. `exact` is for those who ask where matches end.
+    ///
+    /// # Errors
+    /// It is too big.
+    pub(super) fn new(hir: &Hir, exact: bool) -> Result<Matcher, Wrong> {
+        let too_big = "Regular expression too big";
+        let config = meta::Config::new().utf8_empty(false);
+        let regex = meta::Builder::new()
+            .configure(config)
+            .build_from_hir(hir)
+            .map_err(|_| too_big)?;
+        let longest = match exact {
+            true => Some(longest(hir).ok_or(too_big)?),
+            false => None,
+        };
+        let cache = regex.create_cache();
+        Ok(Matcher {
+            regex,
+            cache,
+            longest,
+        })
+    }
+
+    /// Returns the first line in a range of whole lines that matches, with its newline.
+    pub(super) fn line(&mut self, text: &[u8], lines: Range<usize>) -> Option<Range<usize>> {
+        let input = Input::new(text).range(lines.clone()).earliest(true);
+        let half = self.regex.search_half_with(&mut self.cache, &input)?;
+        let at = half.offset();
+        // What matches behind the last newline is no line.
+        if at >= lines.end {
+            return None;
+        }
+        let before = text.get(lines.start..at)?;
+        let start = memrchr(b'\n', before).map_or(lines.start, |newline| lines.start + newline + 1);
+        let after = text.get(at..lines.end)?;
+        let end = memchr(b'\n', after).map_or(lines.end, |newline| at + newline + 1);
+        Some(start..end)
+    }
+
+    /// Returns the longest of the leftmost matches in a range that ends with its line.
+    pub(super) fn part(&mut self, text: &[u8], range: Range<usize>) -> Option<Range<usize>> {
+        let end = range.end;
+        let input = Input::new(text).range(range);
+        let found = self.regex.search_with(&mut self.cache, &input)?.range();
+        let anchored = input.range(found.start..end).anchored(Anchored::Yes);
+        let end = self.longest.as_mut().and_then(|(dfa, cache)| {
+            let half = dfa.try_search_fwd(cache, &anchored).ok()??;
+            Some(half.offset())
+        });
+        Some(found.start..end.unwrap_or(found.end))
+    }
+}
+
+fn longest(hir: &Hir) -> Option<(DFA, Cache)> {
+    let config = thompson::Config::new().utf8(false);
+    let nfa = NFA::compiler().configure(config).build_from_hir(hir).ok()?;
+    // All matches are gone through, so the last one is the longest. However large the states are, there is room for them.
+    let config = DFA::config()
+        .match_kind(MatchKind::All)
+        .skip_cache_capacity_check(true);
+    let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
+    let cache = dfa.create_cache();
+    Some((dfa, cache))
+}

@@ -1,0 +1,233 @@
+//! [`Search`]: goes through one file after the other, selects lines, and has them written with their context.
+//!
+//! What is selected, where groups end and when a file counts as binary are GNU's rules (`src/grep.c`).
+
+use std::io::{self, BufWriter, Read};
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::buffer::{Buffer, back, line_end};
+use super::matcher::Matcher;
+use super::options::{Binary, Options, Report};
+use super::print::{CONTEXT, Printer, SELECTED};
+use crate::exec::shell::stream::{Deadline, Output};
+
+/// What came of a file.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// How many lines were selected, as far as they were counted.
+    pub(super) count: u64,
+    /// Whether lines were selected and not written, for the file is binary.
+    pub(super) binary: bool,
+    /// What reading said.
+    pub(super) error: Option<io::Error>,
+}
+
+/// What goes on from file to file.
+pub(super) struct Search {
+    matcher: Matcher,
+    buffer: Buffer,
+    /// Whether any line was selected: a group that follows is separated.
+    used: bool,
+}
+
+impl Search {
+    /// Makes one.
+    pub(super) fn new(matcher: Matcher) -> Search {
+        Search {
+            matcher,
+            buffer: Buffer::new(),
+            used: false,
+        }
+    }
+
+    /// Searches a file.
+    ///
+    /// # Errors
+    /// Those of writing; `TimedOut`.
+    pub(super) fn file(
+        &mut self,
+        from: &mut dyn Read,
+        name: Option<&[u8]>,
+        options: &Options<'_>,
+        out: &mut BufWriter<Output>,
+        deadline: &Deadline,
+    ) -> io::Result<Found> {
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        let mut scan = Scan {
+            options,
+            matcher: &mut self.matcher,
+            printer: Printer::new(options, out, name),
+            used: &mut self.used,
+            quiet: options.report != Report::Lines,
+            first_only: !matches!(options.report, Report::Lines | Report::Count),
+            count: 0,
+            pending: 0,
+            printed: None,
+        };
+        // How many lines were selected when the first NUL came.
+        let mut text_count = None;
+        let mut searched = 0;
+        let mut error = None;
+        loop {
+            deadline.check()?;
+            let new = match buffer.read(from) {
+                Ok(new) => new,
+                Err(failed) => {
+                    deadline.check()?;
+                    error = Some(failed);
+                    break;
+                }
+            };
+            let at_end = new.is_empty();
+            let fresh = buffer.text().get(new.clone()).unwrap_or_default();
+            if text_count.is_none() && options.binary != Binary::Text && memchr(0, fresh).is_some()
+            {
+                if options.binary == Binary::Skipped {
+                    return Ok(Found::default());
+                }
+                text_count = Some(scan.count);
+                if options.report != Report::Count {
+                    (scan.first_only, scan.quiet) = (true, true);
+                }
+            }
+            if text_count.is_some() {
+                buffer.split_at_nul(new.clone());
+            }
+            if at_end {
+                buffer.end_line();
+            }
+            let text = buffer.text();
+            let fresh = text.get(new.start..).unwrap_or_default();
+            let Some(last) = memrchr(b'\n', fresh).map(|newline| new.start + newline + 1) else {
+                if at_end {
+                    break;
+                }
+                continue;
+            };
+            let limit = if at_end { text.len() } else { last };
+            scan.lines(text, searched..limit)?;
+            if scan.pending > 0 {
+                scan.trail(text, limit)?;
+            }
+            let since = scan.count - text_count.unwrap_or(0);
+            let full = scan.count >= options.most && scan.pending == 0;
+            if at_end || full || (scan.first_only && since > 0) {
+                break;
+            }
+            let needed = scan.forget(text, limit);
+            buffer.forget(needed);
+            searched = limit - needed;
+        }
+        let count = scan.count;
+        let binary = text_count.is_some_and(|before| count > before);
+        Ok(Found {
+            count,
+            binary: binary && options.report == Report::Lines,
+            error,
+        })
+    }
+}
+
+/// What goes on through one file. Places are places in the text that is held.
+struct Scan<'s> {
+    options: &'s Options<'s>,
+    matcher: &'s mut Matcher,
+    printer: Printer<'s>,
+    used: &'s mut bool,
+    /// Whether no line is written.
+    quiet: bool,
+    /// Whether one line is enough.
+    first_only: bool,
+    count: u64,
+    /// How many lines of trailing context are to come.
+    pending: u64,
+    /// Where what was written last ends, if that is in the text still.
+    printed: Option<usize>,
+}
+
+impl Scan<'_> {
+    /// Selects among whole lines.
+    fn lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
+        let mut at = range.start;
+        while at < range.end && self.count < self.options.most {
+            let found = self.matcher.line(text, at..range.end);
+            let selected = match (self.options.invert, &found) {
+                (false, None) => break,
+                (false, Some(found)) => found.clone(),
+                (true, Some(found)) => at..found.start,
+                (true, None) => at..range.end,
+            };
+            at = found.map_or(range.end, |found| found.end);
+            if !selected.is_empty() {
+                self.select(text, selected)?;
+                if self.first_only {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Selects lines that follow one another, as many as may be.
+    fn select(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
+        let left = self.options.most - self.count;
+        if self.quiet {
+            let selected = text.get(lines).unwrap_or_default();
+            let count = match self.options.invert {
+                true => memchr_iter(b'\n', selected).count() as u64,
+                false => 1,
+            };
+            self.count += count.min(left);
+            self.pending = 0;
+        } else {
+            if self.pending > 0 {
+                self.trail(text, lines.start)?;
+            }
+            let floor = self.printed.unwrap_or(0);
+            let start = back(text, lines.start, self.options.before, floor);
+            if let Some(separator) = self.options.separator
+                && *self.used
+                && self.printed != Some(start)
+            {
+                self.printer.separator(separator)?;
+            }
+            self.print(text, start..lines.start, u64::MAX, CONTEXT)?;
+            self.count += self.print(text, lines, left, SELECTED)?;
+            self.pending = self.options.after;
+        }
+        *self.used = true;
+        Ok(())
+    }
+
+    /// Writes trailing context, up to a place.
+    fn trail(&mut self, text: &[u8], until: usize) -> io::Result<()> {
+        let start = self.printed.unwrap_or(0);
+        self.pending -= self.print(text, start..until, self.pending, CONTEXT)?;
+        Ok(())
+    }
+
+    /// Writes lines, at most so many. Returns how many.
+    fn print(&mut self, text: &[u8], lines: Range<usize>, most: u64, mark: u8) -> io::Result<u64> {
+        let (mut at, mut count) = (lines.start, 0);
+        while at < lines.end && count < most {
+            let end = line_end(text, at);
+            self.printer.line(text, at..end, mark, self.matcher)?;
+            (at, count) = (end, count + 1);
+            self.printed = Some(end);
+        }
+        Ok(count)
+    }
+
+    /// Returns where the text is needed from, as leading context of what follows `limit`; all places begin there from now
+    /// on.
+    fn forget(&mut self, text: &[u8], limit: usize) -> usize {
+        let floor = self.printed.unwrap_or(0);
+        let needed = back(text, limit, self.options.before, floor);
+        self.printer.forget(text, needed);
+        self.printed = self.printed.filter(|end| *end == needed).map(|_| 0);
+        needed
+    }
+}

@@ -1,0 +1,131 @@
+//! `grep -r`: all files below a directory, in the order of their names, depth first.
+//!
+//! A second thread lists directories and opens files, a few ahead of the one that is searched: of many small files, opening
+//! takes as long as searching. The files come through a bounded channel, so their order stays and few are open. Whoever
+//! stops listening ends the thread. Memory is that of the lists of the directories it is in.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use rustix::fs::FileType;
+
+use super::Run;
+use super::filter::Filter;
+use crate::error::Result;
+use crate::exec::Home;
+use crate::exec::home::Entry;
+use crate::exec::shell::stream::Deadline;
+use crate::name::{Name, WorldPath};
+
+/// How many files are open ahead of the one that is searched.
+const AHEAD: usize = 32;
+
+impl Run<'_, '_> {
+    /// Searches all below a directory, which is told as it was typed; by nothing where nothing was typed.
+    pub(super) fn walk(&mut self, typed: &[u8], path: WorldPath) -> io::Result<()> {
+        let mut walk = Walk {
+            home: self.call.home(),
+            filter: self.options.filter.clone(),
+            deadline: self.call.state.deadline.clone(),
+            told: typed.to_vec(),
+            levels: Vec::new(),
+        };
+        if !typed.is_empty() {
+            let end = typed.iter().rposition(|b| *b != b'/').map(|at| at + 1);
+            walk.told.truncate(end.unwrap_or(0));
+            walk.told.push(b'/');
+        }
+        thread::scope(|scope| {
+            let (sender, found) = sync_channel(AHEAD);
+            thread::Builder::new().spawn_scoped(scope, move || {
+                if let Err(error) = walk.enter(path) {
+                    let _ = sender.send((walk.told, Err(error)));
+                    return;
+                }
+                while let Some(next) = walk.next() {
+                    if sender.send(next).is_err() {
+                        return;
+                    }
+                }
+            })?;
+            for (told, opened) in found {
+                self.call.check()?;
+                match opened {
+                    Ok(file) => self.file(&told, file)?,
+                    Err(error) => self.complain(&told, &error)?,
+                }
+                if self.is_done() {
+                    break;
+                }
+            }
+            // The walk ends early where the time is up.
+            self.call.check()
+        })
+    }
+}
+
+struct Walk {
+    home: Arc<dyn Home>,
+    filter: Filter,
+    deadline: Deadline,
+    /// The name, as told, of what comes next.
+    told: Vec<u8>,
+    levels: Vec<Level>,
+}
+
+/// A directory that is gone through.
+struct Level {
+    path: WorldPath,
+    /// How long its name as told is, with the slash after it.
+    told: usize,
+    entries: std::vec::IntoIter<Entry>,
+}
+
+impl Walk {
+    /// Goes into the directory whose name, with a slash after it, is told.
+    fn enter(&mut self, path: WorldPath) -> Result<()> {
+        let mut entries = self.home.list(&path)?;
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        self.levels.push(Level {
+            path,
+            told: self.told.len(),
+            entries: entries.into_iter(),
+        });
+        Ok(())
+    }
+
+    /// Returns the next file, or what cannot be read.
+    fn next(&mut self) -> Option<(Vec<u8>, Result<File>)> {
+        while let Some(level) = self.levels.last_mut() {
+            self.deadline.check().ok()?;
+            let Some(entry) = level.entries.next() else {
+                self.levels.pop();
+                continue;
+            };
+            let Ok(name) = Name::new(&entry.name) else {
+                continue;
+            };
+            let path = level.path.join(name);
+            self.told.truncate(level.told);
+            self.told.extend_from_slice(&entry.name);
+            match entry.kind {
+                FileType::RegularFile if self.filter.takes_found(&entry.name) => {
+                    return Some((self.told.clone(), self.home.open(&path)));
+                }
+                FileType::Directory if self.filter.enters_found(&entry.name) => {
+                    let end = self.told.len();
+                    self.told.push(b'/');
+                    if let Err(error) = self.enter(path) {
+                        self.told.truncate(end);
+                        return Some((self.told.clone(), Err(error)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,238 @@
+//! `ls`: lists files, and what is in directories. Owns which of them are listed, in what order, under which headings.
+//!
+//! Two passes over a directory: the first gathers its entries, for columns are as wide as the widest of them; the second
+//! prints. So memory grows with the largest directory, not with the tree.
+
+mod flags;
+mod order;
+mod owners;
+mod rows;
+mod size;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
+mod times;
+
+use std::io::Write;
+
+use rustix::fs::FileType;
+
+use crate::error::Error;
+use crate::exec::shell::call::{Call, Ended, Stop};
+use crate::name::{Name, WorldPath};
+use crate::world::Meta;
+use flags::{Hidden, Mark, SERIOUS, Settings};
+use order::Order;
+use rows::Rows;
+
+/// The status where something below an operand cannot be listed.
+const MINOR: u8 = 1;
+
+/// One that is listed.
+struct File {
+    /// The name as it is printed.
+    name: Vec<u8>,
+    kind: FileType,
+    ino: u64,
+    /// Its attributes, where the listing needs them.
+    meta: Option<Meta>,
+}
+
+impl File {
+    fn new(name: &[u8], meta: Meta) -> File {
+        File {
+            name: name.to_vec(),
+            kind: meta.kind,
+            ino: meta.id.1,
+            meta: Some(meta),
+        }
+    }
+
+    fn is_dir(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+}
+
+/// A directory that is still to be listed.
+struct Pending {
+    /// How it is called.
+    name: Vec<u8>,
+    path: WorldPath,
+    /// Whether it was typed.
+    typed: bool,
+}
+
+/// Lists operands, or the working directory.
+pub(in crate::exec::shell) fn ls(call: &mut Call<'_>) -> Ended {
+    let (settings, mut operands) = Settings::read(call.args)?;
+    if operands.is_empty() {
+        operands.push(b".");
+    }
+    let mut listing = Listing {
+        rows: Rows::new(&settings),
+        settings: &settings,
+        titles: settings.recursive || operands.len() > 1,
+        begun: false,
+        status: 0,
+    };
+    listing.operands(call, &operands)?;
+    Ok(listing.status)
+}
+
+struct Listing<'s> {
+    settings: &'s Settings,
+    rows: Rows<'s>,
+    /// Whether directories have a title.
+    titles: bool,
+    /// Whether something stands before the next title.
+    begun: bool,
+    status: u8,
+}
+
+impl Listing<'_> {
+    /// Lists what was typed: files first, then what is in directories.
+    fn operands(&mut self, call: &mut Call<'_>, operands: &[&[u8]]) -> Result<(), Stop> {
+        let mut files = Vec::new();
+        for typed in operands {
+            call.check()?;
+            let found = call.path(typed).and_then(|path| call.home().stat(&path));
+            match found {
+                Ok(meta) => files.push(File::new(typed, meta)),
+                Err(error) => self.complain(call, typed, &error, SERIOUS)?,
+            }
+        }
+        order::sort(&mut files, self.settings);
+        // All that was typed has a say in how wide the columns are.
+        self.rows.measure(&files);
+        let (dirs, files): (Vec<File>, Vec<File>) = files
+            .into_iter()
+            .partition(|file| file.is_dir() && !self.settings.itself);
+        self.rows.print(call, &files)?;
+        self.begun = !files.is_empty();
+        let mut pending = Vec::new();
+        for dir in dirs.into_iter().rev() {
+            if let Ok(path) = call.path(&dir.name) {
+                pending.push(Pending {
+                    name: dir.name,
+                    path,
+                    typed: true,
+                });
+            }
+        }
+        while let Some(dir) = pending.pop() {
+            self.directory(call, &dir, &mut pending)?;
+        }
+        Ok(())
+    }
+
+    /// Lists what is in a directory, and leaves those below it for later.
+    fn directory(
+        &mut self,
+        call: &mut Call<'_>,
+        dir: &Pending,
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), Stop> {
+        let mut files = match self.entries(call, dir)? {
+            Ok(files) => files,
+            Err(error) => {
+                let status = if dir.typed { SERIOUS } else { MINOR };
+                return self.complain(call, &dir.name, &error, status);
+            }
+        };
+        order::sort(&mut files, self.settings);
+        if self.titles {
+            let blank: &[u8] = if self.begun { b"\n" } else { b"" };
+            call.out.write_all(&[blank, &dir.name, b":\n"].concat())?;
+        }
+        self.begun = true;
+        self.rows.measure(&files);
+        self.rows.total(call, &files)?;
+        self.rows.print(call, &files)?;
+        if self.settings.recursive {
+            for file in files.iter().rev().filter(|file| file.is_dir()) {
+                // Neither `.` nor `..` is a name.
+                if let Ok(name) = Name::new(&file.name) {
+                    pending.push(Pending {
+                        name: below(&dir.name, &file.name),
+                        path: dir.path.join(name),
+                        typed: false,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(
+        &mut self,
+        call: &mut Call<'_>,
+        dir: &Pending,
+    ) -> Result<Result<Vec<File>, Error>, Stop> {
+        let home = call.home();
+        let entries = match home.list(&dir.path) {
+            Ok(entries) => entries,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut files = Vec::new();
+        if self.settings.hidden == Hidden::All {
+            // Above the root there is nothing but the root.
+            let above = dir.path.parent().unwrap_or_default();
+            for (name, path) in [(&b"."[..], &dir.path), (b"..", &above)] {
+                if self.settings.lists(name)
+                    && let Ok(meta) = home.stat(path)
+                {
+                    files.push(File::new(name, meta));
+                }
+            }
+        }
+        for entry in entries {
+            call.check()?;
+            if !self.settings.lists(&entry.name) {
+                continue;
+            }
+            let mut file = File {
+                name: entry.name,
+                kind: entry.kind,
+                ino: entry.ino,
+                meta: None,
+            };
+            if self.needs_meta(file.kind) {
+                match Name::new(&file.name).and_then(|name| home.stat(&dir.path.join(name))) {
+                    Ok(meta) => file = File::new(&file.name, meta),
+                    Err(error) => {
+                        let name = below(&dir.name, &file.name);
+                        self.complain(call, &name, &error, MINOR)?;
+                        continue;
+                    }
+                }
+            }
+            files.push(file);
+        }
+        Ok(Ok(files))
+    }
+
+    fn needs_meta(&self, kind: FileType) -> bool {
+        let settings = self.settings;
+        settings.long
+            || settings.blocks
+            || matches!(settings.order, Order::Time | Order::Size)
+            || (settings.mark == Mark::Classify && kind == FileType::RegularFile)
+    }
+
+    fn complain(
+        &mut self,
+        call: &mut Call<'_>,
+        name: &[u8],
+        error: &Error,
+        status: u8,
+    ) -> Result<(), Stop> {
+        self.status = self.status.max(status);
+        Ok(call.complain(name, error)?)
+    }
+}
+
+/// Returns how an entry of a directory is called.
+fn below(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if dir.ends_with(b"/") { b"" } else { b"/" };
+    [dir, slash, name].concat()
+}

@@ -1,0 +1,141 @@
+//! In which order entries are listed: by name in the C locale, time, size, extension or version.
+
+use std::cmp::Ordering;
+
+use super::File;
+use super::flags::Settings;
+
+/// What entries are ordered by. Where two are equal in it, their names decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// As they came.
+    None,
+    Name,
+    /// The latest first.
+    Time,
+    /// The largest first.
+    Size,
+    Extension,
+    Version,
+}
+
+/// Puts files in order.
+pub(super) fn sort(files: &mut [File], settings: &Settings) {
+    if settings.order == Order::None {
+        return;
+    }
+    files.sort_by(|a, b| {
+        let order = compare(a, b, settings);
+        let order = match settings.reverse {
+            true => order.reverse(),
+            false => order,
+        };
+        match settings.directories_first {
+            true => b.is_dir().cmp(&a.is_dir()).then(order),
+            false => order,
+        }
+    });
+}
+
+fn compare(a: &File, b: &File, settings: &Settings) -> Ordering {
+    let order = match settings.order {
+        Order::None | Order::Name => Ordering::Equal,
+        Order::Time => {
+            let time = |file: &File| file.meta.map(|meta| settings.stamp.of(&meta));
+            time(b).cmp(&time(a))
+        }
+        Order::Size => {
+            let size = |file: &File| file.meta.map(|meta| meta.size);
+            size(b).cmp(&size(a))
+        }
+        Order::Extension => extension(&a.name).cmp(extension(&b.name)),
+        Order::Version => versions(&a.name, &b.name),
+    };
+    order.then_with(|| a.name.cmp(&b.name))
+}
+
+fn extension(name: &[u8]) -> &[u8] {
+    let dot = memchr::memrchr(b'.', name);
+    dot.and_then(|dot| name.get(dot..)).unwrap_or_default()
+}
+
+/// Compares names as GNU's filevercmp does: without their suffixes first, then with them.
+fn versions(a: &[u8], b: &[u8]) -> Ordering {
+    let rank = |name: &[u8]| match name {
+        b"" => 0,
+        b"." => 1,
+        b".." => 2,
+        [b'.', ..] => 3,
+        _ => 4,
+    };
+    match rank(a).cmp(&rank(b)) {
+        Ordering::Equal if rank(a) > 2 => {}
+        order => return order,
+    }
+    runs(without_suffix(a), without_suffix(b)).then_with(|| runs(a, b))
+}
+
+/// Cuts off what matches `(\.[A-Za-z~][A-Za-z0-9~]*)*$`.
+fn without_suffix(name: &[u8]) -> &[u8] {
+    let mut length = 0;
+    let mut at = 0;
+    loop {
+        while let Some([b'.', first, rest @ ..]) = name.get(at..)
+            && (first.is_ascii_alphabetic() || *first == b'~')
+        {
+            let more = rest
+                .iter()
+                .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'~');
+            at += 2 + more.count();
+        }
+        if at >= name.len() {
+            return name.get(..length).unwrap_or(name);
+        }
+        at += 1;
+        length = at;
+    }
+}
+
+/// Compares names run by run: what is no digit byte by byte, numbers by their value.
+fn runs(mut a: &[u8], mut b: &[u8]) -> Ordering {
+    while !(a.is_empty() && b.is_empty()) {
+        while begins_in_text(a) || begins_in_text(b) {
+            let order = place(a).cmp(&place(b));
+            if order.is_ne() {
+                return order;
+            }
+            a = a.get(1..).unwrap_or_default();
+            b = b.get(1..).unwrap_or_default();
+        }
+        let (left, right) = (number(&mut a), number(&mut b));
+        let order = left.len().cmp(&right.len()).then_with(|| left.cmp(right));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+fn begins_in_text(text: &[u8]) -> bool {
+    text.first().is_some_and(|byte| !byte.is_ascii_digit())
+}
+
+/// Returns where the first byte stands among others: `~` before the end, the end before digits, letters before the rest.
+fn place(text: &[u8]) -> i32 {
+    match text.first() {
+        None => -1,
+        Some(b'~') => -2,
+        Some(byte) if byte.is_ascii_digit() => 0,
+        Some(byte) if byte.is_ascii_alphabetic() => i32::from(*byte),
+        Some(byte) => i32::from(*byte) + 256,
+    }
+}
+
+/// Takes the digits at the start. Returns them without zeros before them.
+fn number<'t>(text: &mut &'t [u8]) -> &'t [u8] {
+    let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(length);
+    *text = rest;
+    let zeros = digits.iter().take_while(|byte| **byte == b'0').count();
+    digits.get(zeros..).unwrap_or_default()
+}

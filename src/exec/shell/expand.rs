@@ -1,0 +1,201 @@
+//! Expansion of words, in bash's order: braces, tilde, variables and commands, splitting at blanks, globs, quotes
+//! (bash(1), EXPANSION).
+
+use std::io;
+
+use super::call::State;
+use super::syntax::{Atom, List, Word};
+use super::{brace, glob};
+
+/// Runs a list and returns what it writes; how, the runner knows.
+pub(super) type Substitute<'r> = dyn FnMut(&mut State, &List) -> io::Result<Vec<u8>> + 'r;
+
+/// A word of a command, expanded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Field {
+    /// The word as the command gets it.
+    pub(super) text: Vec<u8>,
+    /// How it was typed, where a tilde stood for the root.
+    pub(super) tilde: Option<Vec<u8>>,
+}
+
+/// Why a word cannot be expanded.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// To be told, after `bash: `.
+    Told(Vec<u8>),
+    /// The line's time is up.
+    Ended(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Ended(error)
+    }
+}
+
+/// Expands the words of a command.
+pub(super) fn fields(
+    words: &[Word],
+    state: &mut State,
+    run: &mut Substitute<'_>,
+) -> Result<Vec<Field>, Failure> {
+    let mut fields = Vec::new();
+    for word in words {
+        let Some(braced) = brace::expand(word) else {
+            return Err(Failure::Told(b"braces: too many words".to_vec()));
+        };
+        for word in braced {
+            for part in split(&word, state, run)? {
+                part.globbed(state, &mut fields)?;
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// Expands a word that stays one: the value of an assignment, the text of a here-document.
+pub(super) fn text(
+    word: &Word,
+    state: &mut State,
+    run: &mut Substitute<'_>,
+) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for (at, atom) in word.0.iter().enumerate() {
+        match atom {
+            Atom::Plain(b'~') if begins_tilde(&word.0, at) => {
+                text.extend_from_slice(&root_of(state))
+            }
+            Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
+            Atom::Nothing => {}
+            Atom::Variable(name, _) => text.extend(variable(name, state)),
+            Atom::Command(list, _) => text.extend(output(run(state, list)?)),
+        }
+    }
+    Ok(text)
+}
+
+/// Returns whether a tilde is the home: at the start of a word (or, in a value, of a part after a colon), before a slash
+/// or the end. `~user` stays as it is.
+fn begins_tilde(atoms: &[Atom], at: usize) -> bool {
+    let begins = at == 0 || atoms.get(at - 1) == Some(&Atom::Plain(b':'));
+    let ends = matches!(atoms.get(at + 1), None | Some(Atom::Plain(b'/' | b':')));
+    begins && ends
+}
+
+fn root_of(state: &State) -> Vec<u8> {
+    state.shown(&crate::name::WorldPath::root())
+}
+
+fn variable(name: &[u8], state: &State) -> Vec<u8> {
+    match name {
+        b"?" => state.status.to_string().into_bytes(),
+        name => state.variables.get(name).cloned().unwrap_or_default(),
+    }
+}
+
+/// What a command's output becomes: without the line ends at its end, and without NUL, as in bash.
+fn output(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.retain(|b| *b != 0);
+    let end = bytes
+        .iter()
+        .rposition(|b| *b != b'\n')
+        .map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    bytes
+}
+
+/// A part of a word that has been split.
+#[derive(Debug, Default)]
+struct Part {
+    /// Its bytes, and whether each may mean something to a glob.
+    bytes: Vec<(u8, bool)>,
+    /// Whether it is a word although it is empty.
+    kept: bool,
+    /// How much at the start stands for a tilde.
+    tilde: usize,
+}
+
+impl Part {
+    fn push(&mut self, bytes: impl IntoIterator<Item = u8>, special: bool) {
+        self.bytes
+            .extend(bytes.into_iter().map(|byte| (byte, special)));
+    }
+
+    /// Matches the globs, if there are any.
+    fn globbed(self, state: &State, fields: &mut Vec<Field>) -> io::Result<()> {
+        let text: Vec<u8> = self.bytes.iter().map(|(byte, _)| *byte).collect();
+        if self
+            .bytes
+            .iter()
+            .any(|(byte, special)| *special && matches!(byte, b'*' | b'?' | b'['))
+        {
+            let mut pattern = Vec::with_capacity(text.len() * 2);
+            for (byte, special) in &self.bytes {
+                // A slash parts the pattern, quoted or not.
+                if !special && *byte != b'/' {
+                    pattern.push(b'\\');
+                }
+                pattern.push(*byte);
+            }
+            let found = glob::expand(state, &pattern)?;
+            if !found.is_empty() {
+                fields.extend(found.into_iter().map(|text| Field { text, tilde: None }));
+                return Ok(());
+            }
+        }
+        let tilde = (self.tilde > 0).then(|| {
+            let mut typed = b"~".to_vec();
+            typed.extend(text.iter().skip(self.tilde));
+            typed
+        });
+        fields.push(Field { text, tilde });
+        Ok(())
+    }
+}
+
+fn split(word: &Word, state: &mut State, run: &mut Substitute<'_>) -> io::Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    let mut part = Part::default();
+    for (at, atom) in word.0.iter().enumerate() {
+        let (value, quoted) = match atom {
+            Atom::Plain(b'~') if at == 0 && begins_tilde(&word.0, at) => {
+                let root = root_of(state);
+                part.tilde = root.len();
+                part.push(root, false);
+                continue;
+            }
+            Atom::Plain(byte) => {
+                part.push([*byte], true);
+                continue;
+            }
+            Atom::Quoted(byte) => {
+                part.push([*byte], false);
+                part.kept = true;
+                continue;
+            }
+            Atom::Nothing => {
+                part.kept = true;
+                continue;
+            }
+            Atom::Variable(name, quoted) => (variable(name, state), *quoted),
+            Atom::Command(list, quoted) => (output(run(state, list)?), *quoted),
+        };
+        if quoted {
+            part.push(value, false);
+            part.kept = true;
+            continue;
+        }
+        for byte in value {
+            if !matches!(byte, b' ' | b'\t' | b'\n') {
+                part.push([byte], true);
+            } else if part.kept || !part.bytes.is_empty() {
+                parts.push(std::mem::take(&mut part));
+            }
+        }
+    }
+    if part.kept || !part.bytes.is_empty() {
+        parts.push(part);
+    }
+    Ok(parts)
+}

@@ -1,0 +1,238 @@
+//! What finally leaves on standard output: so many lines and bytes at most, then a line that says how much more there was.
+//!
+//! Memory does not grow with what comes: what is not shown is counted, and of the end only as much is held as may be shown.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use crate::exec::Limits;
+
+/// Passes on what comes, up to the limits.
+#[derive(Debug)]
+pub(super) struct Limited<W> {
+    to: W,
+    noun: &'static str,
+    /// How much of the start is shown; 0 is all.
+    lines: u64,
+    bytes: u64,
+    /// How much of the end is shown, where it is.
+    tail_lines: u64,
+    tail_bytes: u64,
+    total_lines: u64,
+    total_bytes: u64,
+    shown_lines: u64,
+    shown_bytes: u64,
+    cut: Option<Cut>,
+    at_line_start: bool,
+    tail: VecDeque<Vec<u8>>,
+    held: u64,
+}
+
+/// Which limit was met first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Lines,
+    Bytes,
+}
+
+impl<W: Write> Limited<W> {
+    pub(super) fn new(to: W, limits: &Limits, noun: &'static str) -> Limited<W> {
+        // Where the end is kept, it has half of what may be shown.
+        let share = |limit: u64| match (limits.tail, limit) {
+            (true, 1..) => (limit.div_ceil(2), limit / 2),
+            _ => (limit, 0),
+        };
+        let ((lines, tail_lines), (bytes, tail_bytes)) = (share(limits.lines), share(limits.bytes));
+        Limited {
+            to,
+            noun,
+            lines,
+            bytes,
+            tail_lines: if limits.tail && limits.lines == 0 {
+                u64::MAX
+            } else {
+                tail_lines
+            },
+            tail_bytes: if limits.tail && limits.bytes == 0 {
+                u64::MAX
+            } else {
+                tail_bytes
+            },
+            total_lines: 0,
+            total_bytes: 0,
+            shown_lines: 0,
+            shown_bytes: 0,
+            cut: None,
+            at_line_start: true,
+            tail: VecDeque::new(),
+            held: 0,
+        }
+    }
+
+    /// Says what was not shown. Returns whether anything was not.
+    pub(super) fn finish(&mut self) -> io::Result<bool> {
+        let begun = u64::from(self.total_bytes > 0 && !self.at_line_start);
+        let total = self.total_lines + begun;
+        let tail_lines = u64::try_from(self.tail.len()).unwrap_or(u64::MAX);
+        let (more, total, noun) = match self.cut {
+            None => return self.to.flush().map(|()| false),
+            Some(Cut::Lines) => (total - self.shown_lines - tail_lines, total, self.noun),
+            Some(Cut::Bytes) => (
+                self.total_bytes - self.shown_bytes - self.held,
+                self.total_bytes,
+                "bytes",
+            ),
+        };
+        if more > 0 {
+            if self.cut == Some(Cut::Bytes) {
+                self.to.write_all(b"\n")?;
+            }
+            writeln!(self.to, "... ({more} more {noun}, {total} total)")?;
+        }
+        for line in std::mem::take(&mut self.tail) {
+            self.to.write_all(&line)?;
+        }
+        self.to.flush().map(|()| more > 0)
+    }
+
+    /// Passes on a piece that holds at most one line end, at its end.
+    fn piece(&mut self, piece: &[u8]) -> io::Result<()> {
+        let length = piece.len() as u64;
+        let ends = piece.ends_with(b"\n");
+        self.total_bytes += length;
+        self.total_lines += u64::from(ends);
+        let begins = std::mem::replace(&mut self.at_line_start, ends);
+        if self.cut.is_none() && self.lines > 0 && self.shown_lines >= self.lines {
+            self.cut = Some(Cut::Lines);
+        }
+        if self.cut.is_some() {
+            self.hold(piece, begins);
+            return Ok(());
+        }
+        let left = match self.bytes {
+            0 => length,
+            bytes => bytes - self.shown_bytes,
+        };
+        let shown = usize::try_from(left.min(length)).unwrap_or(piece.len());
+        let (head, rest) = piece.split_at(shown);
+        self.to.write_all(head)?;
+        self.shown_bytes += shown as u64;
+        if rest.is_empty() {
+            self.shown_lines += u64::from(ends);
+        } else {
+            self.cut = Some(Cut::Bytes);
+            self.hold(rest, true);
+        }
+        Ok(())
+    }
+
+    /// Keeps a piece of what may be the end.
+    fn hold(&mut self, piece: &[u8], begins: bool) {
+        if self.tail_lines == 0 && self.tail_bytes == 0 {
+            return;
+        }
+        self.held += piece.len() as u64;
+        match self.tail.back_mut() {
+            Some(line) if !begins => line.extend_from_slice(piece),
+            _ => self.tail.push_back(piece.to_vec()),
+        }
+        while self.tail.len() as u64 > self.tail_lines.max(1) || self.held > self.tail_bytes {
+            let Some(mut first) = self.tail.pop_front() else {
+                return;
+            };
+            let over = usize::try_from(self.held.saturating_sub(self.tail_bytes)).unwrap_or(0);
+            if self.tail.is_empty() && over < first.len() {
+                // One line that is longer than all that may be held: its end.
+                first.drain(..over);
+                self.held -= over as u64;
+                self.tail.push_front(first);
+                self.cut = Some(Cut::Bytes);
+                return;
+            }
+            self.held -= first.len() as u64;
+        }
+    }
+}
+
+impl<W: Write> Write for Limited<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What is neither cut nor to be cut passes whole.
+        if self.lines == 0 && self.bytes == 0 {
+            return self.to.write(bytes);
+        }
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            self.piece(piece)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn limited(lines: u64, bytes: u64, tail: bool, text: &str) -> (String, bool) {
+        let limits = Limits {
+            time: None,
+            lines,
+            bytes,
+            tail,
+        };
+        // However it comes in pieces.
+        let mut outs = [1, 3, 1000].map(|chunk| {
+            let mut out = Vec::new();
+            let mut limited = Limited::new(&mut out, &limits, "lines");
+            for chunk in text.as_bytes().chunks(chunk) {
+                limited.write_all(chunk).unwrap();
+            }
+            let cut = limited.finish().unwrap();
+            (String::from_utf8(out).unwrap(), cut)
+        });
+        assert_eq!(outs[0], outs[1]);
+        assert_eq!(outs[1], outs[2]);
+        std::mem::take(&mut outs[0])
+    }
+
+    #[test]
+    fn what_fits_passes_whole() {
+        for text in ["", "a", "a\n", "a\nb\nc\n", "a\nb\nc"] {
+            assert_eq!(limited(3, 6, false, text), (text.to_owned(), false));
+            assert_eq!(limited(0, 0, true, text), (text.to_owned(), false));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_is_counted() {
+        let cut = limited(2, 0, false, "a\nb\nc\nd");
+        assert_eq!(
+            cut,
+            ("a\nb\n... (2 more lines, 4 total)\n".to_owned(), true)
+        );
+        let cut = limited(0, 4, false, "abcdefgh\nij\n");
+        assert_eq!(
+            cut,
+            ("abcd\n... (8 more bytes, 12 total)\n".to_owned(), true)
+        );
+    }
+
+    #[test]
+    fn the_end_is_kept_too() {
+        let text: String = (1..=10).map(|n| format!("{n}\n")).collect();
+        let cut = limited(4, 0, true, &text);
+        assert_eq!(
+            cut,
+            (
+                "1\n2\n... (6 more lines, 10 total)\n9\n10\n".to_owned(),
+                true
+            )
+        );
+        // Nothing is left out where the end begins at once.
+        let cut = limited(4, 0, true, "1\n2\n3\n4\n");
+        assert_eq!(cut, ("1\n2\n3\n4\n".to_owned(), false));
+    }
+}

@@ -1,0 +1,261 @@
+//! The bundled shell: bash's words and GNU's commands in the C locale, in process, in a home.
+//!
+//! A line is parsed and admitted as a whole ([`parse`]); words are expanded ([`expand`], [`glob`], [`brace`]) when their command
+//! runs; stages of a pipeline run side by side over bounded pipes ([`stream`], [`run`]). Commands ([`commands`]) see a
+//! [`call::Call`] and touch files through [`Home`] alone. A path is resolved anew for each operation: what is swapped
+//! meanwhile for a way out is absent.
+
+mod ansi;
+mod brace;
+mod call;
+mod commands;
+mod expand;
+mod glob;
+mod lex;
+mod limit;
+mod mode;
+mod options;
+mod parse;
+mod pattern;
+mod quote;
+mod run;
+mod stream;
+mod syntax;
+mod when;
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::{Home, Limits, Outcome};
+use crate::error::Error;
+use crate::name::WorldPath;
+use call::State;
+use limit::Limited;
+use run::{Collected, Streams};
+use stream::{Deadline, Input, Output};
+use syntax::{List, What};
+
+/// The status of a line that is not run at all.
+const REFUSED: u8 = 2;
+/// The status of a line whose time was up, as timeout(1) has it.
+const LATE: u8 = 124;
+
+/// A shell in a home. Its working directory and its variables live from line to line.
+pub struct Shell {
+    state: State,
+    limits: Limits,
+}
+
+impl std::fmt::Debug for Shell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (cwd, limits) = (&self.state.cwd, &self.limits);
+        f.debug_struct("Shell")
+            .field("cwd", cwd)
+            .field("limits", limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shell {
+    /// Makes a shell whose working directory is the root of a home. `root` is what the root is called, an absolute path.
+    pub fn new(home: Arc<dyn Home>, root: &[u8], limits: Limits) -> Shell {
+        let end = root
+            .iter()
+            .rposition(|b| *b != b'/')
+            .map_or(0, |last| last + 1);
+        let mut state = State {
+            home,
+            root: root.get(..end).unwrap_or_default().into(),
+            cwd: WorldPath::root(),
+            variables: Default::default(),
+            tildes: Vec::new(),
+            status: 0,
+            deadline: Deadline::default(),
+        };
+        let root = state.shown(&WorldPath::root());
+        state.variables.insert(b"HOME".to_vec(), root.clone());
+        state.variables.insert(b"PWD".to_vec(), root);
+        Shell { state, limits }
+    }
+
+    /// Returns the working directory, as `pwd` prints it.
+    pub fn cwd(&self) -> Vec<u8> {
+        self.state.shown(&self.state.cwd)
+    }
+
+    /// Returns the working directory as a prompt shows it: the root is `~`.
+    pub fn cwd_from_home(&self) -> Vec<u8> {
+        match self.state.cwd.is_root() {
+            true => b"~".to_vec(),
+            false => [b"~/", self.state.cwd.bytes()].concat(),
+        }
+    }
+
+    /// Goes to another directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, as `cd` says.
+    pub fn set_cwd(&mut self, typed: &[u8]) -> Result<(), Error> {
+        let path = self.state.path(typed)?;
+        if !self.state.home.stat(&path)?.is_dir() {
+            return Err(Error::NotDirectory);
+        }
+        self.state.cwd = path;
+        let shown = self.cwd();
+        self.state.variables.insert(b"PWD".to_vec(), shown);
+        Ok(())
+    }
+
+    /// Returns whether more has to be typed before a line can run: a quote is open, a here-document has no end.
+    pub fn goes_on(&self, line: &[u8]) -> bool {
+        parse::goes_on(line)
+    }
+
+    /// Returns the names that a path as typed may go on to, whole paths, directories with a slash.
+    pub fn completions(&self, typed: &[u8]) -> Vec<Vec<u8>> {
+        let cut = typed
+            .iter()
+            .rposition(|b| *b == b'/')
+            .map_or(0, |slash| slash + 1);
+        let (dir, begun) = typed.split_at(cut);
+        let inside = match dir {
+            b"" => self.state.path(b"."),
+            [b'~', b'/', rest @ ..] => self
+                .state
+                .path(&[&self.state.shown(&WorldPath::root())[..], b"/", rest].concat()),
+            dir => self.state.path(dir),
+        };
+        let entries = inside
+            .and_then(|path| self.state.home.list(&path))
+            .unwrap_or_default();
+        let fits = entries.into_iter().filter(|entry| {
+            entry.name.starts_with(begun)
+                && (begun.starts_with(b".") || !entry.name.starts_with(b"."))
+        });
+        let mut found: Vec<Vec<u8>> = fits
+            .map(|entry| {
+                let slash: &[u8] = if entry.kind == rustix::fs::FileType::Directory {
+                    b"/"
+                } else {
+                    b""
+                };
+                [dir, &entry.name, slash].concat()
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Returns the names of the commands.
+    pub fn commands() -> impl Iterator<Item = &'static str> {
+        commands::names()
+    }
+
+    /// Returns a flag that ends the line under way when it is set. The next line begins with it unset.
+    pub fn cancel(&self) -> Arc<AtomicBool> {
+        self.state.deadline.cancelled.clone()
+    }
+
+    /// Runs a line with nothing on standard input, and gathers what it writes.
+    pub fn run(&mut self, line: &[u8]) -> Outcome {
+        let (out, err) = (Collected::default(), Collected::default());
+        let (status, truncated) = self.run_with(line, None, out.clone(), err.clone());
+        Outcome {
+            stdout: out.take(),
+            stderr: err.take(),
+            status,
+            truncated,
+        }
+    }
+
+    /// Runs a line with these streams; without standard input it is empty. Returns its status, and whether standard output was cut at the limits.
+    pub fn run_with(
+        &mut self,
+        line: &[u8],
+        stdin: Option<OwnedFd>,
+        stdout: impl Write + Send + 'static,
+        mut stderr: impl Write + Send + 'static,
+    ) -> (u8, bool) {
+        let list = match parse::parse(line) {
+            Ok(list) => list,
+            Err(refusal) => {
+                self.state.status = REFUSED;
+                let _ = stderr.write_all(&[&refusal.message[..], b"\n"].concat());
+                return (REFUSED, false);
+            }
+        };
+        self.state.deadline.end = self
+            .limits
+            .time
+            .and_then(|time| Instant::now().checked_add(time));
+        self.state
+            .deadline
+            .cancelled
+            .store(false, Ordering::Relaxed);
+        let limited = Arc::new(Mutex::new(Limited::new(stdout, &self.limits, noun(&list))));
+        let mut err = Output::writer(stderr);
+        let mut streams = Streams {
+            stdin: &mut stdin.map_or_else(Input::empty, |fd| {
+                Input::file(fd.into(), &self.state.deadline)
+            }),
+            out: Output::writer(Locked(limited.clone())),
+            err: err.clone(),
+        };
+        let ended = run::list(&list, &mut streams, &mut self.state);
+        let truncated = limited.lock().finish().unwrap_or(false);
+        if ended.is_err() {
+            self.state.status = LATE;
+            let message: &[u8] = match self.state.deadline.check() {
+                Err(_) if self.state.deadline.cancelled.load(Ordering::Relaxed) => {
+                    b"bash: interrupted\n"
+                }
+                _ => b"bash: the line's time is up\n",
+            };
+            let _ = err.write_all(message);
+        }
+        (self.state.status, truncated)
+    }
+}
+
+/// What a line of the output is called where it is counted: what `ls` writes are entries.
+fn noun(list: &List) -> &'static str {
+    let lists = |what: &What| match what {
+        What::Simple { words, .. } => {
+            words.first().and_then(syntax::Word::plain).as_deref() == Some(b"ls")
+        }
+        _ => false,
+    };
+    let all = list.iter().all(|and_or| {
+        let rest = and_or.rest.iter().map(|(_, pipeline)| pipeline);
+        let mut pipelines = std::iter::once(&and_or.first).chain(rest);
+        pipelines.all(|pipeline| {
+            pipeline
+                .stages
+                .last()
+                .is_some_and(|stage| lists(&stage.what))
+        })
+    });
+    if all { "entries" } else { "lines" }
+}
+
+/// A writer that stages share with whoever finishes it.
+struct Locked<W>(Arc<Mutex<Limited<W>>>);
+
+impl<W: Write> Write for Locked<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;

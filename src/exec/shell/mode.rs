@@ -1,0 +1,225 @@
+//! Permission bits as chmod(1) takes them: octal (`755`), or symbolic (`u=rwx,g-w,+X`).
+
+/// All bits that can be set.
+const ALL: u32 = 0o7777;
+/// Set-user-id and set-group-id.
+const SET_IDS: u32 = 0o6000;
+
+/// A change of permission bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ModeChange(Vec<Step>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Step {
+    op: u8,
+    /// The bits of those who are named; none where nobody is.
+    who: u32,
+    what: What,
+    /// The bits that the text names, so that a directory's set-id bits change only where they are meant.
+    mentioned: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    Bits(u32),
+    /// `X` beside these: executable where it is a directory or somebody may execute it.
+    BitsAndX(u32),
+    /// What the owner, the group or others have.
+    Of(u32),
+}
+
+impl ModeChange {
+    /// Reads a change; nothing where it is none.
+    pub(super) fn parse(text: &[u8]) -> Option<ModeChange> {
+        if text.first()?.is_ascii_digit() {
+            let bits = octal(text)?;
+            // Fewer than five digits say nothing of a directory's set-id bits, unless they set them.
+            let mentioned = if text.len() < 5 {
+                bits & SET_IDS | ALL & !SET_IDS
+            } else {
+                ALL
+            };
+            return Some(ModeChange(vec![Step {
+                op: b'=',
+                who: ALL,
+                what: What::Bits(bits),
+                mentioned,
+            }]));
+        }
+        let mut steps = Vec::new();
+        for clause in text.split(|b| *b == b',') {
+            let start = clause.iter().position(|b| b"+-=".contains(b))?;
+            let (who, mut rest) = clause.split_at(start);
+            let who = who
+                .iter()
+                .try_fold(0, |who, letter| Some(who | class(*letter)?))?;
+            while let [op, after @ ..] = rest {
+                let end = after.iter().position(|b| b"+-=".contains(b));
+                let (value, next) = after.split_at(end.unwrap_or(after.len()));
+                steps.push(step(*op, who, value)?);
+                // Digits end a clause.
+                if !next.is_empty() && value.first().is_some_and(u8::is_ascii_digit) {
+                    return None;
+                }
+                rest = next;
+            }
+        }
+        Some(ModeChange(steps))
+    }
+
+    /// Returns the bits of a new directory that would have `mode`, and which of them the change has said something of.
+    pub(super) fn for_directory(&self, mode: u32, umask: u32) -> (u32, u32) {
+        let (mut mode, mut said) = (mode & ALL, 0);
+        for step in &self.0 {
+            let kept = SET_IDS & !step.mentioned;
+            let value = match step.what {
+                What::Bits(bits) => bits,
+                What::BitsAndX(bits) => bits | 0o111,
+                What::Of(class) => everyone(mode & class),
+            };
+            let value = value & !kept & if step.who == 0 { !umask } else { step.who };
+            match step.op {
+                b'+' => {
+                    said |= value;
+                    mode |= value;
+                }
+                b'-' => {
+                    said |= value;
+                    mode &= !value;
+                }
+                _ => {
+                    let kept = kept | if step.who == 0 { 0 } else { !step.who };
+                    said |= ALL & !kept;
+                    mode = mode & kept | value;
+                }
+            }
+        }
+        (mode, said)
+    }
+}
+
+fn step(op: u8, who: u32, value: &[u8]) -> Option<Step> {
+    let step = |who, what, mentioned| Step {
+        op,
+        who,
+        what,
+        mentioned,
+    };
+    if value.first().is_some_and(u8::is_ascii_digit) {
+        let bits = octal(value)?;
+        return (who == 0).then(|| step(ALL, What::Bits(bits), ALL));
+    }
+    if let [class @ (b'u' | b'g' | b'o')] = value {
+        return Some(step(who, What::Of(triple(*class)), 0));
+    }
+    let (mut bits, mut any_x) = (0, false);
+    for letter in value {
+        match letter {
+            b'r' => bits |= 0o444,
+            b'w' => bits |= 0o222,
+            b'x' => bits |= 0o111,
+            b's' => bits |= SET_IDS,
+            b't' => bits |= 0o1000,
+            b'X' => any_x = true,
+            _ => return None,
+        }
+    }
+    let what = if any_x {
+        What::BitsAndX(bits)
+    } else {
+        What::Bits(bits)
+    };
+    let mentioned = if who == 0 { bits } else { who & bits };
+    Some(step(who, what, mentioned))
+}
+
+fn octal(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0, |mode: u32, digit| {
+        let digit = char::from(*digit).to_digit(8)?;
+        Some(mode * 8 + digit).filter(|mode| *mode <= ALL)
+    })
+}
+
+fn class(letter: u8) -> Option<u32> {
+    Some(match letter {
+        b'u' => 0o4700,
+        b'g' => 0o2070,
+        b'o' => 0o1007,
+        b'a' => ALL,
+        _ => return None,
+    })
+}
+
+fn triple(class: u8) -> u32 {
+    match class {
+        b'u' => 0o700,
+        b'g' => 0o070,
+        _ => 0o007,
+    }
+}
+
+/// Gives to everyone what one class has.
+fn everyone(bits: u32) -> u32 {
+    [0o444, 0o222, 0o111]
+        .into_iter()
+        .filter(|right| bits & right != 0)
+        .sum()
+}
+
+/// Returns the umask of the process. umask(2) can only be asked by setting it, which all threads would see.
+pub(super) fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
+        .unwrap_or(0o022)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_read_as_chmod_reads_them() {
+        for (text, mode) in [
+            ("755", 0o755),
+            ("7777", 0o7777),
+            ("0", 0),
+            ("u=rwx,go=", 0o700),
+            ("a-w,+t", 0o1555),
+            ("-w", 0o577),
+            ("+w", 0o777),
+            ("=", 0),
+            ("o=u-w", 0o775),
+            ("u=g", 0o777),
+            ("=755", 0o755),
+            ("+111", 0o777),
+            ("go-rwx,g+X", 0o710),
+            ("g=r,o=g", 0o744),
+            ("g+s", 0o2777),
+            ("ug-x+t", 0o667),
+        ] {
+            let change = ModeChange::parse(text.as_bytes()).unwrap();
+            let (got, _) = change.for_directory(0o777, 0o022);
+            assert_eq!(got, mode, "{text}: {got:o}");
+        }
+        for text in [
+            "", "xyz", "888", "99999", "u", "u=rq", "u=7", ",", "u=r,", "+7+7", "a",
+        ] {
+            assert_eq!(ModeChange::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn few_digits_say_nothing_of_a_directorys_group() {
+        let said = |text: &str| {
+            ModeChange::parse(text.as_bytes())
+                .unwrap()
+                .for_directory(0o777, 0)
+                .1
+        };
+        assert_eq!(said("755") & SET_IDS, 0);
+        assert_eq!(said("00755") & SET_IDS, SET_IDS);
+        assert_eq!(said("g-s") & SET_IDS, 0o2000);
+    }
+}

@@ -1,0 +1,207 @@
+//! Redirects, and the texts of here-documents, which stand after the line that asks for them (bash(1), REDIRECTION).
+
+use super::super::lex::{Refusal, here_text, word};
+use super::super::syntax::{Atom, List, Redirect, Target, What, Word};
+use super::Parser;
+
+/// The text of a here-document that has not come yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Awaited {
+    end: Vec<u8>,
+    tabs_stripped: bool,
+    quoted: bool,
+}
+
+impl Parser<'_> {
+    /// Reads a redirect, if one comes next.
+    pub(super) fn redirect(&mut self, redirects: &mut Vec<Redirect>) -> Result<bool, Refusal> {
+        let rest = self.lexer.rest();
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let number = match rest.get(digits) {
+            Some(b'<' | b'>') => rest.get(..digits).unwrap_or_default(),
+            Some(b'&') if digits == 0 && rest.get(1) == Some(&b'>') => {
+                return self.both(redirects).map(|()| true);
+            }
+            _ => return Ok(false),
+        };
+        let (number, shown) = (
+            number.to_vec(),
+            String::from_utf8_lossy(number).into_owned(),
+        );
+        self.lexer.skip(digits);
+        let reads = self.lexer.rest().starts_with(b"<");
+        let stream = match (&number[..], reads) {
+            (b"", true) | (b"0", _) => 0,
+            (b"", false) | (b"1", _) => 1,
+            (b"2", _) => 2,
+            _ => {
+                return Err(Refusal::unsupported(format!(
+                    "{shown}: streams other than 0, 1 and 2 are"
+                )));
+            }
+        };
+        let to = match self.lexer.rest() {
+            [b'<', b'(', ..] | [b'>', b'(', ..] => {
+                return Err(Refusal::unsupported(
+                    "<( ) and >( ): process substitution is",
+                ));
+            }
+            [b'<', b'>', ..] => return Err(Refusal::unsupported("<>: opening for both is")),
+            [b'<', b'<', b'<', ..] => {
+                self.lexer.skip(3);
+                let mut text = self.target()?;
+                text.0.push(Atom::Quoted(b'\n'));
+                Target::Here(text)
+            }
+            [b'<', b'<', ..] => {
+                self.lexer.skip(2);
+                self.await_text()?
+            }
+            [b'<', b'&', ..] | [b'>', b'&', ..] => {
+                self.lexer.skip(2);
+                let word = self.target()?;
+                match (word.plain().as_deref(), reads, &number[..]) {
+                    (Some(b"1"), false, _) => Target::Same(1),
+                    (Some(b"2"), false, _) => Target::Same(2),
+                    // `>&file` is `&>file`.
+                    (plain, false, b"")
+                        if plain.is_none_or(|text| {
+                            text != b"-" && !text.iter().all(u8::is_ascii_digit)
+                        }) =>
+                    {
+                        push_both(redirects, Target::Write(word));
+                        return Ok(true);
+                    }
+                    _ => {
+                        return Err(Refusal::unsupported(
+                            "closing streams, and copying others than 1 and 2, is",
+                        ));
+                    }
+                }
+            }
+            [b'<', ..] => {
+                self.lexer.skip(1);
+                Target::Read(self.target()?)
+            }
+            [_, b'>', ..] => {
+                self.lexer.skip(2);
+                Target::Append(self.target()?)
+            }
+            rest => {
+                // `>|` writes over what `set -C` protects, which is not here.
+                self.lexer
+                    .skip(if rest.get(1) == Some(&b'|') { 2 } else { 1 });
+                Target::Write(self.target()?)
+            }
+        };
+        redirects.push(Redirect { stream, to });
+        Ok(true)
+    }
+
+    /// Reads `&> word` or `&>> word`.
+    fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), Refusal> {
+        self.lexer.skip(2);
+        let appends = self.lexer.eat(b">");
+        let word = self.target()?;
+        let to = if appends {
+            Target::Append(word)
+        } else {
+            Target::Write(word)
+        };
+        push_both(redirects, to);
+        Ok(())
+    }
+
+    fn target(&mut self) -> Result<Word, Refusal> {
+        self.lexer.blanks();
+        let word = word(self)?;
+        if word.0.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(word)
+    }
+
+    /// Reads the mark of a here-document, whose text comes after the line's end.
+    fn await_text(&mut self) -> Result<Target, Refusal> {
+        let tabs_stripped = self.lexer.eat(b"-");
+        let word = self.target()?;
+        let mut end = Vec::new();
+        let mut quoted = false;
+        for atom in &word.0 {
+            match atom {
+                Atom::Plain(byte) => end.push(*byte),
+                Atom::Quoted(byte) => {
+                    quoted = true;
+                    end.push(*byte);
+                }
+                Atom::Nothing => quoted = true,
+                Atom::Variable(..) | Atom::Command(..) => {
+                    return Err(Refusal::unsupported(
+                        "<<: expansion in the mark of a here-document is",
+                    ));
+                }
+            }
+        }
+        self.awaited.push(Awaited {
+            end,
+            tabs_stripped,
+            quoted,
+        });
+        Ok(Target::Here(Word::default()))
+    }
+
+    pub(super) fn here_documents(&mut self) -> Result<(), Refusal> {
+        for awaited in std::mem::take(&mut self.awaited) {
+            let mut text = Vec::new();
+            // Where the end does not come, the text ends with the line, as in bash.
+            let mut ended = false;
+            while let Some(mut line) = self.lexer.line() {
+                if awaited.tabs_stripped {
+                    let start = line.iter().take_while(|b| **b == b'\t').count();
+                    line = line.get(start..).unwrap_or_default();
+                }
+                if line == awaited.end {
+                    ended = true;
+                    break;
+                }
+                text.extend_from_slice(line);
+                text.push(b'\n');
+            }
+            self.unended |= !ended;
+            self.texts.push(match awaited.quoted {
+                true => Word(text.into_iter().map(Atom::Quoted).collect()),
+                false => here_text(&text, self.depth + 1)?,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn push_both(redirects: &mut Vec<Redirect>, to: Target) {
+    redirects.push(Redirect { stream: 1, to });
+    let to = Target::Same(1);
+    redirects.push(Redirect { stream: 2, to });
+}
+
+/// Fills the here-documents of a list in order.
+pub(super) fn fill(list: &mut List, texts: &mut impl Iterator<Item = Word>) {
+    for and_or in list {
+        let rest = and_or.rest.iter_mut().map(|(_, pipeline)| pipeline);
+        for pipeline in std::iter::once(&mut and_or.first).chain(rest) {
+            for stage in &mut pipeline.stages {
+                match &mut stage.what {
+                    What::Subshell(list) | What::Group(list) => fill(list, texts),
+                    What::Simple { .. } => {}
+                }
+                for redirect in &mut stage.redirects {
+                    if let Target::Here(text) = &mut redirect.to
+                        && text.0.is_empty()
+                        && let Some(filled) = texts.next()
+                    {
+                        *text = filled;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Runs what was parsed: lists, pipelines whose stages work at the same time, groups, redirects, commands.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::call::{NULL, State, reason};
+use super::commands;
+use super::expand::{self, Failure, Field};
+use super::stream::{Input, Output, pipe};
+use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What, Word};
+use crate::error::Error;
+use crate::exec::home::Writing;
+
+/// What files made by a redirect may be used for, before the umask.
+const MADE: u32 = 0o666;
+/// The status of a name that is no command.
+const NOT_FOUND: u8 = 127;
+/// The status of a file that is there and cannot be run.
+const CANNOT_RUN: u8 = 126;
+
+/// Where a command's streams go.
+pub(super) struct Streams<'s> {
+    pub(super) stdin: &'s mut Input,
+    pub(super) out: Output,
+    pub(super) err: Output,
+}
+
+/// Runs pipelines one after the other. Returns the status of the last.
+///
+/// # Errors
+/// `TimedOut`, and nothing else: the line has to end.
+pub(super) fn list(list: &List, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
+    for AndOr { first, rest } in list {
+        pipeline(first, streams, state)?;
+        for (join, next) in rest {
+            if (state.status == 0) == (*join == Join::And) {
+                pipeline(next, streams, state)?;
+            }
+        }
+    }
+    Ok(state.status)
+}
+
+fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut State) -> io::Result<()> {
+    state.deadline.check()?;
+    let status = match line.stages.split_last() {
+        Some((only, [])) => stage(only, streams, state)?,
+        Some((last, before)) => stages(before, last, streams, state)?,
+        None => 0,
+    };
+    state.status = if line.negated {
+        u8::from(status == 0)
+    } else {
+        status
+    };
+    Ok(())
+}
+
+/// Runs stages side by side, each with a copy of the shell. The last one runs here; its status is the pipeline's.
+fn stages(
+    before: &[Stage],
+    last: &Stage,
+    streams: &mut Streams<'_>,
+    state: &State,
+) -> io::Result<u8> {
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut earlier: Option<Input> = None;
+        let mut first_stdin = Some(&mut *streams.stdin);
+        for each in before {
+            let (out, next) = pipe(&state.deadline);
+            let (own, err) = (earlier.replace(next), streams.err.clone());
+            let shared = if own.is_none() {
+                first_stdin.take()
+            } else {
+                None
+            };
+            let mut state = state.clone();
+            threads.push(scope.spawn(move || {
+                let mut own = own.unwrap_or_else(Input::empty);
+                let stdin = shared.unwrap_or(&mut own);
+                stage(each, &mut Streams { stdin, out, err }, &mut state)
+            }));
+        }
+        let status = {
+            let mut stdin = earlier.unwrap_or_else(Input::empty);
+            let (out, err) = (streams.out.clone(), streams.err.clone());
+            let mut streams = Streams {
+                stdin: &mut stdin,
+                out,
+                err,
+            };
+            stage(last, &mut streams, &mut state.clone())
+            // Here the last pipe's reader goes, so that who still writes into it ends.
+        };
+        for thread in threads {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        }
+        status
+    })
+}
+
+fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
+    let (assignments, words) = match &stage.what {
+        What::Simple { assignments, words } => (assignments, words),
+        What::Subshell(inner) => {
+            return redirected(&stage.redirects, streams, state, |streams, state| {
+                list(inner, streams, &mut state.clone())
+            });
+        }
+        What::Group(inner) => {
+            return redirected(&stage.redirects, streams, state, |streams, state| {
+                list(inner, streams, state)
+            });
+        }
+    };
+    // What a command substitution ends with counts where nothing else does.
+    let mut substituted = 0;
+    let err = streams.err.clone();
+    let mut substitute = |state: &mut State, list: &List| {
+        let output = substitution(list, &err, state)?;
+        substituted = output.1;
+        Ok(output.0)
+    };
+    let fields = match expand::fields(words, state, &mut substitute) {
+        Ok(fields) => fields,
+        Err(Failure::Ended(error)) => return Err(error),
+        Err(Failure::Told(message)) => {
+            tell(&mut streams.err, &[&message]);
+            return Ok(1);
+        }
+    };
+    let mut before = Vec::new();
+    for (name, value) in assignments {
+        let value = expand::text(value, state, &mut substitute)?;
+        before.push((name, state.variables.insert(name.clone(), value)));
+    }
+    redirected(&stage.redirects, streams, state, |streams, state| {
+        if fields.is_empty() {
+            return Ok(substituted);
+        }
+        let status = command(fields, streams, state);
+        // What is assigned before a command holds for that command.
+        for (name, value) in before.into_iter().rev() {
+            match value {
+                Some(value) => state.variables.insert(name.clone(), value),
+                None => state.variables.remove(name),
+            };
+        }
+        status
+    })
+}
+
+/// Runs a list in a copy of the shell. Returns what it writes, and its status.
+fn substitution(inner: &List, err: &Output, state: &State) -> io::Result<(Vec<u8>, u8)> {
+    let collected = Collected::default();
+    let mut streams = Streams {
+        stdin: &mut Input::empty(),
+        out: Output::writer(collected.clone()),
+        err: err.clone(),
+    };
+    let status = list(inner, &mut streams, &mut state.clone())?;
+    Ok((collected.take(), status))
+}
+
+fn command(fields: Vec<Field>, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
+    let mut words: Vec<Vec<u8>> = Vec::with_capacity(fields.len());
+    state.tildes.clear();
+    for field in fields {
+        if let Some(typed) = field.tilde {
+            state.tildes.push((field.text.clone(), typed));
+        }
+        words.push(field.text);
+    }
+    let Some((name, args)) = words.split_first() else {
+        return Ok(0);
+    };
+    if let Some(command) = commands::named(name) {
+        let outputs = (streams.out.clone(), streams.err.clone());
+        return commands::invoke(command, args, streams.stdin, outputs, state);
+    }
+    if !name.contains(&b'/') {
+        tell(&mut streams.err, &[name, b": command not found"]);
+        return Ok(NOT_FOUND);
+    }
+    let found = state.path(name).and_then(|path| state.home.stat(&path));
+    Ok(match found {
+        Err(error) => {
+            tell(
+                &mut streams.err,
+                &[
+                    &state.as_typed(name),
+                    b": ",
+                    reason(error.errno()).as_bytes(),
+                ],
+            );
+            NOT_FOUND
+        }
+        Ok(meta) if meta.is_dir() => {
+            tell(
+                &mut streams.err,
+                &[&state.as_typed(name), b": Is a directory"],
+            );
+            CANNOT_RUN
+        }
+        Ok(_) => {
+            tell(
+                &mut streams.err,
+                &[
+                    &state.as_typed(name),
+                    b": programs do not run in this shell",
+                ],
+            );
+            CANNOT_RUN
+        }
+    })
+}
+
+/// Does something with its streams redirected, from left to right; not at all where one redirect fails.
+fn redirected(
+    redirects: &[Redirect],
+    streams: &mut Streams<'_>,
+    state: &mut State,
+    act: impl FnOnce(&mut Streams<'_>, &mut State) -> io::Result<u8>,
+) -> io::Result<u8> {
+    if redirects.is_empty() {
+        return act(streams, state);
+    }
+    let (mut own, mut out, mut err) = (None, streams.out.clone(), streams.err.clone());
+    for redirect in redirects {
+        if let Target::Same(stream) = redirect.to {
+            let same = if stream == 1 { &out } else { &err }.clone();
+            match redirect.stream {
+                1 => out = same,
+                2 => err = same,
+                _ => {}
+            }
+            continue;
+        }
+        let end = match open(&redirect.to, &err, state)? {
+            Ok(end) => end,
+            Err(message) => {
+                tell(&mut err, &[&message]);
+                return Ok(1);
+            }
+        };
+        match (end, redirect.stream) {
+            (End::In(input), _) => own = Some(input),
+            (End::Out(output), 2) => err = output,
+            (End::Out(output), _) => out = output,
+        }
+    }
+    let stdin = own.as_mut().unwrap_or(streams.stdin);
+    act(&mut Streams { stdin, out, err }, state)
+}
+
+enum End {
+    In(Input),
+    Out(Output),
+}
+
+/// Opens the other end of a redirect, or says why not.
+fn open(to: &Target, err: &Output, state: &mut State) -> io::Result<Result<End, Vec<u8>>> {
+    let mut substitute =
+        |state: &mut State, list: &List| substitution(list, err, state).map(|(output, _)| output);
+    let word = match to {
+        Target::Here(text) => {
+            let text = expand::text(text, state, &mut substitute)?;
+            return Ok(Ok(End::In(Input::bytes(text))));
+        }
+        Target::Read(word) | Target::Write(word) | Target::Append(word) => word,
+        Target::Same(_) => return Ok(Ok(End::Out(err.clone()))),
+    };
+    let path = match one(word, state, &mut substitute) {
+        Ok(field) => field,
+        Err(Failure::Ended(error)) => return Err(error),
+        Err(Failure::Told(message)) => return Ok(Err(message)),
+    };
+    let shown = path.tilde.as_ref().unwrap_or(&path.text);
+    Ok(end(to, &path.text, state)
+        .map_err(|error| [shown, &b": "[..], reason(error.errno()).as_bytes()].concat()))
+}
+
+fn end(to: &Target, path: &[u8], state: &State) -> Result<End, Error> {
+    let how = match to {
+        Target::Write(_) => Writing::Truncate,
+        Target::Append(_) => Writing::Append,
+        _ if path == NULL => return Ok(End::In(Input::empty())),
+        _ => {
+            let path = state.path(path)?;
+            // A directory can be opened for reading; only reading it fails, which is the command's to say.
+            if state.home.stat(&path)?.is_dir() {
+                return Err(Error::IsDirectory);
+            }
+            return state
+                .home
+                .open(&path)
+                .map(|file| End::In(Input::file(file, &state.deadline)));
+        }
+    };
+    if path == NULL {
+        return Ok(End::Out(Output::null()));
+    }
+    let path = state.path_to_make(path)?;
+    state
+        .home
+        .write(&path, how, MADE)
+        .map(|file| End::Out(Output::file(file)))
+}
+
+/// Expands the word of a redirect, which must come to one.
+fn one(word: &Word, state: &mut State, run: &mut expand::Substitute<'_>) -> Result<Field, Failure> {
+    let mut fields = expand::fields(std::slice::from_ref(word), state, run)?;
+    match (fields.pop(), fields.is_empty()) {
+        (Some(field), true) => Ok(field),
+        _ => {
+            let typed = word.plain().unwrap_or_else(|| b"redirect".to_vec());
+            Err(Failure::Told(
+                [&typed, &b": ambiguous redirect"[..]].concat(),
+            ))
+        }
+    }
+}
+
+/// Says something as the shell itself. Where nobody listens, nobody is told.
+fn tell(err: &mut Output, parts: &[&[u8]]) {
+    let message = [b"bash: ", &parts.concat()[..], b"\n"].concat();
+    let _ = err.write_all(&message);
+}
+
+/// A place in memory to write to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
+
+impl Collected {
+    /// Takes what was written.
+    pub(super) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Write for Collected {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

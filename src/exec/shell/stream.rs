@@ -1,0 +1,295 @@
+//! What commands read from and write to: [`Input`] and [`Output`], and the bounded pipe between two stages.
+//!
+//! A pipe holds at most [`HELD`] chunks, so memory does not grow with what flows. A reader that goes away makes the
+//! writer's next write fail with `EPIPE`, and a line whose time is up makes every wait end with `TimedOut`.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+/// How many chunks a pipe holds.
+const HELD: usize = 8;
+/// How much a command gathers before it writes, and how much is read at once, in bytes.
+pub(super) const CHUNK: usize = 64 * 1024;
+
+/// How long a wait lasts before it looks again whether the line was cancelled.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// When a line has to end: at a time, or when somebody says so.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Deadline {
+    pub(super) end: Option<Instant>,
+    pub(super) cancelled: Arc<AtomicBool>,
+}
+
+impl Deadline {
+    /// Fails with `TimedOut` once the line has to end.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let late = self.end.is_some_and(|end| Instant::now() >= end);
+        if late || self.cancelled.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Held {
+    chunks: VecDeque<Vec<u8>>,
+    written_off: bool,
+    read_off: bool,
+}
+
+struct Shared {
+    held: Mutex<Held>,
+    changed: Condvar,
+    deadline: Deadline,
+}
+
+impl Shared {
+    /// Waits for the other side.
+    fn wait(&self, held: &mut parking_lot::MutexGuard<'_, Held>) -> io::Result<()> {
+        self.deadline.check()?;
+        self.changed.wait_for(held, GLANCE);
+        Ok(())
+    }
+}
+
+/// The end of a pipe that is read.
+pub(super) struct PipeReader(Arc<Shared>);
+
+/// The end of a pipe that is written; the pipe ends with the last clone of its [`Output`].
+struct PipeWriter(Arc<Shared>);
+
+/// Makes a pipe.
+pub(super) fn pipe(deadline: &Deadline) -> (Output, Input) {
+    let shared = Arc::new(Shared {
+        held: Mutex::default(),
+        changed: Condvar::new(),
+        deadline: deadline.clone(),
+    });
+    let output = Output(Arc::new(Sink::Pipe(PipeWriter(shared.clone()))));
+    (output, Input::new(Source::Pipe(PipeReader(shared))))
+}
+
+impl Drop for PipeReader {
+    fn drop(&mut self) {
+        let mut held = self.0.held.lock();
+        held.read_off = true;
+        held.chunks.clear();
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for PipeWriter {
+    fn drop(&mut self) {
+        self.0.held.lock().written_off = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl PipeReader {
+    /// Takes the next chunk; an empty one at the end.
+    fn next(&self) -> io::Result<Vec<u8>> {
+        let mut held = self.0.held.lock();
+        loop {
+            if let Some(chunk) = held.chunks.pop_front() {
+                self.0.changed.notify_all();
+                return Ok(chunk);
+            }
+            if held.written_off {
+                return Ok(Vec::new());
+            }
+            self.0.wait(&mut held)?;
+        }
+    }
+}
+
+impl PipeWriter {
+    fn put(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut held = self.0.held.lock();
+        while held.chunks.len() >= HELD && !held.read_off {
+            self.0.wait(&mut held)?;
+        }
+        if held.read_off {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        held.chunks.push_back(bytes.to_vec());
+        self.0.changed.notify_all();
+        Ok(())
+    }
+}
+
+enum Source {
+    Empty,
+    Bytes(io::Cursor<Vec<u8>>),
+    Pipe(PipeReader),
+    File(File, Deadline),
+}
+
+/// What a command reads as its standard input.
+pub(super) struct Input {
+    source: Source,
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+impl Input {
+    fn new(source: Source) -> Input {
+        Input {
+            source,
+            chunk: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// Nothing: `/dev/null`.
+    pub(super) fn empty() -> Input {
+        Input::new(Source::Empty)
+    }
+
+    /// Some bytes: a here-document.
+    pub(super) fn bytes(bytes: Vec<u8>) -> Input {
+        Input::new(Source::Bytes(io::Cursor::new(bytes)))
+    }
+
+    /// A file, or whatever the program's own standard input is: waiting for more of it ends with the line. Commands can
+    /// tell, and then read no more of it than they need.
+    pub(super) fn file(file: File, deadline: &Deadline) -> Input {
+        Input::new(Source::File(file, deadline.clone()))
+    }
+
+    /// Returns the file that is read; nothing where it is none, or where some of it is held here already.
+    pub(super) fn as_file(&self) -> Option<&File> {
+        match &self.source {
+            Source::File(file, _) if self.at >= self.chunk.len() => Some(file),
+            _ => None,
+        }
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at >= self.chunk.len() {
+            self.at = 0;
+            match &mut self.source {
+                Source::Empty => self.chunk.clear(),
+                Source::Bytes(bytes) => self.chunk = std::mem::take(bytes).into_inner(),
+                Source::Pipe(pipe) => self.chunk = pipe.next()?,
+                Source::File(file, deadline) => {
+                    wait_for(file, deadline)?;
+                    refill(&mut self.chunk, file)?;
+                }
+            }
+        }
+        Ok(self.chunk.get(self.at..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.at = (self.at + amount).min(self.chunk.len());
+    }
+}
+
+/// Waits until there is something to read, or the end. Files on disks always have it.
+fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
+    let glance = Timespec::try_from(GLANCE).ok();
+    loop {
+        deadline.check()?;
+        let mut polled = [PollFd::new(file, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, glance.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            // What cannot be waited for says so when it is read.
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn refill(chunk: &mut Vec<u8>, from: &mut File) -> io::Result<()> {
+    chunk.resize(CHUNK, 0);
+    let read = loop {
+        match from.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    chunk.truncate(*read.as_ref().unwrap_or(&0));
+    read.map(drop)
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let given = self.fill_buf()?;
+        let amount = given.len().min(into.len());
+        let (Some(into), Some(given)) = (into.get_mut(..amount), given.get(..amount)) else {
+            return Ok(0);
+        };
+        into.copy_from_slice(given);
+        self.consume(amount);
+        Ok(amount)
+    }
+}
+
+enum Sink {
+    Null,
+    Pipe(PipeWriter),
+    File(File),
+    Writer(Mutex<Box<dyn Write + Send>>),
+}
+
+/// What a command writes to. Clones write to the same place, as duplicated descriptors do.
+#[derive(Clone)]
+pub(super) struct Output(Arc<Sink>);
+
+impl Output {
+    /// Nowhere: `/dev/null`.
+    pub(super) fn null() -> Output {
+        Output(Arc::new(Sink::Null))
+    }
+
+    /// A file.
+    pub(super) fn file(file: File) -> Output {
+        Output(Arc::new(Sink::File(file)))
+    }
+
+    /// Returns the file that is written to, if it is one.
+    pub(super) fn as_file(&self) -> Option<&File> {
+        match &*self.0 {
+            Sink::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Anything else.
+    pub(super) fn writer(writer: impl Write + Send + 'static) -> Output {
+        Output(Arc::new(Sink::Writer(Mutex::new(Box::new(writer)))))
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &*self.0 {
+            Sink::Null => Ok(bytes.len()),
+            Sink::Pipe(pipe) => pipe.put(bytes).map(|()| bytes.len()),
+            Sink::File(file) => (&mut &*file).write(bytes),
+            Sink::Writer(writer) => writer.lock().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &*self.0 {
+            Sink::Writer(writer) => writer.lock().flush(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads a file in chunks, so that lines and a slow reader cost no system call each.
+pub(super) fn buffered(file: File) -> BufReader<File> {
+    BufReader::with_capacity(CHUNK, file)
+}

@@ -1,0 +1,446 @@
+//! The language: what lines mean, what is refused, and that no line whatever breaks anything.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::exec::mounted::MountedHome;
+
+/// A shell in a directory that stands for a home, with a few files.
+struct Bench {
+    dir: tempfile::TempDir,
+    shell: Shell,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        for path in [
+            "a.txt",
+            "b.txt",
+            ".hidden",
+            "src/main.rs",
+            "src/deep/x.rs",
+            "sp ace",
+        ] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "1\n2\n3\n").unwrap();
+        }
+        let limits = Limits {
+            time: Some(Duration::from_secs(10)),
+            ..Limits::default()
+        };
+        let home = Arc::new(MountedHome::open(dir.path()).unwrap());
+        let shell = Shell::new(home, dir.path().as_os_str().as_encoded_bytes(), limits);
+        Bench { dir, shell }
+    }
+
+    fn run(&mut self, line: &str) -> (String, String, u8) {
+        let outcome = self.shell.run(line.as_bytes());
+        let root = self.dir.path().to_str().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(root, "ROOT");
+        (text(&outcome.stdout), text(&outcome.stderr), outcome.status)
+    }
+
+    #[track_caller]
+    fn writes(&mut self, line: &str, expected: &str) {
+        let ran = self.run(line);
+        assert_eq!(ran, (expected.to_owned(), String::new(), 0), "{line}");
+    }
+
+    #[track_caller]
+    fn says(&mut self, line: &str, expected: &str, status: u8) {
+        let ran = self.run(line);
+        assert_eq!((ran.1, ran.2), (format!("{expected}\n"), status), "{line}");
+    }
+}
+
+#[test]
+fn words_are_expanded_in_order() {
+    let mut bench = Bench::new();
+    for (line, expected) in [
+        ("echo a  'b  c' \"d  e\" f\\ g", "a b  c d  e f g\n"),
+        ("echo {1..3}{a,b} x{,y}", "1a 1b 2a 2b 3a 3b x xy\n"),
+        (
+            "echo {a,b c {x} {1..} {01..10..4}",
+            "{a,b c {x} {1..} 01 05 09\n",
+        ),
+        (
+            "echo *.txt \"*.txt\" \\*.txt z*",
+            "a.txt b.txt *.txt *.txt z*\n",
+        ),
+        (
+            "echo **/*.rs ./*.txt src/",
+            "src/deep/x.rs src/main.rs ./a.txt ./b.txt src/\n",
+        ),
+        ("echo ~ ~/src ~root '~'", "ROOT ROOT/src ~root ~\n"),
+        ("x='a  b'; echo $x \"$x\" ${x}c", "a b a  b a bc\n"),
+        ("x=*.txt; echo $x \"$x\"", "a.txt b.txt *.txt\n"),
+        (
+            "echo $(echo a; echo b) \"$(echo 'c  d')\" `echo e`",
+            "a b c  d e\n",
+        ),
+        ("echo a#b # c", "a#b\n"),
+        ("echo $'a\\tb\\x41\\u00e9'", "a\tbA\u{e9}\n"),
+        ("false; echo $?; ! false; echo $?", "1\n0\n"),
+        (
+            "echo $HOME $PWD; echo $nothing; echo \"$nothing\"x",
+            "ROOT ROOT\n\nx\n",
+        ),
+        ("echo \"\" '' | wc -c", "2\n"),
+    ] {
+        bench.writes(line, expected);
+    }
+}
+
+#[test]
+fn lists_groups_and_redirects_do_what_bash_does() {
+    let mut bench = Bench::new();
+    for (line, expected) in [
+        (
+            "true && echo a || echo b; false && echo c || echo d",
+            "a\nd\n",
+        ),
+        ("(cd src; pwd); pwd", "ROOT/src\nROOT\n"),
+        ("{ cd src; pwd; }; cd ..; pwd", "ROOT/src\nROOT\n"),
+        ("x=1; (x=2; echo $x); echo $x", "2\n1\n"),
+        ("x=1; x=2 true; echo $x", "1\n"),
+        (
+            "echo a > new; echo b >> new; cat new; cat < new",
+            "a\nb\na\nb\n",
+        ),
+        ("echo a > x1 > x2; cat x1 x2", "a\n"),
+        (
+            "cat missing 2>&1 | cat",
+            "cat: missing: No such file or directory\n",
+        ),
+        ("cat missing a.txt 2>/dev/null | wc -l", "3\n"),
+        (
+            "cat missing &> all; cat all",
+            "cat: missing: No such file or directory\n",
+        ),
+        ("cat <<E\n$HOME `echo x` \\$y\nE\necho z", "ROOT x $y\nz\n"),
+        ("cat <<-'E'\n\ta $b\n\tE\n", "a $b\n"),
+        ("cat <<A; cat <<B\n1\nA\n2\nB\n", "1\n2\n"),
+        ("cat <<< \"a b\"", "a b\n"),
+        ("cat a.txt |\n head -1", "1\n"),
+        ("echo a |& cat", "a\n"),
+        ("cat < /dev/null > /dev/null; echo $?", "0\n"),
+    ] {
+        bench.writes(line, expected);
+    }
+}
+
+#[test]
+fn the_shell_remembers_from_line_to_line() {
+    let mut bench = Bench::new();
+    bench.writes("x=5; cd src", "");
+    bench.writes("echo $x; pwd", "5\nROOT/src\n");
+    bench.writes("cd -", "ROOT\n");
+    bench.writes("x=6 | cd src; echo $x; pwd", "5\nROOT\n");
+}
+
+#[test]
+fn what_is_not_supported_is_named_before_anything_runs() {
+    let mut bench = Bench::new();
+    for (line, expected) in [
+        (
+            "echo x > made; for i in 1 2; do echo; done",
+            "bash: for: loops are not supported",
+        ),
+        (
+            "echo x > made; while true; do :; done",
+            "bash: while: loops are not supported",
+        ),
+        (
+            "echo x > made; f() { echo; }",
+            "bash: f(): functions are not supported",
+        ),
+        (
+            "echo x > made; sleep 1 &",
+            "bash: &: job control is not supported",
+        ),
+        (
+            "echo x > made; if true; then :; fi",
+            "bash: if: conditions are not supported",
+        ),
+        (
+            "echo x > made; [[ a ]]",
+            "bash: [[: conditions are not supported",
+        ),
+        (
+            "echo x > made; echo $((1+1))",
+            "bash: $((: arithmetic is not supported",
+        ),
+        (
+            "echo x > made; cat <(ls)",
+            "bash: <( ) and >( ): process substitution is not supported",
+        ),
+        (
+            "echo x > made; echo ${x:-1}",
+            "bash: ${x:-1}: only $NAME, ${NAME} and $? are supported; this expansion is not supported",
+        ),
+        (
+            "echo x > made; echo $1",
+            "bash: $1: special parameters but $? are not supported",
+        ),
+        (
+            "echo x > made; echo $(for i in 1; do :; done)",
+            "bash: for: loops are not supported",
+        ),
+        (
+            "echo x > made; echo 'a",
+            "bash: unexpected EOF while looking for matching `''",
+        ),
+        (
+            "echo x > made; echo a | ",
+            "bash: syntax error: unexpected end of file",
+        ),
+        (
+            "echo x > made; ;; echo",
+            "bash: syntax error near unexpected token `;;'",
+        ),
+        (
+            "echo x > made; )",
+            "bash: syntax error near unexpected token `)'",
+        ),
+        (
+            "echo x > made; | cat",
+            "bash: syntax error near unexpected token `|'",
+        ),
+        (
+            "echo x > made; ()",
+            "bash: syntax error near unexpected token `)'",
+        ),
+        (
+            "echo x > made 3> y",
+            "bash: 3: streams other than 0, 1 and 2 are not supported",
+        ),
+    ] {
+        bench.says(line, expected, 2);
+        assert!(!bench.dir.path().join("made").exists(), "{line} ran");
+    }
+}
+
+#[test]
+fn texts_are_exact() {
+    let mut bench = Bench::new();
+    for (line, expected, status) in [
+        ("xyz", "bash: xyz: command not found", 127),
+        (
+            "cat /etc/passwd",
+            "cat: /etc/passwd: No such file or directory",
+            1,
+        ),
+        (
+            "cd ~/../../etc",
+            "cd: ~/../../etc: No such file or directory",
+            1,
+        ),
+        (
+            "echo x > /etc/x",
+            "bash: /etc/x: No such file or directory",
+            1,
+        ),
+        ("echo x > src", "bash: src: Is a directory", 1),
+        ("echo x > a.txt/y", "bash: a.txt/y: Not a directory", 1),
+        (
+            "cat < missing",
+            "bash: missing: No such file or directory",
+            1,
+        ),
+        (
+            "cat < ~/missing",
+            "bash: ~/missing: No such file or directory",
+            1,
+        ),
+        (
+            "cat ~/missing",
+            "cat: ~/missing: No such file or directory",
+            1,
+        ),
+        ("echo x > *.txt", "bash: *.txt: ambiguous redirect", 1),
+        ("/bin/ls", "bash: /bin/ls: No such file or directory", 127),
+        (
+            "src/main.rs",
+            "bash: src/main.rs: programs do not run in this shell",
+            126,
+        ),
+        (
+            "echo | cat | cat | cat | cat | cat | cat | cat | cat | cat | cat",
+            "pipe depth exceeded (max 10)",
+            2,
+        ),
+    ] {
+        bench.says(line, expected, status);
+    }
+    bench.writes(
+        "echo a | cat | cat | cat | cat | cat | cat | cat | cat | cat",
+        "a\n",
+    );
+}
+
+#[test]
+fn output_is_cut_and_what_flows_on_is_not() {
+    let mut bench = Bench::new();
+    let lines: String = (1..=250).map(|n| format!("{n}\n")).collect();
+    std::fs::write(bench.dir.path().join("many"), &lines).unwrap();
+    let outcome = bench.shell.run(b"cat many");
+    assert!(outcome.truncated);
+    assert!(
+        outcome
+            .stdout
+            .ends_with(b"\n200\n... (50 more lines, 250 total)\n")
+    );
+    bench.writes(
+        "cat many | wc -l; cat many > copy; wc -l < copy",
+        "250\n250\n",
+    );
+    std::fs::create_dir(bench.dir.path().join("big")).unwrap();
+    for n in 0..250 {
+        std::fs::write(bench.dir.path().join(format!("big/{n:03}")), "").unwrap();
+    }
+    let outcome = bench.shell.run(b"cd big; ls");
+    assert!(
+        outcome
+            .stdout
+            .ends_with(b"\n199\n... (50 more lines, 250 total)\n")
+    );
+    let outcome = bench.shell.run(b"ls");
+    assert!(
+        outcome
+            .stdout
+            .ends_with(b"\n199\n... (50 more entries, 250 total)\n")
+    );
+}
+
+#[test]
+fn a_line_does_not_outlive_its_time() {
+    let mut bench = Bench::new();
+    bench.shell.limits.time = Some(Duration::from_millis(200));
+    let start = std::time::Instant::now();
+    // Nobody ever writes what is read here.
+    let (silent, _kept_open) = rustix::pipe::pipe().unwrap();
+    let line = b"cat | cat | cat";
+    let (status, _) = bench
+        .shell
+        .run_with(line, Some(silent), io::sink(), io::sink());
+    assert_eq!(status, LATE);
+    assert!(start.elapsed() < Duration::from_secs(5));
+    bench.shell.limits.time = Some(Duration::from_secs(10));
+    bench.writes("echo on", "on\n");
+}
+
+#[test]
+fn lines_that_go_on_are_known() {
+    let bench = Bench::new();
+    for line in [
+        "echo 'a",
+        "echo \"a",
+        "ls |",
+        "ls &&",
+        "(ls",
+        "{ ls",
+        "cat <<E\na",
+        "echo $(ls",
+    ] {
+        assert!(bench.shell.goes_on(line.as_bytes()), "{line}");
+    }
+    for line in ["echo a", "", "cat <<E\na\nE", "echo )", "for", "ls | | ls"] {
+        assert!(!bench.shell.goes_on(line.as_bytes()), "{line}");
+    }
+}
+
+#[test]
+fn paths_are_completed() {
+    let bench = Bench::new();
+    let complete = |typed: &str| -> Vec<String> {
+        let found = bench.shell.completions(typed.as_bytes()).into_iter();
+        found.map(|path| String::from_utf8(path).unwrap()).collect()
+    };
+    assert_eq!(complete("s"), ["sp ace", "src/"]);
+    assert_eq!(complete("~/src/d"), ["~/src/deep/"]);
+    assert_eq!(complete("."), [".hidden"]);
+    assert_eq!(complete("/etc/pass"), Vec::<String>::new());
+}
+
+/// Pieces that mean something, so that random lines are more than noise.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: &[&str] = &[
+        "echo", "cat", "ls", "cd", "grep", "find", "wc", "head", "tail", "rm", "mv", "cp", "mkdir",
+        "touch", "date", " ", " ", " ", "\n", ";", "|", "||", "&&", "&", "(", ")", "{", "}", "!",
+        "<", ">", ">>", "<<", "<<-", "<<<", "2>&1", "&>", "'", "\"", "\\", "`", "$", "$(", "${",
+        "}", "$x", "$?", "x=", "~", "~/", "*", "**", "?", "[", "]", "{a,b}", "{1..5}", "..", ".",
+        "/", "/etc", "a.txt", "src", "-l", "-r", "-n", "--", "E", "#", "if", "for", "\t", "\u{e9}",
+    ];
+    prop_oneof![
+        8 => prop::sample::select(PIECES).prop_map(|piece| piece.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+    ]
+}
+
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(piece(), 0..30).prop_map(|pieces| pieces.concat())
+}
+
+/// What lies beside the home; nothing may be added, changed or taken.
+fn beside(dir: &std::path::Path) -> BTreeSet<(std::path::PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_line_breaks_the_parser(line in prop_oneof![line(), prop::collection::vec(any::<u8>(), 0..200)]) {
+        let _ = parse::parse(&line);
+        let _ = parse::goes_on(&line);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_line_breaks_out(line in line()) {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("marker"), "the marker").unwrap();
+        let root = outside.path().join("home");
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("a.txt"), "1\n2\n").unwrap();
+        std::fs::create_dir(root.join("src")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.join("out")).unwrap();
+        let before = beside(outside.path());
+        let limits = Limits { time: Some(Duration::from_secs(5)), ..Limits::default() };
+        let home = Arc::new(MountedHome::open(&root).unwrap());
+        let mut shell = Shell::new(home, root.as_os_str().as_encoded_bytes(), limits);
+        let outcome = shell.run(&line);
+        prop_assert_ne!(outcome.status, LATE);
+        let said = [&outcome.stdout[..], &outcome.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        prop_assert!(!said.contains("the marker"), "{said}");
+        for word in ["ermission", "denied", "not permitted"] {
+            prop_assert!(!said.contains(word), "{said}");
+        }
+        prop_assert_eq!(before, beside(outside.path()));
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let mut bench = Bench::new();
+    for open in ["(", "{ ", "$(", "echo $(", "`"] {
+        let line = open.repeat(100_000);
+        assert_eq!(bench.run(&line).2, REFUSED, "{open}");
+    }
+}

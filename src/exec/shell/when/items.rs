@@ -1,0 +1,312 @@
+//! The items of a date: what each sequence of words says, read in the order of GNU's grammar (the longest item first).
+//!
+//! Whether the items fit together, and which moment they mean, is not decided here.
+
+use chrono::{Duration, NaiveTime};
+
+use super::words::{Number, Unit, Word};
+
+/// What the items say, and how often each kind was there.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    pub(super) dates: u32,
+    pub(super) year: Option<i64>,
+    pub(super) month: i64,
+    pub(super) day: i64,
+    pub(super) times: u32,
+    pub(super) time: NaiveTime,
+    pub(super) days: u32,
+    pub(super) weekday: i64,
+    pub(super) ordinal: i64,
+    pub(super) zones: u32,
+    pub(super) zone: i64,
+    pub(super) relative: bool,
+    /// Years, months, days.
+    pub(super) calendar: [i64; 3],
+    pub(super) clock: Duration,
+}
+
+impl Items {
+    /// Reads the longest item at the start. Returns what follows it.
+    pub(super) fn item<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
+        use Word::{Ago, Day, Mark, Month, Ordinal, Shift, Signed, T, Unsigned, Zone};
+        Some(match *words {
+            // 2026-01-02, 2026-01-02T03:04
+            [Unsigned(year), Signed(month), Signed(day), ref rest @ ..] => {
+                self.date(Some(year), -month.value, -day.value);
+                match rest {
+                    [T, rest @ ..] => self.time(rest)?,
+                    rest => rest,
+                }
+            }
+            // 1/2/2026, 2026/1/2, 1/2
+            [
+                Unsigned(a),
+                Mark(b'/'),
+                Unsigned(b),
+                Mark(b'/'),
+                Unsigned(c),
+                ref rest @ ..,
+            ] => {
+                if a.digits >= 4 {
+                    self.date(Some(a), b.value, c.value);
+                } else {
+                    self.date(Some(c), a.value, b.value);
+                }
+                rest
+            }
+            [Unsigned(month), Mark(b'/'), Unsigned(day), ref rest @ ..] => {
+                self.date(None, month.value, day.value);
+                rest
+            }
+            // 2-JAN-2026, 2 Jan 2026, 2 Jan
+            [Unsigned(day), Month(month), Signed(year), ref rest @ ..] => {
+                let value = -year.value;
+                self.date(Some(Number { value, ..year }), month, day.value);
+                rest
+            }
+            [Unsigned(day), Month(month), Unsigned(year), ref rest @ ..] => {
+                self.date(Some(year), month, day.value);
+                rest
+            }
+            [Unsigned(day), Month(month), ref rest @ ..] => {
+                self.date(None, month, day.value);
+                rest
+            }
+            // JAN-2-2026, Jan 2, 2026, Jan 2
+            [Month(month), Signed(day), Signed(year), ref rest @ ..] => {
+                let value = -year.value;
+                self.date(Some(Number { value, ..year }), month, -day.value);
+                rest
+            }
+            [
+                Month(month),
+                Unsigned(day),
+                Mark(b','),
+                Unsigned(year),
+                ref rest @ ..,
+            ] => {
+                self.date(Some(year), month, day.value);
+                rest
+            }
+            [Month(month), Unsigned(day), ref rest @ ..] => {
+                self.date(None, month, day.value);
+                rest
+            }
+            [Day(day), ref rest @ ..] => {
+                self.weekday(0, day);
+                match rest {
+                    [Mark(b','), rest @ ..] => rest,
+                    rest => rest,
+                }
+            }
+            [Ordinal(number), Day(day), ref rest @ ..] => {
+                self.weekday(number, day);
+                rest
+            }
+            [Unsigned(number), Day(day), ref rest @ ..] => {
+                self.weekday(number.value, day);
+                rest
+            }
+            [T, ref rest @ ..] => self.zone(-7 * 3600, rest)?,
+            [Zone(zone), ref rest @ ..] => self.zone(zone, rest)?,
+            [Shift(days), ref rest @ ..] => {
+                self.add(Unit::Day, days, 0)?;
+                rest
+            }
+            // 20260102 +1 day: here the sign belongs to the unit
+            [
+                Unsigned(number),
+                Signed(many),
+                Word::Unit(unit, size),
+                ref rest @ ..,
+            ] => {
+                self.digits(number);
+                self.add(unit, many.value.checked_mul(size)?, 0)?;
+                rest
+            }
+            [Unsigned(_), Mark(b':') | Signed(_) | Word::Half(_), ..] => self.time(words)?,
+            _ => {
+                let (unit, many, nanos, rest) = match *words {
+                    [
+                        Unsigned(many) | Signed(many),
+                        Word::Unit(unit, size),
+                        ref rest @ ..,
+                    ] => (unit, many.value.checked_mul(size)?, 0, rest),
+                    [Ordinal(many), Word::Unit(unit, size), ref rest @ ..] => {
+                        (unit, many * size, 0, rest)
+                    }
+                    [Word::Unit(unit, size), ref rest @ ..] => (unit, size, 0, rest),
+                    [
+                        Word::Decimal(whole, nanos, _),
+                        Word::Unit(Unit::Second, _),
+                        ref rest @ ..,
+                    ] => (Unit::Second, whole, i64::from(nanos), rest),
+                    [Unsigned(number), ref rest @ ..] => {
+                        self.digits(number);
+                        return Some(rest);
+                    }
+                    _ => return None,
+                };
+                let (factor, rest) = match *rest {
+                    [Ago(factor), ref rest @ ..] => (factor, rest),
+                    _ => (1, rest),
+                };
+                self.add(unit, many.checked_mul(factor)?, nanos * factor)?;
+                rest
+            }
+        })
+    }
+
+    fn date(&mut self, year: Option<Number>, month: i64, day: i64) {
+        self.dates += 1;
+        // Of two digits, as XPG4 has it: 69 to 99 are in the last century.
+        self.year = year.map(|year| match year.value {
+            value @ 0..69 if year.digits == 2 => value + 2000,
+            value @ 69.. if year.digits == 2 => value + 1900,
+            value => value,
+        });
+        (self.month, self.day) = (month, day);
+    }
+
+    fn weekday(&mut self, ordinal: i64, day: i64) {
+        self.days += 1;
+        (self.ordinal, self.weekday) = (ordinal, day);
+    }
+
+    /// A number by itself: a year after a date without one, a date, or a time.
+    fn digits(&mut self, number: Number) {
+        let Number { value, digits } = number;
+        let bare = self.dates > 0 && self.year.is_none() && !self.relative;
+        if bare && (self.times > 0 || digits > 2) {
+            self.date(Some(number), self.month, self.day);
+            self.dates -= 1;
+        } else if digits > 4 {
+            let (value, day) = (value / 100, value % 100);
+            let (value, digits) = (value / 100, digits - 4);
+            self.date(
+                Some(Number { value, digits }),
+                number.value / 100 % 100,
+                day,
+            );
+        } else {
+            let (hour, minute) = if digits <= 2 {
+                (value, 0)
+            } else {
+                (value / 100, value % 100)
+            };
+            self.set_time(hour, minute, 0, 0, None);
+        }
+    }
+
+    /// Reads `3pm`, `3:04`, `3:04:05.6 am`, `03:04+01:00`, `03+01`.
+    fn time<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
+        use Word::{Decimal, Half, Mark, Signed, Unsigned};
+        let (hour, minute, (second, nanos), rest) = match *words {
+            [
+                Unsigned(h),
+                Mark(b':'),
+                Unsigned(m),
+                Mark(b':'),
+                Unsigned(s),
+                ref rest @ ..,
+            ] => (h, m.value, (s.value, 0), rest),
+            [
+                Unsigned(h),
+                Mark(b':'),
+                Unsigned(m),
+                Mark(b':'),
+                Decimal(s, nanos, false),
+                ref rest @ ..,
+            ] => (h, m.value, (s, nanos), rest),
+            [Unsigned(h), Mark(b':'), Unsigned(m), ref rest @ ..] => (h, m.value, (0, 0), rest),
+            [Unsigned(h), ref rest @ ..] if matches!(rest, [Half(_) | Signed(_), ..]) => {
+                (h, 0, (0, 0), rest)
+            }
+            _ => return None,
+        };
+        let (half, rest) = match *rest {
+            [Half(half), ref rest @ ..] => (Some(half), rest),
+            _ => (None, rest),
+        };
+        self.set_time(hour.value, minute, second, nanos, half);
+        match *rest {
+            [Signed(east), ref rest @ ..] if half.is_none() => self.offset(0, east, rest),
+            _ => Some(rest),
+        }
+    }
+
+    fn set_time(&mut self, hour: i64, minute: i64, second: i64, nanos: u32, half: Option<bool>) {
+        let hour = match (half, hour) {
+            (None, hour) => hour,
+            (Some(after_noon), 1..=12) => hour % 12 + if after_noon { 12 } else { 0 },
+            // No such hour.
+            (Some(_), _) => -1,
+        };
+        let part = |value: i64| u32::try_from(value).unwrap_or(u32::MAX);
+        let time = NaiveTime::from_hms_nano_opt(part(hour), part(minute), part(second), nanos);
+        // What is no time counts as two, and there can be one at most.
+        self.times += if time.is_some() { 1 } else { 2 };
+        self.time = time.unwrap_or_default();
+    }
+
+    fn zone<'w>(&mut self, zone: i64, rest: &'w [Word]) -> Option<&'w [Word]> {
+        match *rest {
+            // The number counts something: an item of its own.
+            [Word::Signed(_), Word::Unit(..), ..] => {}
+            [Word::Signed(east), ref rest @ ..] => return self.offset(zone, east, rest),
+            [Word::Summer, ref rest @ ..] => {
+                self.set_zone(zone + 3600);
+                return Some(rest);
+            }
+            _ => {}
+        }
+        self.set_zone(zone);
+        Some(rest)
+    }
+
+    fn set_zone(&mut self, zone: i64) {
+        self.zones += 1;
+        self.zone = zone;
+    }
+
+    /// Reads what is east of a zone: `+1`, `+01`, `+0130`, `+1:30`.
+    fn offset<'w>(&mut self, from: i64, east: Number, rest: &'w [Word]) -> Option<&'w [Word]> {
+        let (minutes, rest) = match *rest {
+            [Word::Mark(b':'), Word::Unsigned(minutes), ref rest @ ..] => {
+                let sign = if east.value < 0 { -1 } else { 1 };
+                (
+                    east.value
+                        .checked_mul(60)?
+                        .checked_add(sign * minutes.value)?,
+                    rest,
+                )
+            }
+            _ if east.digits <= 2 => (east.value * 60, rest),
+            _ => (east.value / 100 * 60 + east.value % 100, rest),
+        };
+        if !(-24 * 60..=24 * 60).contains(&minutes) {
+            return None;
+        }
+        self.set_zone(from + minutes * 60);
+        Some(rest)
+    }
+
+    fn add(&mut self, unit: Unit, many: i64, nanos: i64) -> Option<()> {
+        self.relative = true;
+        let [years, months, days] = &mut self.calendar;
+        let (slot, seconds) = match unit {
+            Unit::Year => (years, 0),
+            Unit::Month => (months, 0),
+            Unit::Day => (days, 0),
+            Unit::Hour => (&mut 0, 3600),
+            Unit::Minute => (&mut 0, 60),
+            Unit::Second => (&mut 0, 1),
+        };
+        *slot = slot.checked_add(many)?;
+        let length = Duration::try_seconds(many.checked_mul(seconds)?)?;
+        self.clock = self.clock.checked_add(&length)?;
+        self.clock = self.clock.checked_add(&Duration::nanoseconds(nanos))?;
+        Some(())
+    }
+}

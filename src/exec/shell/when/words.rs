@@ -1,0 +1,284 @@
+//! The words of which a date consists: numbers, months, days of the week, units, zones and single marks.
+//!
+//! Owns the tables of names, which are those of GNU's parse_datetime. What a sequence of words means is not known here.
+
+/// A whole number as it was typed. How many digits it had decides what it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number {
+    pub(super) value: i64,
+    pub(super) digits: usize,
+}
+
+/// What relative items count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    Unsigned(Number),
+    /// A number after `+` or `-`.
+    Signed(Number),
+    /// A number with a fraction: whole seconds, rounded down, and nanoseconds.
+    Decimal(i64, u32, bool),
+    /// `January` is 1.
+    Month(i64),
+    /// `Sunday` is 0.
+    Day(i64),
+    /// `last`, `this`, `next`, `third`.
+    Ordinal(i64),
+    /// A unit, and how many of it the name stands for: a week is 7 days.
+    Unit(Unit, i64),
+    /// `yesterday`, `today`, `tomorrow`, in days.
+    Shift(i64),
+    /// `ago`, `hence`: a factor.
+    Ago(i64),
+    /// `am` or `pm`.
+    Half(bool),
+    /// Seconds east of Greenwich.
+    Zone(i64),
+    /// The word `dst` after a zone.
+    Summer,
+    /// What stands between date and time, or a zone.
+    T,
+    Mark(u8),
+}
+
+/// Takes a text apart; nothing where a word is unknown.
+pub(super) fn words(text: &[u8]) -> Option<Vec<Word>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        match first {
+            byte if is_space(*byte) => rest = after,
+            b'0'..=b'9' => rest = number(rest, None, &mut found)?,
+            b'+' | b'-' => {
+                rest = after.trim_ascii_start();
+                // A sign before anything else says nothing, as in GNU's.
+                if rest.first().is_some_and(u8::is_ascii_digit) {
+                    rest = number(rest, Some(*first == b'-'), &mut found)?;
+                }
+            }
+            b'(' => rest = after_comment(rest),
+            byte if byte.is_ascii_alphabetic() => {
+                let is_part = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'.';
+                let (word, after) = split(rest, is_part);
+                found.push(named(&word.to_ascii_uppercase())?);
+                rest = after;
+            }
+            byte => {
+                found.push(Word::Mark(*byte));
+                rest = after;
+            }
+        }
+    }
+    Some(found)
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+fn split(text: &[u8], is_part: impl Fn(&u8) -> bool) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| !is_part(byte));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// Returns what follows a comment; one that is not closed goes to the end.
+fn after_comment(text: &[u8]) -> &[u8] {
+    let mut open = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'(' => open += 1,
+            b')' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return text.get(at + 1..).unwrap_or_default();
+        }
+    }
+    &[]
+}
+
+/// Reads a number; `negative` is its sign where it has one. Returns what follows it.
+fn number<'t>(text: &'t [u8], negative: Option<bool>, found: &mut Vec<Word>) -> Option<&'t [u8]> {
+    let (digits, after) = split(text, u8::is_ascii_digit);
+    let mut value = 0_i64;
+    for digit in digits {
+        value = value
+            .checked_mul(10)?
+            .checked_add(i64::from(digit - b'0'))?;
+    }
+    if negative == Some(true) {
+        value = -value;
+    }
+    if let [b'.' | b',', fraction @ ..] = after
+        && fraction.first().is_some_and(u8::is_ascii_digit)
+    {
+        let (fraction, after) = split(fraction, u8::is_ascii_digit);
+        let mut nanos = 0;
+        for at in 0..9 {
+            let digit = fraction.get(at).map_or(0, |digit| digit - b'0');
+            nanos = nanos * 10 + u32::from(digit);
+        }
+        if negative == Some(true) && nanos > 0 {
+            (value, nanos) = (value - 1, 1_000_000_000 - nanos);
+        }
+        found.push(Word::Decimal(value, nanos, negative.is_some()));
+        return Some(after);
+    }
+    let digits = digits.len();
+    let number = Number { value, digits };
+    found.push(match negative {
+        Some(_) => Word::Signed(number),
+        None => Word::Unsigned(number),
+    });
+    Some(after)
+}
+
+const MONTHS_AND_DAYS: &[(&[u8], Word)] = &[
+    (b"JANUARY", Word::Month(1)),
+    (b"FEBRUARY", Word::Month(2)),
+    (b"MARCH", Word::Month(3)),
+    (b"APRIL", Word::Month(4)),
+    (b"MAY", Word::Month(5)),
+    (b"JUNE", Word::Month(6)),
+    (b"JULY", Word::Month(7)),
+    (b"AUGUST", Word::Month(8)),
+    (b"SEPTEMBER", Word::Month(9)),
+    (b"SEPT", Word::Month(9)),
+    (b"OCTOBER", Word::Month(10)),
+    (b"NOVEMBER", Word::Month(11)),
+    (b"DECEMBER", Word::Month(12)),
+    (b"SUNDAY", Word::Day(0)),
+    (b"MONDAY", Word::Day(1)),
+    (b"TUESDAY", Word::Day(2)),
+    (b"TUES", Word::Day(2)),
+    (b"WEDNESDAY", Word::Day(3)),
+    (b"WEDNES", Word::Day(3)),
+    (b"THURSDAY", Word::Day(4)),
+    (b"THUR", Word::Day(4)),
+    (b"THURS", Word::Day(4)),
+    (b"FRIDAY", Word::Day(5)),
+    (b"SATURDAY", Word::Day(6)),
+];
+
+const UNITS: &[(&[u8], Word)] = &[
+    (b"YEAR", Word::Unit(Unit::Year, 1)),
+    (b"MONTH", Word::Unit(Unit::Month, 1)),
+    (b"FORTNIGHT", Word::Unit(Unit::Day, 14)),
+    (b"WEEK", Word::Unit(Unit::Day, 7)),
+    (b"DAY", Word::Unit(Unit::Day, 1)),
+    (b"HOUR", Word::Unit(Unit::Hour, 1)),
+    (b"MINUTE", Word::Unit(Unit::Minute, 1)),
+    (b"MIN", Word::Unit(Unit::Minute, 1)),
+    (b"SECOND", Word::Unit(Unit::Second, 1)),
+    (b"SEC", Word::Unit(Unit::Second, 1)),
+];
+
+const RELATIVE: &[(&[u8], Word)] = &[
+    (b"TOMORROW", Word::Shift(1)),
+    (b"YESTERDAY", Word::Shift(-1)),
+    (b"TODAY", Word::Shift(0)),
+    (b"NOW", Word::Shift(0)),
+    (b"LAST", Word::Ordinal(-1)),
+    (b"THIS", Word::Ordinal(0)),
+    (b"NEXT", Word::Ordinal(1)),
+    (b"FIRST", Word::Ordinal(1)),
+    (b"THIRD", Word::Ordinal(3)),
+    (b"FOURTH", Word::Ordinal(4)),
+    (b"FIFTH", Word::Ordinal(5)),
+    (b"SIXTH", Word::Ordinal(6)),
+    (b"SEVENTH", Word::Ordinal(7)),
+    (b"EIGHTH", Word::Ordinal(8)),
+    (b"NINTH", Word::Ordinal(9)),
+    (b"TENTH", Word::Ordinal(10)),
+    (b"ELEVENTH", Word::Ordinal(11)),
+    (b"TWELFTH", Word::Ordinal(12)),
+    (b"AGO", Word::Ago(-1)),
+    (b"HENCE", Word::Ago(1)),
+];
+
+/// Zones by name, in minutes east of Greenwich; which zone an ambiguous name means is GNU's choice.
+const ZONES: &[(&str, i64)] = &[
+    ("GMT UT UTC WET", 0),
+    ("WEST BST WAT CET MET MEZ", 60),
+    ("CEST MEST MESZ EET CAT SAST", 120),
+    ("EEST EAT MSK", 180),
+    ("MSD GST", 240),
+    ("IST", 330),
+    ("SGT", 480),
+    ("KST JST", 540),
+    ("NZST", 720),
+    ("NZDT", 780),
+    ("BRST", -120),
+    ("NDT", -150),
+    ("NST", -210),
+    ("ART BRT ADT CLST", -180),
+    ("AST CLT EDT", -240),
+    ("EST CDT", -300),
+    ("CST MDT", -360),
+    ("MST PDT", -420),
+    ("PST AKDT", -480),
+    ("AKST HADT", -540),
+    ("HST HAST", -600),
+    ("SST", -720),
+];
+
+/// Finds a word of letters and periods, in upper case.
+fn named(word: &[u8]) -> Option<Word> {
+    match word {
+        b"AM" | b"A.M." => return Some(Word::Half(false)),
+        b"PM" | b"P.M." => return Some(Word::Half(true)),
+        b"DST" => return Some(Word::Summer),
+        b"T" => return Some(Word::T),
+        _ => {}
+    }
+    let find = |table: &[(&[u8], Word)], is: &dyn Fn(&[u8]) -> bool| {
+        let found = table.iter().find(|(name, _)| is(name));
+        found.map(|(_, word)| *word)
+    };
+    let short = match word {
+        [start @ .., b'.'] if start.len() == 3 => start,
+        word => word,
+    };
+    let singular = word.strip_suffix(b"S").unwrap_or(word);
+    find(MONTHS_AND_DAYS, &|name| {
+        name == word || short.len() == 3 && name.starts_with(short)
+    })
+    .or_else(|| zone(word))
+    .or_else(|| find(UNITS, &|name| name == word || name == singular))
+    .or_else(|| find(RELATIVE, &|name| name == word))
+    .or_else(|| match word {
+        [letter] => military(*letter),
+        word if word.contains(&b'.') => {
+            let bare: Vec<u8> = word.iter().copied().filter(|b| *b != b'.').collect();
+            zone(&bare)
+        }
+        _ => None,
+    })
+}
+
+fn zone(word: &[u8]) -> Option<Word> {
+    let has = |names: &str| names.split(' ').any(|name| name.as_bytes() == word);
+    let found = ZONES.iter().find(|(names, _)| has(names))?;
+    Some(Word::Zone(found.1 * 60))
+}
+
+/// The zones of one letter; there is no `J`, and `T` is more than a zone.
+fn military(letter: u8) -> Option<Word> {
+    let hours = match letter {
+        b'A'..=b'I' => letter - b'A' + 1,
+        b'K'..=b'M' => letter - b'K' + 10,
+        b'N'..=b'Y' => return Some(Word::Zone(-3600 * i64::from(letter - b'N' + 1))),
+        b'Z' => 0,
+        _ => return None,
+    };
+    Some(Word::Zone(3600 * i64::from(hours)))
+}
