@@ -1,5 +1,6 @@
 //! `$'…'`: quotes in which a backslash begins an escape as in C (bash(1), QUOTING).
 
+use super::escape::{self, low_byte, number};
 use super::lex::{Lexer, Refusal};
 use super::syntax::{Atom, Word};
 
@@ -17,7 +18,7 @@ pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Refus
         };
         let bytes = match byte {
             b'\'' => break,
-            b'\\' => escape(lexer)?,
+            b'\\' => after_backslash(lexer)?,
             byte => vec![byte],
         };
         for byte in bytes {
@@ -33,59 +34,22 @@ pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Refus
     Ok(())
 }
 
-fn escape(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, Refusal> {
-    let Some(byte) = lexer.take() else {
+fn after_backslash(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, Refusal> {
+    let Some((letter, after)) = lexer.rest().split_first() else {
         return Err(Refusal::unclosed(b'\''));
     };
-    Ok(vec![match byte {
-        b'a' => 7,
-        b'b' => 8,
-        b'e' | b'E' => 27,
-        b'f' => 12,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'v' => 11,
-        b'\\' | b'\'' | b'"' | b'?' => byte,
-        b'x' => match digits(lexer, 0, 16, 2) {
-            (_, 0) => return Ok(b"\\x".to_vec()),
-            (code, _) => low_byte(code),
-        },
-        b'u' | b'U' => {
-            let most = if byte == b'u' { 4 } else { 8 };
-            return Ok(match digits(lexer, 0, 16, most) {
-                (_, 0) => vec![b'\\', byte],
-                (code, _) => char::from_u32(code)
-                    .unwrap_or(char::REPLACEMENT_CHARACTER)
-                    .to_string()
-                    .into_bytes(),
-            });
+    let (meant, rest) = match (letter, after) {
+        (b'\'' | b'"' | b'?', after) => (vec![*letter], after),
+        (b'0'..=b'7', _) => number(lexer.rest(), 8, 3)
+            .map_or((Vec::new(), after), |(value, rest)| {
+                (vec![low_byte(value)], rest)
+            }),
+        (b'c', [control, rest @ ..]) => (vec![control.to_ascii_uppercase() ^ 64], rest),
+        (b'c', []) => return Err(Refusal::unclosed(b'\'')),
+        (letter, after) => {
+            escape::meant(*letter, after).unwrap_or_else(|| (vec![b'\\', *letter], after))
         }
-        b'0'..=b'7' => low_byte(digits(lexer, u32::from(byte - b'0'), 8, 2).0),
-        b'c' => match lexer.take() {
-            Some(byte) => byte.to_ascii_uppercase() ^ 64,
-            None => return Err(Refusal::unclosed(b'\'')),
-        },
-        byte => return Ok(vec![b'\\', byte]),
-    }])
-}
-
-fn low_byte(code: u32) -> u8 {
-    let [low, ..] = code.to_le_bytes();
-    low
-}
-
-/// Reads at most so many digits after those that make up `value`. Returns the value and how many were read.
-fn digits(lexer: &mut Lexer<'_>, mut value: u32, base: u32, most: usize) -> (u32, usize) {
-    let mut read = 0;
-    while read < most
-        && let Some(digit) = lexer
-            .peek()
-            .and_then(|byte| char::from(byte).to_digit(base))
-    {
-        value = value * base + digit;
-        lexer.skip(1);
-        read += 1;
-    }
-    (value, read)
+    };
+    lexer.skip(lexer.rest().len() - rest.len());
+    Ok(meant)
 }

@@ -1,14 +1,15 @@
 //! The bundled shell: bash's words and GNU's commands in the C locale, in process, in a home.
 //!
-//! A line is parsed and admitted as a whole ([`parse`]); words are expanded ([`expand`], [`glob`], [`brace`]) when their command
-//! runs; stages of a pipeline run side by side over bounded pipes ([`stream`], [`run`]). Commands ([`commands`]) see a
-//! [`call::Call`] and touch files through [`Home`] alone. A path is resolved anew for each operation: what is swapped
+//! A line is parsed and admitted as a whole (`parse`); words are expanded (`expand`, `glob`, `brace`) when their command
+//! runs; stages of a pipeline run side by side over bounded pipes (`stream`, `run`). Commands (`commands`) see a
+//! `call::Call` and touch files through `Home` alone. A path is resolved anew for each operation: what is swapped
 //! meanwhile for a way out is absent.
 
 mod ansi;
 mod brace;
 mod call;
 mod commands;
+mod escape;
 mod expand;
 mod glob;
 mod lex;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::exec::shell::call::{Call, Ended};
+use crate::exec::shell::escape::{self, low_byte, number};
 
 /// Prints its arguments, with a space between.
 pub(super) fn echo(call: &mut Call<'_>) -> Ended {
@@ -45,10 +46,10 @@ fn split(args: &[Vec<u8>]) -> Option<(&[u8], &[Vec<u8>])> {
 fn unescape(text: &[u8], out: &mut dyn Write) -> io::Result<bool> {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
-        let (plain, escape) = rest.split_at(at);
+        let (plain, escaped) = rest.split_at(at);
         out.write_all(plain)?;
-        rest = escape;
-        let [_, letter, after @ ..] = escape else {
+        rest = escaped;
+        let [_, letter, after @ ..] = escaped else {
             break;
         };
         let (meant, after) = match letter {
@@ -57,60 +58,15 @@ fn unescape(text: &[u8], out: &mut dyn Write) -> io::Result<bool> {
                 let (value, after) = number(after, 8, 3).unwrap_or((0, after));
                 (vec![low_byte(value)], after)
             }
-            b'x' => match number(after, 16, 2) {
-                Some((value, after)) => (vec![low_byte(value)], after),
-                None => (b"\\x".to_vec(), after),
-            },
-            b'u' | b'U' => match number(after, 16, if *letter == b'u' { 4 } else { 8 }) {
-                Some((value, after)) => (character(value), after),
-                None => (vec![b'\\', *letter], after),
-            },
-            letter => (simple(*letter), after),
+            letter => {
+                escape::meant(*letter, after).unwrap_or_else(|| (vec![b'\\', *letter], after))
+            }
         };
         out.write_all(&meant)?;
         rest = after;
     }
     out.write_all(rest)?;
     Ok(true)
-}
-
-fn simple(letter: u8) -> Vec<u8> {
-    vec![match letter {
-        b'a' => 7,
-        b'b' => 8,
-        b'e' | b'E' => 27,
-        b'f' => 12,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'v' => 11,
-        b'\\' => b'\\',
-        other => return vec![b'\\', other],
-    }]
-}
-
-/// Reads at most so many digits. Returns the number and what follows it; nothing where no digit stands.
-fn number(text: &[u8], base: u32, most: usize) -> Option<(u32, &[u8])> {
-    let digits = text
-        .iter()
-        .take(most)
-        .map_while(|byte| char::from(*byte).to_digit(base));
-    let length = digits.clone().count();
-    let value = digits.fold(0, |value, digit| value * base + digit);
-    Some((value, text.get(length..)?)).filter(|_| length > 0)
-}
-
-fn low_byte(value: u32) -> u8 {
-    let [low, ..] = value.to_le_bytes();
-    low
-}
-
-/// Returns a character in UTF-8, whatever the locale: as `$'\u…'` gives it.
-fn character(code: u32) -> Vec<u8> {
-    char::from_u32(code)
-        .unwrap_or(char::REPLACEMENT_CHARACTER)
-        .to_string()
-        .into_bytes()
 }
 
 #[cfg(test)]

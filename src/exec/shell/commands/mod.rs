@@ -103,6 +103,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::exec::mounted::MountedHome;
+    use crate::exec::shell::run::Collected;
     use crate::exec::shell::stream::Deadline;
     use crate::name::WorldPath;
 
@@ -157,26 +158,8 @@ pub(super) mod tests {
             let command = named(&words[0]).unwrap();
             let status =
                 invoke(command, &words[1..], &mut stdin, outputs, &mut self.state).unwrap();
-            (out.text(), err.text(), status)
-        }
-    }
-
-    #[derive(Clone, Default)]
-    struct Collected(Arc<parking_lot::Mutex<Vec<u8>>>);
-
-    impl Collected {
-        fn text(&self) -> String {
-            String::from_utf8_lossy(&self.0.lock()).into_owned()
-        }
-    }
-
-    impl Write for Collected {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+            let text = |from: Collected| String::from_utf8_lossy(&from.take()).into_owned();
+            (text(out), text(err), status)
         }
     }
 
