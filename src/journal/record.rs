@@ -55,6 +55,21 @@ impl Record {
             None => serde_json::from_slice(line),
         }
     }
+
+    /// Returns whether the operation can be undone by itself, an undo among them. What gathers belongs to a removal, and
+    /// the rest changes nothing or deletes for good.
+    pub fn can_be_undone(&self) -> bool {
+        !matches!(
+            self.op,
+            Op::Begin { .. }
+                | Op::End
+                | Op::Gather { .. }
+                | Op::Checkpoint { .. }
+                | Op::Purge { .. }
+                | Op::Evict { .. }
+                | Op::Abort { .. }
+        )
+    }
 }
 
 /// The process that asked for a change.

@@ -210,7 +210,7 @@ fn commands(shown: &Shown, target: &Path) -> Vec<(&'static str, String)> {
         ));
     }
     let state = shown.taken_back.last().map(|undo| undo.redo);
-    if is_change(&shown.record.op) && state != Some(false) {
+    if shown.record.can_be_undone() && state != Some(false) {
         commands.push(("to undo", format!("trumanfs undo {target} {session}:{seq}")));
     }
     commands
@@ -224,17 +224,4 @@ fn file_of(op: &Op) -> Option<&WorldPath> {
         | Op::Allocate { path, .. } => Some(path),
         _ => None,
     }
-}
-
-fn is_change(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Begin { .. }
-            | Op::End
-            | Op::Gather { .. }
-            | Op::Checkpoint { .. }
-            | Op::Purge { .. }
-            | Op::Evict { .. }
-            | Op::Abort { .. }
-    )
 }

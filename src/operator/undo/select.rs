@@ -143,7 +143,7 @@ impl Pass {
             let of = (session.clone(), undo);
             self.changes.entry(of).or_default().extend(&numbers);
         }
-        if can_be_undone(&record.op) && wanted(&record) {
+        if record.can_be_undone() && !matches!(record.op, Op::Undo { .. }) && wanted(&record) {
             self.chosen
                 .entry(session.clone())
                 .or_default()
@@ -283,25 +283,11 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
     Ok(selection)
 }
 
-fn can_be_undone(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Begin { .. }
-            | Op::End
-            | Op::Gather { .. }
-            | Op::Checkpoint { .. }
-            | Op::Undo { .. }
-            | Op::Purge { .. }
-            | Op::Evict { .. }
-            | Op::Abort { .. }
-    )
-}
-
 fn check(record: &Record) -> Result<()> {
     let why = match &record.op {
         Op::Purge { .. } | Op::Evict { .. } => "it deleted for good",
         Op::Gather { .. } => "it belongs to the removal of a directory: undo that",
-        op if can_be_undone(op) || matches!(op, Op::Undo { .. }) => return Ok(()),
+        _ if record.can_be_undone() => return Ok(()),
         _ => "it changed nothing",
     };
     Err(Error::refused(
