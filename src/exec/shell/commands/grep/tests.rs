@@ -395,6 +395,67 @@ fn what_is_found_below_a_directory_is_in_order() {
     assert_eq!(told.0, "./a.txt\n./b/1\n./b/2\n./b.txt\n./c\n");
 }
 
+#[test]
+fn files_larger_than_the_buffer_are_as_gnu_has_them() {
+    if !is_gnu() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let lines: String = (0..40_000).map(|n| format!("line {n} of many\n")).collect();
+    bench.put("large", &lines);
+    // Text in the first buffer, a NUL in a later one.
+    bench.put(
+        "late",
+        [lines.as_bytes(), b"\0\nline 7 of many\n", lines.as_bytes()].concat(),
+    );
+    let wide = [
+        &b"y"[..],
+        &b"x".repeat(300_000),
+        b"z\nline 7\n",
+        &b"x".repeat(200_000),
+    ]
+    .concat();
+    bench.put("wide", wide);
+    for line in [
+        "grep -n 77 large",
+        "grep -c 77 large",
+        "grep -vc 77 large",
+        "grep -nb 9999 large",
+        "grep -ob 9999 large",
+        "grep -n -C3 [05]000_ large",
+        "grep -n -B20000 39999 large",
+        "grep -n -A20000 _100_ large",
+        "grep -nv 1 large",
+        "grep -m3 -A9000 -n 99_ large",
+        "grep -m30000 -vc 77 large",
+        "grep -l 39999 large",
+        "grep -A1 -B1 7 large",
+        "grep -n 999 late",
+        "grep -c 999 late",
+        "grep -n 10_ late",
+        "grep -v 1 late",
+        "grep -n -A3 39999 late",
+        "grep -c of late",
+        "grep -ac of late",
+        "grep -I 999 late",
+        "grep -Ic 999 late",
+        "grep -l 999 late",
+        "grep -m2 999 late",
+        "grep -o 999 late",
+        "grep -c x wide",
+        "grep -n 7 wide",
+        "grep -ob z wide",
+        "grep -c yx*z$ wide",
+        "grep -n -B1 7 wide",
+        "grep -n -A1 7 wide",
+        "grep -vn x wide",
+        "grep -c ^x*$ wide",
+        "grep 7 - large",
+    ] {
+        same(&mut bench, line, &lines);
+    }
+}
+
 /// Pieces that expressions are made of at random.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![

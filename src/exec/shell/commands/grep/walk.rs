@@ -1,8 +1,8 @@
 //! `grep -r`: all files below a directory, in the order of their names, depth first.
 //!
 //! A second thread lists directories and opens files, a few ahead of the one that is searched: of many small files, opening
-//! takes as long as searching. The files come through a bounded channel, so their order stays and few are open. Whoever
-//! stops listening ends the thread. Memory is that of the lists of the directories it is in.
+//! takes as long as searching. They come in batches through a bounded channel, so their order stays and few are open.
+//! Whoever stops listening ends the thread. Memory is that of the lists of the directories it is in.
 
 use std::fs::File;
 use std::io;
@@ -20,8 +20,9 @@ use crate::exec::home::Entry;
 use crate::exec::shell::stream::Deadline;
 use crate::name::{Name, WorldPath};
 
-/// How many files are open ahead of the one that is searched.
-const AHEAD: usize = 32;
+/// How many files are handed over at once, so that the two threads seldom wait for each other. At most three times as many
+/// are open.
+const BATCH: usize = 24;
 
 impl Run<'_, '_> {
     /// Searches all below a directory, which is told as it was typed; by nothing where nothing was typed.
@@ -39,19 +40,20 @@ impl Run<'_, '_> {
             walk.told.push(b'/');
         }
         thread::scope(|scope| {
-            let (sender, found) = sync_channel(AHEAD);
+            let (sender, found) = sync_channel(1);
             thread::Builder::new().spawn_scoped(scope, move || {
                 if let Err(error) = walk.enter(path) {
-                    let _ = sender.send((walk.told, Err(error)));
+                    let _ = sender.send(vec![(walk.told, Err(error))]);
                     return;
                 }
-                while let Some(next) = walk.next() {
-                    if sender.send(next).is_err() {
+                loop {
+                    let batch: Vec<_> = walk.by_ref().take(BATCH).collect();
+                    if batch.is_empty() || sender.send(batch).is_err() {
                         return;
                     }
                 }
             })?;
-            for (told, opened) in found {
+            for (told, opened) in found.into_iter().flatten() {
                 self.call.check()?;
                 match opened {
                     Ok(file) => self.file(&told, file)?,
@@ -96,9 +98,13 @@ impl Walk {
         });
         Ok(())
     }
+}
 
-    /// Returns the next file, or what cannot be read.
-    fn next(&mut self) -> Option<(Vec<u8>, Result<File>)> {
+impl Iterator for Walk {
+    /// A file, or why it or a directory cannot be read, and its name as told.
+    type Item = (Vec<u8>, Result<File>);
+
+    fn next(&mut self) -> Option<Self::Item> {
         while let Some(level) = self.levels.last_mut() {
             self.deadline.check().ok()?;
             let Some(entry) = level.entries.next() else {
