@@ -587,3 +587,40 @@ fn a_big_stream_takes_little_memory_and_ends_early() {
         assert_eq!(run("cat big | head -5 | wc -l"), "5\n");
     });
 }
+
+#[test]
+fn what_is_hidden_or_protected_in_an_unmounted_store_is_said_with_the_line() {
+    let store = tempfile::tempdir().unwrap();
+    fs::create_dir(store.path().join("secrets")).unwrap();
+    fs::write(store.path().join("secrets/key"), "the key").unwrap();
+    fs::write(store.path().join("kept.txt"), "as it is\n").unwrap();
+    let root = store.path().to_str().unwrap();
+    let exec = |line: &str| {
+        let options = ["--hide", "secrets/", "--read-only", "kept.txt"];
+        let args = [&["exec", "--root", root][..], &options, &["--", line]].concat();
+        let output = common::trumanfs(&args);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            text(&output.stdout),
+            text(&output.stderr),
+            output.status.code().unwrap_or(-1),
+        )
+    };
+    assert_eq!(exec("ls -A; cat **/key; find . -name key"), {
+        let (stdout, stderr) = ("kept.txt\n", "cat: **/key: No such file or directory\n");
+        (stdout.to_owned(), stderr.to_owned(), 0)
+    });
+    assert_eq!(
+        exec("cat secrets/key"),
+        failed("cat: secrets/key: No such file or directory", 1)
+    );
+    assert_eq!(
+        exec("echo x > kept.txt"),
+        failed("bash: kept.txt: Read-only file system", 1)
+    );
+    assert_eq!(exec("rm kept.txt").2, 1);
+    assert_eq!(
+        fs::read_to_string(store.path().join("kept.txt")).unwrap(),
+        "as it is\n"
+    );
+}

@@ -18,6 +18,7 @@ use crate::exec::mounted::MountedHome;
 use crate::exec::shell::Shell;
 use crate::exec::unmounted::StoredHome;
 use crate::exec::{Home, Limits};
+use crate::world::ViewOptions;
 
 mod prompt;
 
@@ -35,6 +36,12 @@ struct Place {
     /// The working directory to begin in, from the root or below it
     #[arg(long, value_name = "D")]
     cwd: Option<OsString>,
+    /// What the pattern names does not exist (gitignore syntax); for a store that nobody has mounted
+    #[arg(long, value_name = "PATTERN")]
+    hide: Vec<String>,
+    /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
+    #[arg(long, value_name = "PATTERN")]
+    read_only: Vec<String>,
     /// End a line that takes longer than so many seconds (status 124)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -140,7 +147,11 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
     if !meta.is_dir() {
         return Err(wrong("not a directory".to_owned()));
     }
-    let mut shell = Shell::new(home(&root, &meta)?, root.as_os_str().as_bytes(), limits);
+    let mut shell = Shell::new(
+        home(place, &root, &meta)?,
+        root.as_os_str().as_bytes(),
+        limits,
+    );
     if let Some(cwd) = &place.cwd {
         shell.set_cwd(cwd.as_bytes()).map_err(|error| {
             Error::refused(
@@ -152,9 +163,20 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
     Ok(shell)
 }
 
-fn home(root: &Path, meta: &std::fs::Metadata) -> Result<Arc<dyn Home>> {
-    if mountpoint::holds(meta) {
-        return MountedHome::open(root).map(|home| Arc::new(home) as Arc<dyn Home>);
+fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Arc<dyn Home>> {
+    if !mountpoint::holds(meta) {
+        let view = ViewOptions {
+            hide: place.hide.clone(),
+            read_only: place.read_only.clone(),
+            ..ViewOptions::default()
+        };
+        return StoredHome::with(root, view).map(|home| Arc::new(home) as Arc<dyn Home>);
     }
-    StoredHome::open(root).map(|home| Arc::new(home) as Arc<dyn Home>)
+    if !place.hide.is_empty() || !place.read_only.is_empty() {
+        return Err(Error::refused(
+            format!("{} lies in a mounted home", root.display()),
+            "What it hides and protects was said when it was mounted: leave --hide and --read-only out.",
+        ));
+    }
+    MountedHome::open(root).map(|home| Arc::new(home) as Arc<dyn Home>)
 }
