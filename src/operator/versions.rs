@@ -73,7 +73,7 @@ pub struct Versions {
 /// [`Error::Missing`] for a path that never was; [`Error::Refused`] for a directory; [`Error::Damaged`] where a journal
 /// cannot be read.
 pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
-    let mut past = Past::now(store)?;
+    let mut past = Past::about(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
     let mut ever = at.is_some();
     if at.is_some_and(|node| past.tree().kind(node).is_dir()) {
@@ -163,7 +163,7 @@ fn look(past: &Past<'_>, node: NodeId) -> Result<(Option<u64>, Option<String>)> 
 /// [`Error::Missing`] where nothing was there, or it cannot be had any more; [`Error::Refused`] for what is no file;
 /// [`Error::Damaged`] where a journal or a version is not what it was.
 pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<Content> {
-    let mut past = Past::now(store)?;
+    let mut past = Past::about(store, path, Some(point))?;
     past.back_to(point)?;
     let node = past.tree().resolve(path)?.ok_or_else(|| Error::Missing {
         what: match point {

@@ -146,7 +146,7 @@ impl Planner<'_, '_> {
         });
         while let Some((session, record)) = self
             .past
-            .back_by_one(|session, record| !end.includes(session, record.seq))?
+            .back_by_one(|session, seq| !end.includes(session, seq))?
         {
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
