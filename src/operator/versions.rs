@@ -4,12 +4,12 @@
 //! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
 
 use super::Store;
-use super::past::{Content, Effect, NodeId, Past};
+use super::past::{Content, Effect, Label, NodeId, Past};
 use super::point::{Operation, Point};
 use super::show::{entry_of, kept_of};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{Escaped, Name, WorldPath};
 
 /// Where a former content is kept.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -76,6 +76,8 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
     let mut past = Past::about(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
     let mut ever = at.is_some();
+    let label = |name: Name<'_>| past.tree().ground().label(name.bytes());
+    let on_path: Vec<Label> = path.components().map(label).collect();
     if at.is_some_and(|node| past.tree().kind(node).is_dir()) {
         return Err(Error::refused(
             format!("{path} is a directory"),
@@ -96,7 +98,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 Effect::Content { node, .. } => other_content |= at == Some(*node),
                 // Another name than those on the way to the path changes nothing about what is there.
                 Effect::Name { name, .. } => {
-                    other_names |= path.components().any(|one| one.bytes() == &**name);
+                    other_names |= on_path.contains(name);
                 }
                 _ => {}
             }

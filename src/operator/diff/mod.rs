@@ -126,7 +126,7 @@ impl<'a> Diff<'a> {
         let mut asked = Asked::default();
         past.back_noting(from, |effect| {
             if let Effect::Name { dir, name, .. } = effect {
-                asked.places.insert((*dir, after.ground().label(name)));
+                asked.places.insert((*dir, *name));
             }
             asked.nodes.extend(effect.within());
         })?;

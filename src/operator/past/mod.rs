@@ -36,7 +36,8 @@ pub use copy::xattrs;
 pub use effect::Effect;
 pub(in crate::operator) use ground::Place;
 pub use ground::{Ground, NodeId, ROOT, Slot};
-pub(in crate::operator) use pool::{ByNumber, Label};
+pub(in crate::operator) use pool::ByNumber;
+pub use pool::Label;
 pub use records::Newest;
 pub use tree::{Attributes, Tree};
 
@@ -87,6 +88,7 @@ impl<'a> Past<'a> {
 
     /// As [`Past::now`], for a question that concerns one path: records that have nothing to do with it are passed over,
     /// and only what is at the path may be asked for. Where a directory is there now, all are looked at.
+    /// Where one was there at the point, it is there, but not what was in it, and not its time: that is for [`Past::now`].
     ///
     /// The records are read here for the first time, as far back as the point, and the chain is checked.
     ///
@@ -126,7 +128,8 @@ impl<'a> Past<'a> {
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
-        self.back_noting(point, |effect| touched.add(effect))?;
+        let ground = self.tree.ground().clone();
+        self.back_noting(point, |effect| touched.add(effect, &ground))?;
         Ok(touched)
     }
 
@@ -179,10 +182,10 @@ impl<'a> Past<'a> {
 
 impl Touched {
     /// Adds what an effect touches.
-    pub fn add(&mut self, effect: &Effect) {
+    fn add(&mut self, effect: &Effect, ground: &Ground<'_>) {
         match effect {
             Effect::Name { dir, name, .. } => {
-                self.names.insert((*dir, name.clone()));
+                self.names.insert((*dir, ground.text(*name)));
             }
             effect => self.nodes.extend(effect.within()),
         }
