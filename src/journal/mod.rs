@@ -16,6 +16,7 @@ mod read;
 mod record;
 mod reverse;
 mod survey;
+mod words;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use read::{Reader, Tail, seq_at, tail};
 pub use record::{Actor, At, Ids, Record, SCHEMA, Stamp};
 pub use reverse::Backward;
 pub use survey::{Line, Survey};
+pub use words::Word;
 
 use crate::error::{Error, Result};
 

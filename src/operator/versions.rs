@@ -4,12 +4,12 @@
 //! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
 
 use super::Store;
-use super::past::{Content, Effect, NodeId, Past};
+use super::past::{Content, Effect, Label, NodeId, Past};
 use super::point::{Operation, Point};
 use super::show::{entry_of, kept_of};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{Escaped, Name, WorldPath};
 
 /// Where a former content is kept.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -73,9 +73,11 @@ pub struct Versions {
 /// [`Error::Missing`] for a path that never was; [`Error::Refused`] for a directory; [`Error::Damaged`] where a journal
 /// cannot be read.
 pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
-    let mut past = Past::now(store)?;
+    let mut past = Past::about(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
     let mut ever = at.is_some();
+    let label = |name: Name<'_>| past.tree().ground().label(name.bytes());
+    let on_path: Vec<Label> = path.components().map(label).collect();
     if at.is_some_and(|node| past.tree().kind(node).is_dir()) {
         return Err(Error::refused(
             format!("{path} is a directory"),
@@ -96,7 +98,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 Effect::Content { node, .. } => other_content |= at == Some(*node),
                 // Another name than those on the way to the path changes nothing about what is there.
                 Effect::Name { name, .. } => {
-                    other_names |= path.components().any(|one| one.bytes() == &**name);
+                    other_names |= on_path.contains(name);
                 }
                 _ => {}
             }
@@ -163,7 +165,7 @@ fn look(past: &Past<'_>, node: NodeId) -> Result<(Option<u64>, Option<String>)> 
 /// [`Error::Missing`] where nothing was there, or it cannot be had any more; [`Error::Refused`] for what is no file;
 /// [`Error::Damaged`] where a journal or a version is not what it was.
 pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<Content> {
-    let mut past = Past::now(store)?;
+    let mut past = Past::about(store, path, Some(point))?;
     past.back_to(point)?;
     let node = past.tree().resolve(path)?.ok_or_else(|| Error::Missing {
         what: match point {

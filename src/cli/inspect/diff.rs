@@ -219,54 +219,43 @@ fn whole(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Result<()> {
 }
 
 fn stat(paper: &mut Paper, diff: &Diff<'_>) -> Result<()> {
-    struct Row {
-        path: String,
-        counts: Option<(u64, u64)>,
-        binary: String,
+    // There can be many: their paths are made again where they are printed.
+    struct Row<'d> {
+        change: &'d Change,
+        counts: std::result::Result<(u64, u64), String>,
     }
-    let mut rows = Vec::new();
+    let path = |change: &Change| match &change.from {
+        Some(from) => format!("{from} → {}", change.path),
+        None => change.path.to_string(),
+    };
+    let (mut rows, mut width) = (Vec::new(), 0);
     for change in &diff.changes {
         let either = change.after.or(change.before);
         if either.is_some_and(|side| side.is_dir()) {
             continue;
         }
-        let path = match &change.from {
-            Some(from) => format!("{from} → {}", change.path),
-            None => change.path.to_string(),
-        };
+        width = path(change).chars().count().max(width);
         let differs = change.content || change.before.is_none() || change.after.is_none();
-        let (counts, binary) = match differs.then(|| patch::texts(diff, change)) {
-            None if details(change).is_empty() => (None, "moved".to_owned()),
-            None => (None, details(change)),
-            Some(Ok(Texts::Text(before, after))) => {
-                (Some(patch::count(&before, &after)), String::new())
-            }
+        let counts = match differs.then(|| patch::texts(diff, change)) {
+            None if details(change).is_empty() => Err("moved".to_owned()),
+            None => Err(details(change)),
+            Some(Ok(Texts::Text(before, after))) => Ok(patch::count(&before, &after)),
             Some(Ok(Texts::Binary)) => {
                 let size = |side: Option<Side>| side.map_or(0, |side| side.size);
-                let sizes = format!(
+                Err(format!(
                     "binary, {} → {}",
                     bytes(size(change.before)),
                     bytes(size(change.after))
-                );
-                (None, sizes)
+                ))
             }
-            Some(Err(Error::Missing { .. } | Error::Damaged(_))) => (None, "not known".to_owned()),
+            Some(Err(Error::Missing { .. } | Error::Damaged(_))) => Err("not known".to_owned()),
             Some(Err(error)) => return Err(error),
         };
-        rows.push(Row {
-            path,
-            counts,
-            binary,
-        });
+        rows.push(Row { change, counts });
     }
-    let width = rows
-        .iter()
-        .map(|row| row.path.chars().count())
-        .max()
-        .unwrap_or(0);
     let most = rows
         .iter()
-        .filter_map(|row| row.counts)
+        .filter_map(|row| row.counts.as_ref().ok())
         .map(|(a, b)| a + b)
         .max()
         .unwrap_or(0);
@@ -280,16 +269,17 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>) -> Result<()> {
     let bar = |sign: &str, lines: u64| sign.repeat(usize::try_from(scale(lines)).unwrap_or(0));
     let mut total = (0, 0);
     for row in &rows {
-        let what = match row.counts {
-            Some((added, removed)) => {
+        let what = match &row.counts {
+            Ok((added, removed)) => {
+                let (added, removed) = (*added, *removed);
                 total = (total.0 + added, total.1 + removed);
                 let plus = paper.ink(Ink::Added, &bar("+", added));
                 let minus = paper.ink(Ink::Removed, &bar("-", removed));
                 format!("{:>5} {plus}{minus}", added + removed)
             }
-            None => row.binary.clone(),
+            Err(words) => words.clone(),
         };
-        paper.line(format_args!(" {:<width$} | {what}", row.path));
+        paper.line(format_args!(" {:<width$} | {what}", path(row.change)));
     }
     if !rows.is_empty() {
         paper.line(format_args!(

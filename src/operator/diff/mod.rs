@@ -78,6 +78,8 @@ pub struct Change {
 pub struct Diff<'a> {
     before: Tree<'a>,
     after: Tree<'a>,
+    /// Whether no record was left out.
+    of_all: bool,
     /// The differences, in order of their paths.
     pub changes: Vec<Change>,
 }
@@ -100,13 +102,31 @@ impl<'a> Diff<'a> {
         to: &Point,
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
-        let mut past = Past::now(store)?;
+        let diff = Diff::starting(Past::about(store, below, Some(from))?, from, to, below)?;
+        // Of what is in a directory nothing is left out. That it was one comes to light here.
+        let was_dir = |tree: &Tree<'_>| {
+            let there = tree.resolve(below)?;
+            Ok(there.is_some_and(|node| tree.kind(node).is_dir()))
+        };
+        match diff.of_all || !(was_dir(&diff.before)? || was_dir(&diff.after)?) {
+            true => Ok(diff),
+            false => Diff::starting(Past::now(store)?, from, to, below),
+        }
+    }
+
+    fn starting(
+        mut past: Past<'a>,
+        from: &Point,
+        to: &Point,
+        below: &WorldPath,
+    ) -> Result<Diff<'a>> {
+        let of_all = past.looks_at_all();
         past.back_to(to)?;
         let after = past.tree().clone();
         let mut asked = Asked::default();
         past.back_noting(from, |effect| {
             if let Effect::Name { dir, name, .. } = effect {
-                asked.places.insert((*dir, after.ground().label(name)));
+                asked.places.insert((*dir, *name));
             }
             asked.nodes.extend(effect.within());
         })?;
@@ -117,6 +137,7 @@ impl<'a> Diff<'a> {
         Ok(Diff {
             before,
             after,
+            of_all,
             changes,
         })
     }

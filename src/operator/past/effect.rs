@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 
 use super::ground::{NodeId, ROOT};
 use super::layer::{Kind, Layer};
+use super::pool::Label;
 use super::tree::Tree;
 use crate::error::Result;
 use crate::journal::{At, Ids, Op, Record, Stamp};
@@ -23,7 +24,7 @@ pub enum Effect {
         /// The directory.
         dir: NodeId,
         /// The name.
-        name: Box<[u8]>,
+        name: Label,
         /// What it meant before.
         before: Option<NodeId>,
         /// What it meant after.
@@ -89,7 +90,7 @@ impl Tree<'_> {
         match effect {
             Effect::Name {
                 dir, name, before, ..
-            } => self.set_name(dir, &name, before),
+            } => self.set_label(dir, name, before),
             Effect::Born(node) => self.unborn(node),
             Effect::Content {
                 node,
@@ -136,13 +137,10 @@ impl Tree<'_> {
         }
     }
 
-    pub(super) fn place(
-        &mut self,
-        path: &WorldPath,
-        at: Option<&At>,
-    ) -> Result<(NodeId, Box<[u8]>)> {
+    pub(super) fn place(&mut self, path: &WorldPath, at: Option<&At>) -> Result<(NodeId, Label)> {
         let dir = self.dir_at(path, at)?;
-        Ok((dir, path.name().map_or(&b""[..], Name::bytes).into()))
+        let name = path.name().map_or(&b""[..], Name::bytes);
+        Ok((dir, self.ground().label(name)))
     }
 
     /// Returns what the record left at a path; something lost, where it is not there any more.
@@ -152,20 +150,20 @@ impl Tree<'_> {
         at: Option<&At>,
         ids: Option<Ids>,
         kind: FileType,
-    ) -> Result<(NodeId, Box<[u8]>, NodeId)> {
+    ) -> Result<(NodeId, Label, NodeId)> {
         let (dir, name) = self.place(path, at)?;
-        let node = self.at_slot(dir, &name, ids, kind)?;
+        let node = self.at_slot(dir, name, ids, kind)?;
         Ok((dir, name, node))
     }
 
     pub(super) fn at_slot(
         &mut self,
         dir: NodeId,
-        name: &[u8],
+        name: Label,
         ids: Option<Ids>,
         kind: FileType,
     ) -> Result<NodeId> {
-        let there = self.lookup(dir, name)?;
+        let there = self.lookup_label(dir, name)?;
         if let (Some(known), Some(ids)) = (there.and_then(|node| self.ids(node)), ids) {
             self.ground().meet(known == ids);
         }

@@ -54,7 +54,7 @@ pub(super) struct Inner {
     pool: Pool,
     nodes: Vec<Base>,
     devices: Devices,
-    by_ids: HashMap<Inode, NodeId>,
+    by_ids: HashMap<Inode, NodeId, ByNumber>,
     entries: HashMap<NodeId, Entries, ByNumber>,
     /// Further names of files that have several.
     others: HashMap<NodeId, Vec<Place>, ByNumber>,
@@ -88,7 +88,7 @@ impl<'a> Ground<'a> {
             pool: Pool::default(),
             nodes: Vec::new(),
             devices: Devices::default(),
-            by_ids: HashMap::new(),
+            by_ids: HashMap::default(),
             entries: HashMap::default(),
             others: HashMap::default(),
             open: HashMap::default(),

@@ -7,6 +7,7 @@ use rustix::fs::FileType;
 use super::effect::Effect;
 use super::ground::NodeId;
 use super::layer::Kind;
+use super::pool::Label;
 use super::tree::Tree;
 use crate::error::Result;
 use crate::journal::{At, How, Ids, Kept, Op, Record, Replaced, Stamp};
@@ -185,7 +186,8 @@ impl Tree<'_> {
                 let trash = self.trash()?;
                 for entry in entries {
                     let gone = self.ground().lost(None, FileType::Unknown);
-                    effects.push(change(trash, entry.0.as_slice().into(), Some(gone), None));
+                    let entry = self.ground().label(&entry.0);
+                    effects.push(change(trash, entry, Some(gone), None));
                 }
             }
             // An evicted version is missed where its content is asked for.
@@ -203,9 +205,10 @@ impl Tree<'_> {
         kind: FileType,
     ) -> Result<()> {
         let trash = self.trash()?;
-        let node = self.at_slot(trash, &entry.0, Some(ids), kind)?;
+        let entry = self.ground().label(&entry.0);
+        let node = self.at_slot(trash, entry, Some(ids), kind)?;
         let (dir, name) = self.place(path, at)?;
-        effects.push(leave(trash, entry.0.as_slice().into(), node));
+        effects.push(leave(trash, entry, node));
         effects.push(change(dir, name, Some(node), None));
         Ok(())
     }
@@ -219,8 +222,9 @@ impl Tree<'_> {
             return Ok(None);
         };
         let trash = self.trash()?;
-        let node = self.at_slot(trash, &entry.0, Some(*ids), FileType::Unknown)?;
-        effects.push(leave(trash, entry.0.as_slice().into(), node));
+        let entry = self.ground().label(&entry.0);
+        let node = self.at_slot(trash, entry, Some(*ids), FileType::Unknown)?;
+        effects.push(leave(trash, entry, node));
         Ok(Some(node))
     }
 
@@ -250,15 +254,16 @@ impl Tree<'_> {
                 Some(_) => None,
             };
             if let Some(node) = arrived {
-                effects.push(leave(dir, name.into(), node));
-                effects.push(change(trash, entry.0.as_slice().into(), Some(node), None));
+                let (name, entry) = (self.ground().label(name), self.ground().label(&entry.0));
+                effects.push(leave(dir, name, node));
+                effects.push(change(trash, entry, Some(node), None));
             }
         }
         Ok(())
     }
 }
 
-fn change(dir: NodeId, name: Box<[u8]>, before: Option<NodeId>, after: Option<NodeId>) -> Effect {
+fn change(dir: NodeId, name: Label, before: Option<NodeId>, after: Option<NodeId>) -> Effect {
     Effect::Name {
         dir,
         name,
@@ -268,7 +273,7 @@ fn change(dir: NodeId, name: Box<[u8]>, before: Option<NodeId>, after: Option<No
 }
 
 /// A name that the record gave something.
-fn leave(dir: NodeId, name: Box<[u8]>, node: NodeId) -> Effect {
+fn leave(dir: NodeId, name: Label, node: NodeId) -> Effect {
     change(dir, name, None, Some(node))
 }
 

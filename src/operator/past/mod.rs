@@ -13,6 +13,7 @@
 //! Works without a lock, also while the store is mounted; what changes meanwhile may then be seen on one side of the point
 //! or the other.
 
+mod concern;
 pub mod content;
 mod copy;
 pub mod effect;
@@ -35,7 +36,8 @@ pub use copy::xattrs;
 pub use effect::Effect;
 pub(in crate::operator) use ground::Place;
 pub use ground::{Ground, NodeId, ROOT, Slot};
-pub(in crate::operator) use pool::{ByNumber, Label};
+pub(in crate::operator) use pool::ByNumber;
+pub use pool::Label;
 pub use records::Newest;
 pub use tree::{Attributes, Tree};
 
@@ -43,6 +45,8 @@ use super::Store;
 use super::point::Point;
 use crate::error::Result;
 use crate::journal::Record;
+use crate::name::WorldPath;
+use concern::Concern;
 
 /// Which record: its session and its number.
 pub type RecordId = (Arc<str>, u64);
@@ -63,6 +67,8 @@ pub struct Past<'a> {
     records: Newest<'a>,
     /// The record that was read but lies before the point asked for.
     ahead: Option<(Arc<str>, Record)>,
+    /// Which records are looked at, where not all are.
+    concern: Option<Concern>,
 }
 
 impl<'a> Past<'a> {
@@ -76,7 +82,33 @@ impl<'a> Past<'a> {
             tree: Tree::now(Rc::new(Ground::new(store))),
             records,
             ahead: None,
+            concern: None,
         })
+    }
+
+    /// As [`Past::now`], for a question that concerns one path: records that have nothing to do with it are passed over,
+    /// and only what is at the path may be asked for. Where a directory is there now, all are looked at.
+    /// Where one was there at the point, it is there, but not what was in it, and not its time: that is for [`Past::now`].
+    ///
+    /// The records are read here for the first time, as far back as the point, and the chain is checked.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    pub fn about(store: &'a Store, path: &WorldPath, until: Option<&Point>) -> Result<Past<'a>> {
+        let mut past = Past::now(store)?;
+        let there = past.tree.resolve(path)?;
+        if path.is_root() || there.is_some_and(|node| past.tree.kind(node).is_dir()) {
+            return Ok(past);
+        }
+        let inode = there.and_then(|node| past.tree.ids(node));
+        past.concern = Concern::of(store, path, inode, until)?;
+        past.records = Newest::trusting(store)?;
+        Ok(past)
+    }
+
+    /// Returns whether no record is passed over.
+    pub fn looks_at_all(&self) -> bool {
+        self.concern.is_none()
     }
 
     /// Returns the tree at the point that was reached.
@@ -96,7 +128,8 @@ impl<'a> Past<'a> {
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
-        self.back_noting(point, |effect| touched.add(effect))?;
+        let ground = self.tree.ground().clone();
+        self.back_noting(point, |effect| touched.add(effect, &ground))?;
         Ok(touched)
     }
 
@@ -106,7 +139,7 @@ impl<'a> Past<'a> {
     /// As [`Past::back_to`].
     pub fn back_noting(&mut self, point: &Point, mut note: impl FnMut(&Effect)) -> Result<()> {
         while let Some((session, record)) =
-            self.back_by_one(|session, record| !point.includes(session, record.seq))?
+            self.back_by_one(|session, seq| !point.includes(session, seq))?
         {
             for effect in self.tree.effects(&record, &session)? {
                 note(&effect);
@@ -122,14 +155,18 @@ impl<'a> Past<'a> {
     /// As [`Newest::next_record`].
     pub fn back_by_one(
         &mut self,
-        wanted: impl FnOnce(&str, &Record) -> bool,
+        wanted: impl Fn(&str, u64) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
-        let next = match self.ahead.take() {
-            Some(next) => Some(next),
-            None => self.records.next_record()?,
+        let next = match (self.ahead.take(), &self.concern) {
+            (Some(next), _) => Some(next),
+            (None, None) => self.records.next_record()?,
+            // The one that is not wanted any more is read in any case: it ends the way.
+            (None, Some(concern)) => self.records.next_of(|session, glance| {
+                concern.has(session, glance.seq) || !wanted(session, glance.seq)
+            })?,
         };
         match next {
-            Some((session, record)) if wanted(&session, &record) => Ok(Some((session, record))),
+            Some((session, record)) if wanted(&session, record.seq) => Ok(Some((session, record))),
             next => {
                 self.ahead = next;
                 Ok(None)
@@ -145,10 +182,10 @@ impl<'a> Past<'a> {
 
 impl Touched {
     /// Adds what an effect touches.
-    pub fn add(&mut self, effect: &Effect) {
+    fn add(&mut self, effect: &Effect, ground: &Ground<'_>) {
         match effect {
             Effect::Name { dir, name, .. } => {
-                self.names.insert((*dir, name.clone()));
+                self.names.insert((*dir, ground.text(*name)));
             }
             effect => self.nodes.extend(effect.within()),
         }

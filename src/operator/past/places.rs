@@ -162,7 +162,11 @@ impl Tree<'_> {
 
     /// Lets a name mean something else, or nothing.
     pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
-        let label = self.ground.label(name);
+        self.set_label(dir, self.ground.label(name), node);
+    }
+
+    /// As [`Tree::set_name`], by label.
+    pub(super) fn set_label(&mut self, dir: NodeId, label: Label, node: Option<NodeId>) {
         self.names.entry(dir).or_default().insert(label, node);
         let Some(node) = node else {
             return;

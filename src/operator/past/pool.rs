@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// A name that a [`Pool`] keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::operator) struct Label(u32);
+pub struct Label(u32);
 
 /// Every name that was met.
 #[derive(Debug, Default)]

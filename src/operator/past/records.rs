@@ -66,6 +66,17 @@ impl<'a> Newest<'a> {
         &mut self,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
+        self.next_of(|_, glance| wanted(glance))
+    }
+
+    /// As [`Newest::next_where`], for whoever wants to know the session.
+    ///
+    /// # Errors
+    /// As [`Newest::next_record`].
+    pub(super) fn next_of(
+        &mut self,
+        mut wanted: impl FnMut(&str, &Glance<'_>) -> bool,
+    ) -> Result<Option<(Arc<str>, Record)>> {
         loop {
             let Some(session) = &mut self.current else {
                 let Some(id) = self.waiting.pop() else {
@@ -91,7 +102,7 @@ impl<'a> Newest<'a> {
             };
             let record = session
                 .records
-                .next_where(|glance| glance.op == "abort" || wanted(glance))
+                .next_where(|glance| glance.op == "abort" || wanted(&session.id, glance))
                 .map_err(|error| match error {
                     Error::Damaged(what) => {
                         Error::Damaged(format!("session {}: {what}", session.id))

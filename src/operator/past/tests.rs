@@ -71,6 +71,11 @@ impl Lab {
         }
     }
 
+    fn is_empty(&self, at: &str) -> bool {
+        let entries = std::fs::read_dir(self.dir.path().join(at));
+        entries.is_ok_and(|mut entries| entries.next().is_none())
+    }
+
     fn mv(&self, from: &str, to: &str, how: Renaming) {
         let (from, to) = (path(from), path(to));
         let (dir, name) = self.world.parent(&from).unwrap();
@@ -221,4 +226,95 @@ fn what_was_purged_is_lost_and_not_misread() {
         matches!(&error, Error::Missing { what, .. } if what.contains("/f")),
         "{error}"
     );
+}
+
+/// Numbers that are the same at each run (Knuth's MMIX).
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: usize) -> usize {
+        let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = next.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+#[test]
+fn a_path_by_itself_is_what_it_is_among_all() {
+    use crate::operator::diff::Diff;
+    let places = ["a", "b", "a/x", "a/y", "b/x", "b/z", "a/b", "a/b/x", "z"];
+    for seed in 1..=12 {
+        let lab = Lab::new();
+        let mut dice = Dice(seed);
+        let mut points = vec![lab.here()];
+        for step in 0..60 {
+            let (one, other) = (places[dice.throw(9)], places[dice.throw(9)]);
+            let here = lab.dir.path();
+            let has_room = |at: &str| here.join(at).parent().is_some_and(Path::is_dir);
+            let (there, free) = (here.join(one).exists(), !here.join(other).exists());
+            let inside = path(one).contains(&path(other)) || path(other).contains(&path(one));
+            match dice.throw(6) {
+                0 if !there && has_room(one) => lab.mkdir(one),
+                1 | 2 if !there && has_room(one) => lab.put(one, &format!("{step}")),
+                3 if there && free && !inside && has_room(other) => {
+                    lab.mv(one, other, Renaming::NoReplace);
+                }
+                4 if there && !free && !inside => lab.mv(one, other, Renaming::Exchange),
+                5 if there && (here.join(one).is_file() || lab.is_empty(one)) => lab.rm(one),
+                _ => continue,
+            }
+            points.push(lab.here());
+        }
+        let store = Store::open(lab.dir.path()).unwrap();
+        for _ in 0..60 {
+            let (a, b) = (dice.throw(points.len()), dice.throw(points.len()));
+            let (from, to) = (&points[a.min(b)], &points[a.max(b)]);
+            let at = path(places[dice.throw(9)]);
+            let all = Diff::between(&store, from, to, &WorldPath::root()).unwrap();
+            let below = Diff::between(&store, from, to, &at).unwrap();
+            let is_below = |change: &&crate::operator::diff::Change| {
+                at.contains(&change.path) || change.from.as_ref().is_some_and(|f| at.contains(f))
+            };
+            let all: Vec<_> = all.changes.iter().filter(is_below).collect();
+            let below: Vec<_> = below.changes.iter().collect();
+            let text = |changes: &[_]| serde_json::to_string(changes).unwrap();
+            assert_eq!(text(&below), text(&all), "{at}, {from} to {to}, {seed}");
+
+            let mut past = Past::now(&store).unwrap();
+            past.back_to(from).unwrap();
+            let mut about = Past::about(&store, &at, Some(from)).unwrap();
+            about.back_to(from).unwrap();
+            let what = |tree: &Tree<'_>| {
+                let node = tree.resolve(&at).unwrap()?;
+                let mut text = String::new();
+                // When a directory changed last is said by records of what is in it, which are passed over.
+                if !tree.kind(node).is_file() {
+                    return Some((None, text));
+                }
+                let content = tree.content(node).unwrap();
+                content.reader().read_to_string(&mut text).unwrap();
+                Some((tree.meta(node).ok(), text))
+            };
+            let (all, alone) = (what(past.tree()), what(about.tree()));
+            assert_eq!(alone, all, "{at} at {from}, {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_path_is_not_asked_for_in_a_broken_chain() {
+    let lab = Lab::new();
+    for name in ["f", "g", "h"] {
+        lab.put(name, name);
+    }
+    let session = lab.world.session().to_owned();
+    let (dir, world) = (lab.dir, lab.world);
+    drop(world);
+    let journal = dir.path().join(".trumanfs/sessions").join(session);
+    let journal = journal.join("journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, text.replace("\"/g\"", "\"/G\"")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let error = Past::about(&store, &path("h"), None).unwrap_err();
+    assert!(matches!(error, Error::Damaged(_)), "{error}");
 }

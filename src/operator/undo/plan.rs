@@ -146,7 +146,7 @@ impl Planner<'_, '_> {
         });
         while let Some((session, record)) = self
             .past
-            .back_by_one(|session, record| !end.includes(session, record.seq))?
+            .back_by_one(|session, seq| !end.includes(session, seq))?
         {
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
@@ -163,7 +163,7 @@ impl Planner<'_, '_> {
 
     fn touch(&mut self, effect: &Effect, (session, seq): (&Arc<str>, u64)) {
         let what = match effect {
-            Effect::Name { dir, name, .. } => Touched::Name(*dir, self.target.ground().label(name)),
+            Effect::Name { dir, name, .. } => Touched::Name(*dir, *name),
             Effect::Content { node, .. } => Touched::Content(*node),
             Effect::Mode(node, _)
             | Effect::Owner(node, _)
@@ -234,6 +234,7 @@ impl Planner<'_, '_> {
             else {
                 continue;
             };
+            let name = &self.target.ground().text(*name);
             let there = self.target.lookup(*dir, &self.alias(*dir, name))?;
             if there != *after {
                 as_left = false;
@@ -270,6 +271,7 @@ impl Planner<'_, '_> {
             else {
                 continue;
             };
+            let name = &self.target.ground().text(*name);
             let mut alias = self.alias(*dir, name);
             let there = self.target.lookup(*dir, &alias)?;
             // Beside what is there, and from now on for all that concerns the name.
