@@ -2,8 +2,7 @@
 // [[name, line], …]. Prints JSON: {name: microseconds, or null where the line fails}.
 
 import { readFileSync } from "node:fs";
-import { Bash } from "just-bash";
-import { ReadWriteFs } from "just-bash/fs/read-write-fs";
+import { Bash, ReadWriteFs } from "just-bash";
 
 const root = process.argv[2];
 const lines = JSON.parse(readFileSync(0, "utf8"));
