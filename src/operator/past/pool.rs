@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-/// A name that a [`Pool`] keeps.
+/// A name that a `Pool` keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label(u32);
 
