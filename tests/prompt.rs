@@ -26,8 +26,10 @@ struct Terminal {
 
 impl Terminal {
     fn open(root: &std::path::Path) -> Terminal {
+        // script(1) runs its command by $SHELL. A dash that stays as its parent would take the Ctrl-C too, end of it, and
+        // leave its own status.
         let line = format!(
-            "{} shell --root {}",
+            "exec {} shell --root {}",
             env!("CARGO_BIN_EXE_trumanfs"),
             root.display()
         );
@@ -42,6 +44,7 @@ impl Terminal {
                 "/dev/null",
             ])
             .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
