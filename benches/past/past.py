@@ -314,6 +314,13 @@ def enter_namespaces():
     os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
 
 
+def leave_other_homes():
+    """Homes that others have mounted came along with the namespace, and would not end as long as it lasts."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if " fuse.trumanfs " in line:
+            subprocess.run(["umount", "--lazy", line.split()[4]], check=False)
+
+
 def inside(options):
     def interrupted(number, _frame):
         raise KeyboardInterrupt(signal.Signals(number).name)
@@ -321,6 +328,7 @@ def inside(options):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
     os.umask(0o022)
+    leave_other_homes()
     place = Path(tempfile.mkdtemp(prefix="trumanfs-past-", dir=options.base))
     try:
         return measure(options, place)

@@ -719,6 +719,13 @@ def enter_namespaces(options):
     os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
 
 
+def leave_other_homes():
+    """Homes that others have mounted came along with the namespace, and would not end as long as it lasts."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if " fuse.trumanfs " in line:
+            subprocess.run(["umount", "--lazy", line.split()[4]], check=False)
+
+
 def inside(options):
     def interrupted(number, _frame):
         raise KeyboardInterrupt(signal.Signals(number).name)
@@ -726,6 +733,7 @@ def inside(options):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
     os.umask(0o022)
+    leave_other_homes()
     # The same git everywhere, whatever the user has configured.
     os.environ.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null", GIT_TERMINAL_PROMPT="0", LC_ALL="C")
     place = Path(tempfile.mkdtemp(prefix="trumanfs-bench-", dir=options.base))

@@ -259,7 +259,7 @@ fn wait_for_end(pid: u32) {
         }
     }
     log::warn!(
-        "the daemon (process {}) has not ended yet",
+        "the home is gone from here, but its daemon (process {}) has not ended: it does when every mount namespace (a container?) that has a copy of the home has unmounted it or ended",
         pid.as_raw_nonzero()
     );
 }

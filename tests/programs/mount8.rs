@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{need_mount, skip};
-use crate::programs::script::{bash, need_tools, tool};
+use crate::programs::script::{LEAVE_OTHERS, bash, need_tools, tool};
 
 #[test]
 fn mount_and_fstab_mount_a_home() {
@@ -18,6 +18,7 @@ fn mount_and_fstab_mount_a_home() {
     // mount(8) looks for helpers in /sbin only; so there is another /sbin, for a moment and for this process's children.
     let script = format!(
         r#"
+        {LEAVE_OTHERS}
         cd "$BASE"; mkdir store home sbin bin; cp '{trumanfs}' bin/trumanfs; export PATH=$PWD/bin:/usr/bin:/bin; echo 1 >store/a; echo 2 >store/b.key
         install -m 755 '{helper}' sbin/mount.trumanfs; install -m 755 '{helper}' sbin/mount.fuse.trumanfs
         # mount(8) gives its helpers no PATH.

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::common::{Home, describe, need_mount, skip};
-use crate::programs::script::{as_user, bash, need_tools, tool};
+use crate::programs::script::{LEAVE_OTHERS, as_user, bash, need_tools, tool};
 
 const USER: u32 = 12_345;
 const OTHER: u32 = 12_346;
@@ -173,6 +173,7 @@ fn an_ordinary_user_mounts_a_home_of_their_own() {
     // /dev/fuse may be root's alone. In a mount namespace of its own it can be covered by one that is not, without changing the machine.
     let script = format!(
         r#"
+        {LEAVE_OTHERS}
         cd "$BASE"; mkdir store home run; chown {USER}:{USER} store home run
         # fusermount3 wants to know a user by name.
         cp /etc/passwd passwd; echo 'occupant:x:{USER}:{USER}::/nonexistent:/bin/false' >>passwd; mount --bind passwd /etc/passwd

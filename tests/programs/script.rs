@@ -99,6 +99,10 @@ pub(crate) fn try_bash(dir: &Path, base: &Path, script: &str) -> Output {
 /// A script is long; which of its commands failed is what one wants to know.
 const NAME_WHAT_FAILS: &str = r#"trap 'echo "failed ($?): $BASH_COMMAND" >&2' ERR; "#;
 
+/// What a script does first in a mount namespace of its own: the homes of other tests came along, and would not end as
+/// long as it lasts.
+pub(crate) const LEAVE_OTHERS: &str = "{ grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy";
+
 /// Runs a bash script, expects it to succeed, and returns what it printed.
 pub(crate) fn bash(dir: &Path, base: &Path, script: &str) -> String {
     let output = try_bash(dir, base, script);
