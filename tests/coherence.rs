@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::calls::*;
-use common::{Home, need_mount};
+use common::{Home, need_mount, skip};
 
 /// How long a change may take to show. The promise is one second; a loaded machine gets some grace.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -382,4 +382,45 @@ fn the_homes_own_work_makes_nobody_look_again() {
     let new = counter(&home, "lookup") - before;
     println!("50 files made and removed: {new} lookups");
     assert!(new <= 60, "{new} lookups for fifty new names");
+}
+
+/// The kernel knows of what an occupant wrote past the daemon. What it has asked for since is not to be asked for again:
+/// after a checkout or a build that would be one request for each file that was written.
+#[test]
+fn what_an_occupant_wrote_is_not_asked_for_again() {
+    need_mount!();
+    let home = Home::mount();
+    if home.status().unwrap()["mechanisms"]["passthrough"] != true {
+        skip!("the kernel does not pass reading and writing through here");
+    }
+    let names: Vec<_> = (0..20).map(|n| format!("f{n}")).collect();
+    home.sh("for n in $(seq 0 19); do echo some text >f$n; done; cat f* >/dev/null");
+    let ask = || {
+        for name in &names {
+            stat(home.path(name)).unwrap();
+        }
+    };
+    ask();
+    let before = counter(&home, "getattr");
+    std::thread::sleep(Duration::from_millis(700));
+    ask();
+    let asked = counter(&home, "getattr") - before;
+    assert!(asked <= 2, "{asked} of 20 files are asked for again");
+
+    // Who else writes is noticed all the same, be it at the same time.
+    home.sh("echo more >>f1");
+    let size = |name: &str| stat(home.path(name)).unwrap().size;
+    assert_eq!(size("f1"), 15);
+    shows(
+        "a write of another process",
+        || size("f1") == 27,
+        || {
+            let behind = home.store().join("f1");
+            let written = std::process::Command::new("sh")
+                .args(["-euc", "echo from behind >>\"$0\""])
+                .arg(behind)
+                .status();
+            assert!(written.unwrap().success());
+        },
+    );
 }

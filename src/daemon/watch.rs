@@ -86,14 +86,20 @@ impl Watcher {
                     }
                 }
             }
-            for (dir, name, is_name) in batch {
-                if pass_on(shared, kernel, dir, &name, is_name) {
-                    again.insert((dir, name), TRIES);
+            for seen in batch {
+                if pass_on(shared, kernel, &seen) {
+                    again.insert((seen.dir, seen.name), TRIES);
                 }
             }
             again.retain(|(dir, name), tries| {
                 *tries -= 1;
-                pass_on(shared, kernel, *dir, name, false) && *tries > 0
+                let seen = Seen {
+                    dir: *dir,
+                    name: name.clone(),
+                    is_name: false,
+                    written_by: None,
+                };
+                pass_on(shared, kernel, &seen) && *tries > 0
             });
         }
     }
@@ -101,7 +107,7 @@ impl Watcher {
     fn sort(
         &self,
         events: Vec<Event>,
-        batch: &mut HashSet<(u64, Vec<u8>, bool)>,
+        batch: &mut HashSet<Seen>,
         shared: &Shared,
         kernel: &dyn Invalidate,
     ) {
@@ -114,7 +120,13 @@ impl Watcher {
             } else if event.pid != own
                 && let Some(dir) = dirs.by_handle.get(&event.dir)
             {
-                batch.insert((*dir, event.name, event.mask & fanotify::NAMES != 0));
+                batch.insert(Seen {
+                    dir: *dir,
+                    name: event.name,
+                    is_name: event.mask & fanotify::NAMES != 0,
+                    written_by: (event.mask & !fanotify::CONTENT == 0)
+                        .then_some(event.pid.cast_unsigned()),
+                });
             }
         }
         drop(dirs);
@@ -130,8 +142,22 @@ impl Watcher {
     }
 }
 
+/// One change, as far as it matters.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    /// The number of the directory.
+    dir: u64,
+    /// The entry; empty for the directory itself.
+    name: Vec<u8>,
+    /// Whether the entry came, went or moved.
+    is_name: bool,
+    /// Whose change it is, where it is one of content alone.
+    written_by: Option<u32>,
+}
+
 /// Tells the kernel of one change. Returns whether it has to be told once more.
-fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_name: bool) -> bool {
+fn pass_on(shared: &Shared, kernel: &dyn Invalidate, seen: &Seen) -> bool {
+    let (dir, name, is_name) = (seen.dir, &seen.name[..], seen.is_name);
     if is_name {
         kernel.entry(dir, name);
     }
@@ -149,8 +175,15 @@ fn pass_on(shared: &Shared, kernel: &dyn Invalidate, dir: u64, name: &[u8], is_n
         return false;
     };
     if let Some(number) = shared.inodes.number_of(meta.id) {
-        // With passthrough an occupant's own writes arrive here like anybody's. The kernel knows of those; only the
-        // attributes are asked for again, and the pages stay.
+        // With passthrough an occupant's own writes arrive here like anybody's. The kernel knows of those: it has the size
+        // from the write, and has forgotten the times (fuse_write_update_attr). To make it forget once more what it has
+        // asked for since would cost one request for every file that a checkout or a compiler wrote.
+        let by_occupant = |process| shared.handles.wrote_lately(number, process);
+        if seen.written_by.is_some_and(by_occupant) {
+            return false;
+        }
+        // One that came by another thread or a child is not told apart; only the attributes are asked for again, and the
+        // pages stay.
         let (open, written) = shared.handles.is_open(number);
         // A further name changes only the count of links.
         kernel.inode(number, !written && !is_name);

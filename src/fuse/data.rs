@@ -109,13 +109,14 @@ impl FileSystem {
             begun: opens.begun(),
             uncached: only_writes,
         };
-        Ok(self.add_handle(ino, file, flags, kept, register))
+        Ok(self.add_handle(ino, caller.pid, file, flags, kept, register))
     }
 
     /// Notes an open file, and says how the kernel shall treat it.
     pub(super) fn add_handle(
         &self,
         ino: INodeNo,
+        by: u32,
         file: OwnedFd,
         flags: i32,
         kept: Kept,
@@ -125,6 +126,7 @@ impl FileSystem {
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
         let asked = Asked {
+            by,
             writes,
             maps: writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR),
             flags,

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
@@ -24,6 +25,9 @@ use crate::world::Blocks;
 /// How many turns there are; files that share one wait for each other without need.
 const TURNS: usize = 256;
 
+/// How long after its last close a writer's changes may still be on their way through the notices of the store.
+const LATELY: Duration = Duration::from_secs(1);
+
 /// An open file.
 #[derive(Debug)]
 pub struct Handle {
@@ -34,8 +38,8 @@ pub struct Handle {
     /// Whether its content may change without the kernel's attributes hearing of it: by a shared map (which needs
     /// reading and writing), or by the page cache's writing back.
     pub maps: bool,
-    /// Whether its writes pass the daemon by.
-    hidden: bool,
+    /// The thread whose writes pass the daemon by.
+    hidden: Option<u32>,
     /// Whether what can be destroyed through it has been kept.
     covered: AtomicBool,
     /// The size that the file had when it was opened only to be appended to.
@@ -62,6 +66,8 @@ impl Handle {
 /// What is asked of an open file's registration.
 #[derive(Debug)]
 pub struct Asked {
+    /// The thread that opens it.
+    pub by: u32,
     /// Whether it was opened for writing.
     pub writes: bool,
     /// Whether its content may change without the kernel's attributes hearing of it.
@@ -112,6 +118,43 @@ struct Open {
     next: u64,
     by_handle: HashMap<u64, Arc<Handle>>,
     by_node: HashMap<u64, Node>,
+    /// Who writes past the daemon, and who did lately: by node and thread.
+    writers: HashMap<(u64, u32), Writer>,
+    /// How many of those there may be before the ones of long ago are dropped.
+    writers_kept: usize,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    /// How many files it has open.
+    open: u32,
+    /// When it closed the last one.
+    closed: Option<Instant>,
+}
+
+impl Writer {
+    fn is_of_now(&self, now: Instant) -> bool {
+        let lately = |at| now.duration_since(at) < LATELY;
+        self.open > 0 || self.closed.is_some_and(lately)
+    }
+}
+
+impl Open {
+    fn begins_writing(&mut self, writer: (u64, u32)) {
+        if self.writers.len() >= self.writers_kept.max(1024) {
+            let now = Instant::now();
+            self.writers.retain(|_, writer| writer.is_of_now(now));
+            self.writers_kept = 2 * self.writers.len();
+        }
+        self.writers.entry(writer).or_default().open += 1;
+    }
+
+    fn ends_writing(&mut self, writer: (u64, u32)) {
+        if let Some(writer) = self.writers.get_mut(&writer) {
+            writer.open -= 1;
+            writer.closed = Some(Instant::now());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -194,9 +237,10 @@ impl Handles {
             (way, _) => way.clone(),
         };
         let hidden = asked.writes && matches!(way, Way::Passthrough(_));
+        let hidden = hidden.then_some(asked.by);
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
-        entry.hidden += u32::from(hidden);
+        entry.hidden += u32::from(hidden.is_some());
         if let Some(blocks) = asked.begun {
             entry.blocks = blocks;
         }
@@ -207,6 +251,9 @@ impl Handles {
             if flags.intersects(unwanted) {
                 let _ = rustix::fs::fcntl_setfl(&file, flags - unwanted);
             }
+        }
+        if let Some(by) = hidden {
+            open.begins_writing((node, by));
         }
         open.next += 1;
         let number = open.next;
@@ -242,12 +289,15 @@ impl Handles {
         };
         node.count -= 1;
         node.writers -= u32::from(handle.writes);
-        node.hidden -= u32::from(handle.hidden);
+        node.hidden -= u32::from(handle.hidden.is_some());
         let last = if node.count == 0 {
             open.by_node.remove(&handle.node)
         } else {
             None
         };
+        if let Some(by) = handle.hidden {
+            open.ends_writing((handle.node, by));
+        }
         drop(open);
         let maps = handle.maps;
         drop((last, handle));
@@ -260,6 +310,13 @@ impl Handles {
         open.by_node
             .get(&node)
             .map_or((false, false), |node| (true, node.writers > 0))
+    }
+
+    /// Returns whether a process writes to a node past the daemon, or did lately, and opened it by its first thread.
+    pub fn wrote_lately(&self, node: u64, process: u32) -> bool {
+        let open = self.open.lock();
+        let writer = open.writers.get(&(node, process));
+        writer.is_some_and(|writer| writer.is_of_now(Instant::now()))
     }
 
     /// Returns any open file of a node. Slow; for a node whose place is lost.

@@ -329,7 +329,7 @@ impl Filesystem for FileSystem {
             OwnedFd
         )| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            match self.add_handle(attr.ino, file, flags, Kept::default(), register) {
+            match self.add_handle(attr.ino, req.pid(), file, flags, Kept::default(), register) {
                 (fh, fopen, Way::Passthrough(id) | Way::Direct(id)) => {
                     reply.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id)
                 }
