@@ -21,8 +21,8 @@ use super::watch::Watcher;
 use super::{Wanted, registry};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Activity, Counters, FileSystem, FuseOptions, Handles, Inodes, Invalidate, Mechanisms, Shared,
-    Watch,
+    Activity, Counters, Ends, FileSystem, FuseOptions, Handles, Inodes, Invalidate, Mechanisms,
+    Shared, Watch,
 };
 use crate::name::{WorldPath, escape};
 use crate::world::state::SESSIONS;
@@ -193,6 +193,7 @@ fn serve(
     let shared = Arc::new(Shared {
         inodes: Inodes::new(root.id()),
         handles: Handles::default(),
+        ends: Ends::default(),
         counters: Counters::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),

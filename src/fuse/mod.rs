@@ -30,6 +30,7 @@ pub use counters::Counters;
 pub use door::with_door;
 pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
+pub use listing::Ends;
 
 /// How long the kernel may believe what it was told, where changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
@@ -99,6 +100,8 @@ pub struct Shared {
     pub inodes: Inodes,
     /// What is open.
     pub handles: Handles,
+    /// Where listings ended.
+    pub ends: Ends,
     /// How many requests there were.
     pub counters: Counters,
     /// What the kernel has agreed to, and the daemon may do.

@@ -201,7 +201,13 @@ impl Root {
     /// # Errors
     /// What `open(2)` says.
     pub fn read_dir(&self, dir: &Dir) -> Result<OwnedFd> {
-        self.reopen_fd(dir.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let own = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&dir.fd, ".", own, Mode::empty()) {
+            // The name "." asks for the right to search the directory; reading it takes no such right.
+            Err(rustix::io::Errno::ACCESS) => self.reopen_fd(dir.fd.as_fd(), flags),
+            opened => opened.map_err(Error::os("open")),
+        }
     }
 
     fn descend(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
