@@ -545,7 +545,8 @@ fn unfinished_session(store: &Path, op: Op) {
         .append(true)
         .open(session.join(FILE))
         .unwrap();
-    let journal = Journal::new(file.into(), None, false);
+    let device = fs::metadata(store).unwrap().dev();
+    let journal = Journal::new(file.into(), None, false, device);
     let begin = Op::Begin {
         session: "29990101T000000.000000Z-0000".into(),
         version: "test".into(),

@@ -416,7 +416,7 @@ fn a_long_journal_is_checked_in_seconds() {
         .append(true)
         .open(session.join("journal.jsonl"))
         .unwrap();
-    let journal = trumanfs::journal::Journal::new(file.into(), None, false);
+    let journal = trumanfs::journal::Journal::new(file.into(), None, false, 0);
     let path =
         |n: u32| trumanfs::name::WorldPath::parse(format!("/dir/file{n}").as_bytes()).unwrap();
     for n in 0..50_000 {

@@ -200,8 +200,9 @@ fn records(store: &Path) -> (PathBuf, Vec<Record>) {
 
 fn records_of(session: &Path) -> Vec<Record> {
     let file = fs::File::open(session.join(FILE)).unwrap();
+    let device = session.metadata().unwrap().dev();
     let records: Vec<Record> = Reader::new(BufReader::new(file))
-        .map(Result::unwrap)
+        .map(|record| record.unwrap().on(device))
         .collect();
     let aborted: Vec<u64> = records
         .iter()

@@ -9,6 +9,7 @@
 
 mod actor;
 mod glance;
+mod ids;
 mod lines;
 mod op;
 mod quick;
@@ -26,9 +27,10 @@ use sha2::{Digest, Sha256};
 
 pub use actor::{Actors, Caller};
 pub use glance::Glance;
+pub use ids::Ids;
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, seq_at, tail};
-pub use record::{Actor, At, Ids, Record, SCHEMA, Stamp};
+pub use record::{Actor, At, Record, SCHEMA, Stamp};
 pub use reverse::Backward;
 pub use survey::{Line, Survey};
 pub use words::Word;
@@ -46,6 +48,7 @@ const START: [u8; 64] = [b'0'; 64];
 pub struct Journal {
     state: Mutex<State>,
     durable: bool,
+    device: u64,
 }
 
 #[derive(Debug)]
@@ -71,8 +74,9 @@ pub struct Pending<'a> {
 }
 
 impl Journal {
-    /// Takes a file that is open for appending, and goes on where `tail` says it ends.
-    pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool) -> Journal {
+    /// Takes a file that is open for appending, and goes on where `tail` says it ends. `device`: that of the store, which
+    /// records do not name.
+    pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool, device: u64) -> Journal {
         Journal {
             state: Mutex::new(State {
                 file,
@@ -83,6 +87,7 @@ impl Journal {
                 line: Vec::with_capacity(1024),
             }),
             durable,
+            device,
         }
     }
 
@@ -115,7 +120,8 @@ impl Journal {
         let _ = rustix::fs::ftruncate(&state.file, state.length);
     }
 
-    fn append(&self, op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
+    fn append(&self, mut op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
+        op.off(self.device);
         let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
         let mut state = self.state.lock();
         let state = &mut *state;

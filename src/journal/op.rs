@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Ids, Stamp};
+use super::ids::Ids;
+use super::record::Stamp;
 use crate::name::{Escaped, WorldPath};
 
 /// Attributes before a change, so that they can be put back.

@@ -3,8 +3,9 @@
 //! Owns no meaning: what it reads, serde would read as the same, and whatever is otherwise (a rare operation, a name with a
 //! backslash, a line of another program) is left to serde. It saves most of the time that reading a journal takes.
 
+use super::ids::Ids;
 use super::op::{How, Kept, Op, Replaced, Was};
-use super::record::{Actor, At, Ids, Record, Stamp};
+use super::record::{Actor, At, Record, Stamp};
 use crate::name::{Escaped, WorldPath};
 
 /// Reads a line; `None` where it does not stand as it is usually written.

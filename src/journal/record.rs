@@ -11,9 +11,6 @@ use super::quick;
 /// The number of the schema, the field `v` of each record.
 pub const SCHEMA: u32 = 1;
 
-/// Which inode: `[st_dev, st_ino]`.
-pub type Ids = [u64; 2];
-
 /// A time of a file: seconds since 1970 and nanoseconds.
 pub type Stamp = (i64, u32);
 

@@ -40,7 +40,7 @@ fn read_all(at: &std::path::Path) -> Result<Vec<Record>> {
 fn what_is_written_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
-    let journal = Journal::new(open(&at), None, true);
+    let journal = Journal::new(open(&at), None, true, 9);
     sample(&journal, 20);
     let records = read_all(&at).unwrap();
     assert_eq!(records.len(), 20);
@@ -49,11 +49,33 @@ fn what_is_written_can_be_read() {
     assert!(bytes <= 400, "a record takes {bytes} bytes");
 }
 
+/// The device gets another number with the next boot.
+#[test]
+fn the_stores_device_has_no_number_in_a_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false, 9);
+    let op = Op::Exchange {
+        path: path("/a"),
+        to: path("/b"),
+        ids: [9, 5],
+        other: [3, 6],
+    };
+    journal.begin(op, &[], None).unwrap().done();
+    let read = read_all(&at).unwrap().remove(0);
+    let about = |record: &Record| match record.op {
+        Op::Exchange { ids, other, .. } => [ids, other],
+        _ => panic!("{record:?}"),
+    };
+    assert_eq!(about(&read), [[0, 5], [3, 6]]);
+    assert_eq!(about(&read.on(12)), [[12, 5], [3, 6]]);
+}
+
 #[test]
 fn a_failed_act_is_noted() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
-    let journal = Journal::new(open(&at), None, false);
+    let journal = Journal::new(open(&at), None, false, 9);
     let op = Op::Mkdir {
         path: path("/d"),
         mode: 0o755,
@@ -73,7 +95,7 @@ fn a_failed_act_is_noted() {
 fn a_cut_at_any_byte_leaves_a_readable_journal_that_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
-    sample(&Journal::new(open(&whole), None, false), 3);
+    sample(&Journal::new(open(&whole), None, false, 9), 3);
     let bytes = std::fs::read(&whole).unwrap();
     for cut in 0..=bytes.len() {
         let at = dir.path().join("cut");
@@ -88,7 +110,7 @@ fn a_cut_at_any_byte_leaves_a_readable_journal_that_goes_on() {
             .unwrap()
             .set_len(length)
             .unwrap();
-        sample(&Journal::new(open(&at), last.as_ref(), false), 1);
+        sample(&Journal::new(open(&at), last.as_ref(), false, 9), 1);
         assert_eq!(read_all(&at).unwrap().len(), records.len() + 1);
     }
 }
@@ -97,7 +119,7 @@ fn a_cut_at_any_byte_leaves_a_readable_journal_that_goes_on() {
 fn a_changed_byte_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
-    sample(&Journal::new(open(&at), None, false), 3);
+    sample(&Journal::new(open(&at), None, false, 9), 3);
     let text = std::fs::read_to_string(&at)
         .unwrap()
         .replacen("file 1", "file 9", 1);
@@ -110,7 +132,7 @@ fn a_changed_byte_is_noticed() {
 fn a_journal_of_a_newer_release_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
-    sample(&Journal::new(open(&at), None, false), 1);
+    sample(&Journal::new(open(&at), None, false, 9), 1);
     let text = std::fs::read_to_string(&at)
         .unwrap()
         .replacen("\"v\":1", "\"v\":9", 1);
@@ -130,7 +152,7 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
 fn a_line_is_parsed_as_serde_does() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
-    let journal = Journal::new(open(&at), None, false);
+    let journal = Journal::new(open(&at), None, false, 9);
     sample(&journal, 3);
     let (there, ids, kept) = (
         path("/f"),

@@ -149,7 +149,7 @@ pub fn list(store: &Store) -> Result<Vec<Version>> {
     let mut log = Log::open(store)?;
     loop {
         let (session, record) = match log.next_record() {
-            Ok(Some(found)) => found,
+            Ok(Some((session, record))) => (session, record.on(store.root().id().0)),
             Ok(None) => return Ok(listed),
             Err(error) => {
                 log::warn!("{error}");

@@ -1,7 +1,7 @@
 //! The two small lists in the state directory that say something of inodes: `links` and `pinned`.
 //!
-//! Owns their format: lines that are only ever added to. Each names device and inode, and means something only as long as
-//! that inode is the one it was written for; so what is deleted is taken back (`purge.rs`), and `fsck` writes them anew.
+//! Owns their format: lines that are only ever added to. Each names device and inode (0 for the device of the store, as in
+//! the journal), and means something only as long as that inode is the one it was written for; so what is deleted is taken back (`purge.rs`), and `fsck` writes them anew.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -20,10 +20,10 @@ pub const LINKS: &str = "links";
 pub const PINNED: &str = "pinned";
 
 /// Reads how many hard links of which file lie in the trash.
-pub(super) fn parse_links(text: &str) -> HashMap<Id, u32> {
+pub(super) fn parse_links(text: &str, device: u64) -> HashMap<Id, u32> {
     let mut by_id = HashMap::new();
     for line in text.lines() {
-        let Some(id) = line.get(1..).and_then(parse_id) else {
+        let Some(id) = line.get(1..).and_then(|text| parse_id(text, device)) else {
             continue;
         };
         let count: &mut u32 = by_id.entry(id).or_default();
@@ -38,29 +38,39 @@ pub(super) fn parse_links(text: &str) -> HashMap<Id, u32> {
 }
 
 /// Reads what is kept hidden.
-pub(super) fn parse_pinned(text: &str) -> HashSet<Id> {
+pub(super) fn parse_pinned(text: &str, device: u64) -> HashSet<Id> {
     let mut pinned = HashSet::new();
     for line in text.lines() {
         match line.strip_prefix('-') {
-            Some(gone) => parse_id(gone).is_some_and(|id| pinned.remove(&id)),
-            None => parse_id(line).is_some_and(|id| pinned.insert(id)),
+            Some(gone) => parse_id(gone, device).is_some_and(|id| pinned.remove(&id)),
+            None => parse_id(line, device).is_some_and(|id| pinned.insert(id)),
         };
     }
     pinned
 }
 
-fn parse_id(text: &str) -> Option<Id> {
+fn parse_id(text: &str, device: u64) -> Option<Id> {
     let (dev, ino) = text.split_once(' ')?;
-    Some(Id(dev.parse().ok()?, ino.parse().ok()?))
+    let dev = match dev.parse().ok()? {
+        0 => device,
+        other => other,
+    };
+    Some(Id(dev, ino.parse().ok()?))
+}
+
+/// Returns how an inode is written down.
+pub(super) fn line(id: Id, device: u64) -> String {
+    let dev = if id.0 == device { 0 } else { id.0 };
+    format!("{dev} {}\n", id.1)
 }
 
 /// Reads both lists without the store's lock; empty where there are none.
 ///
 /// # Errors
 /// What `open(2)` and `read(2)` say.
-pub fn read(state: BorrowedFd<'_>) -> Result<(HashMap<Id, u32>, HashSet<Id>)> {
-    let links = text(state, LINKS)?;
-    Ok((parse_links(&links), parse_pinned(&text(state, PINNED)?)))
+pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, HashSet<Id>)> {
+    let (links, pinned) = (text(state, LINKS)?, text(state, PINNED)?);
+    Ok((parse_links(&links, device), parse_pinned(&pinned, device)))
 }
 
 fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
@@ -82,17 +92,18 @@ fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
 /// What the system calls say; each list is either the old one or the new one.
 pub fn rewrite(
     state: BorrowedFd<'_>,
+    device: u64,
     links: &HashMap<Id, u32>,
     pinned: &HashSet<Id>,
 ) -> Result<()> {
     let mut text = String::new();
     for (id, count) in links {
         for _ in 0..*count {
-            text.push_str(&format!("+{} {}\n", id.0, id.1));
+            text.push_str(&format!("+{}", line(*id, device)));
         }
     }
     replace(state, LINKS, &text)?;
-    let lines = pinned.iter().map(|id| format!("{} {}\n", id.0, id.1));
+    let lines = pinned.iter().map(|id| line(*id, device));
     replace(state, PINNED, &lines.collect::<String>())
 }
 
@@ -118,9 +129,10 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_counts_no_more() {
-        let links = parse_links("+1 2\n+1 2\n-1 2\n+1 3\n-1 3\n-1 4\nrubbish\n");
-        assert_eq!(links, HashMap::from([(Id(1, 2), 1)]));
-        let pinned = parse_pinned("1 2\n1 3\n-1 2\n1 4\n-1 9\n");
-        assert_eq!(pinned, HashSet::from([Id(1, 3), Id(1, 4)]));
+        let links = parse_links("+0 2\n+0 2\n-0 2\n+1 3\n-1 3\n-1 4\nrubbish\n", 7);
+        assert_eq!(links, HashMap::from([(Id(7, 2), 1)]));
+        let pinned = parse_pinned("1 2\n1 3\n-1 2\n0 4\n-1 9\n", 7);
+        assert_eq!(pinned, HashSet::from([Id(1, 3), Id(7, 4)]));
+        assert_eq!(line(Id(7, 4), 7) + &line(Id(1, 3), 7), "0 4\n1 3\n");
     }
 }

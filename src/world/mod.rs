@@ -140,7 +140,7 @@ impl World {
         let settled = settle::last_session(&root, &state)?;
         let view = View::new(options.view, state.id(), state.pinned()?)?;
         let file = state.new_session(&options.session)?;
-        let journal = Arc::new(Journal::new(file, None, options.durable));
+        let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
         let dir = state.versions(&options.session, options.owner)?;
         let evict = options.keep.evict.then(|| {
             rustix::io::fcntl_dupfd_cloexec(&state, 0)

@@ -93,10 +93,10 @@ pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64>
 ///
 /// # Errors
 /// [`Error::Damaged`] where the last line is no record; what the system calls say.
-pub fn end_damaged_session(state: impl AsFd, session: &str) -> Result<()> {
+pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
     let tail = crate::journal::tail(&file)?;
-    Journal::new(file.into(), tail.as_ref(), false)
+    Journal::new(file.into(), tail.as_ref(), false, root.id().0)
         .note(Op::End, None)
         .map(|_| ())
 }
@@ -137,8 +137,8 @@ pub fn last_session(root: &Root, state: &State) -> Result<Vec<Settled>> {
             length - end
         )));
     }
-    let window = last_records(&session, &file)?;
-    let journal = Journal::new(file.into(), tail.as_ref(), false);
+    let window = last_records(&session, &file, root.id().0)?;
+    let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
     let aborted: HashSet<u64> = window
         .iter()
         .filter_map(|record| match &record.op {
@@ -192,7 +192,7 @@ fn damaged(session: &str, error: &Error) -> Error {
     ))
 }
 
-fn last_records(session: &str, file: &File) -> Result<Vec<Record>> {
+fn last_records(session: &str, file: &File, device: u64) -> Result<Vec<Record>> {
     use std::io::Seek;
     let mut file = file;
     file.rewind().map_err(|_| Error::Os {
@@ -203,7 +203,7 @@ fn last_records(session: &str, file: &File) -> Result<Vec<Record>> {
     let mut kept = WINDOW;
     let mut window = VecDeque::new();
     for record in Reader::new(BufReader::new(file)) {
-        let record = record.map_err(|error| damaged(session, &error))?;
+        let record = record.map_err(|error| damaged(session, &error))?.on(device);
         if let Op::Begin { boot, .. } = &record.op
             && *boot != this_boot
         {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use super::lists::{LINKS, PINNED, parse_links, parse_pinned};
+use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
 use super::meta::Id;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::view::STATE;
@@ -184,9 +184,9 @@ impl State {
             Err(errno) => return Err(Error::os("mkdirat")(errno)),
         }
         let mut links = open_file(fd.as_fd(), LINKS, OFlags::RDWR | OFlags::APPEND)?;
-        let by_id = read_counts(&mut links)?;
-        let pinned = open_file(fd.as_fd(), PINNED, OFlags::RDWR | OFlags::APPEND)?;
         let id = stat_fd(fd.as_fd())?.id;
+        let by_id = read_counts(&mut links, id.0)?;
+        let pinned = open_file(fd.as_fd(), PINNED, OFlags::RDWR | OFlags::APPEND)?;
         let links = Mutex::new(Counts { file: links, by_id });
         Ok(State {
             fd,
@@ -263,7 +263,8 @@ impl State {
         if *count == 0 {
             counts.by_id.remove(&id);
         }
-        let line = format!("{}{} {}\n", if came { '+' } else { '-' }, id.0, id.1);
+        let sign = if came { '+' } else { '-' };
+        let line = format!("{sign}{}", lists::line(id, self.id.0));
         // Only a number that `stat` shows depends on it; a full disk must not keep a file from being removed.
         if let Err(error) = counts.file.write_all(line.as_bytes()) {
             log::warn!("cannot note a link in the trash: {error}");
@@ -275,7 +276,7 @@ impl State {
     /// # Errors
     /// What `write(2)` says; then the move that would show it must not be made.
     pub fn pin(&self, id: Id) -> Result<()> {
-        let line = format!("{} {}\n", id.0, id.1);
+        let line = lists::line(id, self.id.0);
         self.pinned
             .lock()
             .write_all(line.as_bytes())
@@ -284,7 +285,7 @@ impl State {
 
     /// Keeps something hidden no longer: it has been deleted, and its inode number may come to mean another thing.
     pub fn unpin(&self, id: Id) {
-        let line = format!("-{} {}\n", id.0, id.1);
+        let line = format!("-{}", lists::line(id, self.id.0));
         if let Err(error) = self.pinned.lock().write_all(line.as_bytes()) {
             log::warn!("cannot note that a hidden thing was deleted: {error}");
         }
@@ -300,7 +301,7 @@ impl State {
         file.rewind()
             .and_then(|()| file.read_to_string(&mut text))
             .map_err(|e| io(&e))?;
-        Ok(parse_pinned(&text))
+        Ok(parse_pinned(&text, self.id.0))
     }
 
     /// Lets the lock go and leaves a word on who held it last.
@@ -337,10 +338,10 @@ fn open_file(state: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<File> {
     open_beneath(state, name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
 
-fn read_counts(file: &mut File) -> Result<HashMap<Id, u32>> {
+fn read_counts(file: &mut File, device: u64) -> Result<HashMap<Id, u32>> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|e| io(&e))?;
-    Ok(parse_links(&text))
+    Ok(parse_links(&text, device))
 }
 
 fn io(error: &std::io::Error) -> Error {

@@ -68,7 +68,7 @@ pub(super) fn layout(store: &Store, report: &mut Report) -> Result<()> {
 
 /// Holds the lists against the disk.
 pub(super) fn check(store: &Store, report: &mut Report) -> Result<()> {
-    let (links, pinned) = lists::read(store.state.as_fd())?;
+    let (links, pinned) = lists::read(store.state.as_fd(), store.root().id().0)?;
     let should = recount(store, &pinned)?;
     if report.served {
         // The daemon adds to them at this moment; a second look would be as old as the first.

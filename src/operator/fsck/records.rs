@@ -20,6 +20,7 @@ use crate::world::versions::map_name;
 
 impl Journals<'_> {
     pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {
+        let record = record.on(self.store.root().id().0);
         let seq = record.seq;
         if let Some((path, _, kept, size)) = kept(&record.op) {
             self.version(here, seq, path, kept, size)?;

@@ -53,12 +53,12 @@ fn mend(root: &Root, state: &State, store: &Store, finding: &Finding) -> Result<
         None => Ok(()),
         Some(Mend::Cut(length)) => settle::cut_torn_end(state, session, length).map(|_| ()),
         Some(Mend::Settle) => settle::last_session(root, state).map(|_| ()),
-        Some(Mend::Close) => settle::end_damaged_session(state, session),
+        Some(Mend::Close) => settle::end_damaged_session(root, state, session),
         Some(Mend::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
         Some(Mend::Lists) => {
-            let (_, pinned) = crate::world::lists::read(state.as_fd())?;
+            let (_, pinned) = crate::world::lists::read(state.as_fd(), root.id().0)?;
             let should = lists::recount(store, &pinned)?;
-            crate::world::lists::rewrite(state.as_fd(), &should.links, &should.pinned)
+            crate::world::lists::rewrite(state.as_fd(), root.id().0, &should.links, &should.pinned)
         }
         // Opening the state has made its own.
         Some(Mend::Layout) => crate::world::trash::open(root).map(|_| ()),

@@ -118,7 +118,10 @@ impl<'a> Newest<'a> {
                     session.aborted.insert(of);
                 }
                 Some(record) if session.aborted.remove(&record.seq) => {}
-                Some(record) => return Ok(Some((session.id.clone(), record))),
+                Some(record) => {
+                    let record = record.on(self.store.root().id().0);
+                    return Ok(Some((session.id.clone(), record)));
+                }
             }
         }
     }

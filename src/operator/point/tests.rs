@@ -23,7 +23,7 @@ fn store(sessions: &[(&str, &[Op])]) -> (tempfile::TempDir, Store) {
             .create(true)
             .open(at.join("journal.jsonl"))
             .unwrap();
-        let journal = Journal::new(file.into(), None, false);
+        let journal = Journal::new(file.into(), None, false, 9);
         for op in *ops {
             journal.note(op.clone(), None::<&Arc<Actor>>).unwrap();
         }
