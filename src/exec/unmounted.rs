@@ -16,6 +16,9 @@ use crate::world::{
     new_session_id,
 };
 
+/// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
+const TRIES: usize = 32;
+
 /// A home that is a store of its own: a session of it, which ends with this value.
 #[derive(Debug)]
 pub struct StoredHome {
@@ -88,10 +91,36 @@ impl Home for StoredHome {
             return Err(how.onto_directory());
         }
         let (dir, name) = self.world.parent(path)?;
-        let created = self
-            .world
-            .create(&dir, name, how.flags(), mode, &NoDoor, self.caller)?;
-        Ok(File::from(created.file))
+        let (flags, only_new) = (how.flags(), how.flags() | OFlags::EXCL);
+        let world = &self.world;
+        let make = || world.create(&dir, name, only_new, mode, &NoDoor, self.caller);
+        for _ in 0..TRIES {
+            // Looking first, because trying to make what is there leaves a record of what did not happen.
+            let found = match how {
+                Writing::New => Err(Error::NotFound),
+                Writing::Truncate | Writing::Append => world.hold(&dir, name),
+            };
+            let outcome = match found {
+                Ok(held) => world.open_file(&held, flags, &NoDoor, self.caller),
+                Err(Error::NotFound) => make().map(|created| created.file),
+                Err(error) => Err(error),
+            };
+            let again = match &outcome {
+                _ if how == Writing::New => false,
+                // It came after the look.
+                Err(Error::Exists) => true,
+                // It went after the look, unless something that does not exist for the shell is in the way.
+                Err(Error::NotFound) => match dir.stat(name) {
+                    Ok(meta) => world.view().exists(&dir, name, &meta),
+                    Err(_) => true,
+                },
+                _ => false,
+            };
+            if !again {
+                return outcome.map(File::from);
+            }
+        }
+        Err(Error::NotFound)
     }
 
     fn list(&self, path: &WorldPath) -> Result<Vec<Entry>> {
