@@ -595,9 +595,12 @@ fn both_doors_of_the_shell_lead_to_the_same_world() {
 }
 
 #[test]
-fn a_store_is_locked_as_long_as_the_shell_has_it() {
+fn a_store_is_locked_from_the_first_change_as_long_as_the_shell_has_it() {
     let store = tempfile::tempdir().unwrap();
     let first = StoredHome::open(store.path()).unwrap();
+    first
+        .mkdir(&WorldPath::parse(b"d").unwrap(), 0o755)
+        .unwrap();
     let error = StoredHome::open(store.path()).unwrap_err();
     assert!(
         error.to_string().contains("already being served"),

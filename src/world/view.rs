@@ -53,7 +53,8 @@ pub struct View {
     hide: Patterns,
     read_only: Patterns,
     options: ViewOptions,
-    state: Id,
+    /// The state directory; nothing where the store had none when this view was made.
+    state: Option<Id>,
     /// Things that a pattern with a slash hid and whose directory has moved since: they stay hidden.
     pinned: RwLock<HashSet<Id>>,
 }
@@ -93,11 +94,12 @@ impl Vacant<'_> {
 }
 
 impl View {
-    /// Makes the view; `state` is the directory that never exists for the occupant.
+    /// Makes the view; `state` is the directory that never exists for the occupant. Where there is none, nothing of its name
+    /// exists in the root.
     ///
     /// # Errors
     /// [`Error::Refused`] naming the pattern that cannot be understood.
-    pub fn new(options: ViewOptions, state: Id, pinned: HashSet<Id>) -> Result<View> {
+    pub fn new(options: ViewOptions, state: Option<Id>, pinned: HashSet<Id>) -> Result<View> {
         Ok(View {
             hide: Patterns::new("--hide", &options.hide)?,
             read_only: Patterns::new("--read-only", &options.read_only)?,
@@ -169,7 +171,11 @@ impl View {
 
     /// Returns whether something that was found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
-        if meta.id == self.state || self.pinned.read().contains(&meta.id) {
+        let is_state = match self.state {
+            Some(id) => meta.id == id,
+            None => dir.path().is_root() && name.bytes() == STATE,
+        };
+        if is_state || self.pinned.read().contains(&meta.id) {
             return false;
         }
         let by_kind = match meta.kind {
@@ -182,7 +188,8 @@ impl View {
 
     /// Returns whether an entry is given out by readdir. `kind` is what the directory says of it.
     pub fn listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
-        if ino == self.state.1 && name.bytes() == STATE && dir.path().is_root() {
+        let may_be_state = self.state.is_none_or(|id| id.1 == ino);
+        if may_be_state && name.bytes() == STATE && dir.path().is_root() {
             return false;
         }
         if dir.path().is_root() && name.bytes() == TRASH && !self.options.list_trash {
@@ -327,7 +334,7 @@ mod tests {
     use super::*;
 
     fn view(options: ViewOptions) -> View {
-        View::new(options, Id(0, 0), HashSet::new()).unwrap()
+        View::new(options, Some(Id(0, 0)), HashSet::new()).unwrap()
     }
 
     fn path(text: &str) -> WorldPath {
@@ -387,7 +394,7 @@ mod tests {
             hide: vec!["[z-a]".into()],
             ..ViewOptions::default()
         };
-        let error = View::new(options, Id(0, 0), HashSet::new()).unwrap_err();
+        let error = View::new(options, Some(Id(0, 0)), HashSet::new()).unwrap_err();
         assert!(error.to_string().contains("--hide [z-a]"), "{error}");
     }
 
