@@ -25,7 +25,7 @@ use trumanfs::exec::home::Writing;
 use trumanfs::exec::mounted::MountedHome;
 use trumanfs::exec::unmounted::StoredHome;
 use trumanfs::name::WorldPath;
-use trumanfs::world::{Change, SetTime, Time, ViewOptions};
+use trumanfs::world::{Change, Meta, SetTime, Time, ViewOptions};
 
 struct Case {
     name: &'static str,
@@ -197,6 +197,8 @@ const CASES: &[Case] = &[
             ("list .", "d:Directory f:RegularFile g:RegularFile"),
             ("remove f", "ok"),
             ("stat g", "RegularFile 644 2 1"),
+            ("each . g f", "RegularFile/2 ENOENT"),
+            ("each d h", "RegularFile/2"),
             ("keep g d/h", "EEXIST"),
         ],
         trash: "f",
@@ -245,6 +247,8 @@ const CASES: &[Case] = &[
             ("move .trash/20260101T000000.000000Z_x f", "ok"),
             ("open f", ".trash/20260101T000000.000000Z_x"),
             ("stat .trumanfs", "ENOENT"),
+            ("each . f .trumanfs", "RegularFile/1 ENOENT"),
+            ("each .trumanfs lock", "ENOENT"),
             ("list .trumanfs", "ENOENT"),
             ("list .trumanfs/sessions", "ENOENT"),
             ("open .trumanfs/lock", "ENOENT"),
@@ -273,6 +277,10 @@ const CASES: &[Case] = &[
             ),
             ("list a", ""),
             ("stat s/x", "ENOENT"),
+            ("stat k.key", "ENOENT"),
+            ("stat s", "ENOENT"),
+            ("each . k.key f s", "ENOENT RegularFile/1 ENOENT"),
+            ("each a b", "ENOENT"),
             ("open s/x", "ENOENT"),
             ("list s", "ENOENT"),
             ("list a/b", "ENOENT"),
@@ -353,6 +361,13 @@ const ABSENT: &[(&str, &str)] = &[
     ("list .", "d:Directory e:Directory f:RegularFile"),
     ("list d", ""),
     ("list dl", "ENOENT"),
+    (
+        "each . f l n out d missing",
+        "RegularFile/1 ENOENT ENOENT ENOENT Directory/2 ENOENT",
+    ),
+    ("each d l", "ENOENT"),
+    ("each dl f", "ENOENT"),
+    ("each f f", "ENOTDIR"),
     ("stat l", "ENOENT"),
     ("stat dl/l", "ENOENT"),
     ("stat n", "ENOENT"),
@@ -440,6 +455,7 @@ fn answer(home: &dyn Home, step: &str) -> String {
         file.write_all(words[2].as_bytes()).unwrap();
         Ok(())
     };
+    let names: Vec<&[u8]> = words[2..].iter().map(|name| name.as_bytes()).collect();
     let set = |change: Change| home.set(&path, &change);
     let did = |result: Result<()>| result.map(|()| "ok".to_owned());
     let result = match words[0] {
@@ -457,6 +473,13 @@ fn answer(home: &dyn Home, step: &str) -> String {
                 true => format!("{kind:?} {mode:o}"),
                 false => format!("{kind:?} {mode:o} {} {}", meta.nlink, meta.size),
             }
+        }),
+        "each" => home.stat_entries(&path, &names).map(|metas| {
+            let shown = |meta: &Result<Meta>| match meta {
+                Ok(meta) => format!("{:?}/{}", meta.kind, meta.nlink.min(9)),
+                Err(error) => errno(error),
+            };
+            metas.iter().map(shown).collect::<Vec<_>>().join(" ")
         }),
         "mtime" => home
             .stat(&path)

@@ -63,6 +63,10 @@ pub trait Home: Send + Sync {
     /// Returns the attributes of what is there (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;
 
+    /// Returns the attributes of entries of one directory, in the order in which they are named: one operation, so that the
+    /// directory is found once.
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>>;
+
     /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for what is neither.
     fn open(&self, path: &WorldPath) -> Result<File>;
 

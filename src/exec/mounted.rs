@@ -118,6 +118,15 @@ impl Home for MountedHome {
         self.node(path).map(|node| *node.meta())
     }
 
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>> {
+        let dir = self.root.dir(dir)?;
+        let stat = |name: &&[u8]| match dir.stat(Name::new(name)?)? {
+            meta if meta.kind == FileType::Symlink || meta.mount_root => Err(Error::NotFound),
+            meta => Ok(meta),
+        };
+        Ok(names.iter().map(stat).collect())
+    }
+
     fn open(&self, path: &WorldPath) -> Result<File> {
         self.reopen(path, OFlags::RDONLY)
     }

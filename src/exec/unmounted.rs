@@ -91,6 +91,15 @@ impl StoredHome {
         }
     }
 
+    /// Returns attributes as they are shown: links in the trash do not count.
+    fn shown(&self, meta: Meta) -> Meta {
+        let nlink = match self.world.get() {
+            Some(world) => world.links_shown(&meta, false),
+            None => self.reading.links_shown(&meta),
+        };
+        Meta { nlink, ..meta }
+    }
+
     /// Returns the world for a change; its session begins with the first.
     fn world(&self) -> Result<&World> {
         if let Some(world) = self.world.get() {
@@ -179,19 +188,17 @@ impl Drop for StoredHome {
 
 impl Home for StoredHome {
     fn stat(&self, path: &WorldPath) -> Result<Meta> {
+        self.sight().stat(path).map(|meta| self.shown(meta))
+    }
+
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>> {
         let sight = self.sight();
-        let mut meta = match path.is_root() {
-            true => *sight.find(path)?.node.meta(),
-            false => {
-                let (dir, name) = sight.parent(path)?;
-                sight.lookup(&dir, name)?.meta
-            }
+        let dir = sight.dir(dir)?;
+        let stat = |name: &&[u8]| {
+            let found = sight.lookup(&dir, Name::new(name)?)?;
+            Ok(self.shown(found.meta))
         };
-        meta.nlink = match self.world.get() {
-            Some(world) => world.links_shown(&meta, false),
-            None => self.reading.links_shown(&meta),
-        };
-        Ok(meta)
+        Ok(names.iter().map(stat).collect())
     }
 
     fn open(&self, path: &WorldPath) -> Result<File> {

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use super::Held;
 use super::list::{Entry, raw};
 use super::meta::{Id, Meta};
-use super::root::{Dir, Root, stat_at};
+use super::root::{Dir, Root, stat_at, stat_fd};
 use super::view::{STATE, View, Visible};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -56,7 +56,8 @@ impl<'s> Sight<'s> {
     fn shows_all_of(&self, path: &WorldPath) -> bool {
         let state = || stat_at(self.root.as_fd(), Name::new(STATE)?);
         let in_place = || match self.state {
-            Some(id) => state().is_ok_and(|meta| meta.id == id),
+            // Nothing lies on the way to the root.
+            Some(id) => path.is_root() || state().is_ok_and(|meta| meta.id == id),
             None => true,
         };
         self.view.hides_no_directory(path) && in_place()
@@ -75,6 +76,27 @@ impl<'s> Sight<'s> {
             return Err(busy);
         };
         Ok((self.dir(&parent)?, name))
+    }
+
+    /// Returns the attributes of what is there, of the root too.
+    ///
+    /// # Errors
+    /// As [`Sight::dir`] and [`View::admit`].
+    pub fn stat(&self, path: &WorldPath) -> Result<Meta> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return stat_fd(self.root.as_fd());
+        };
+        if parent.is_root() {
+            // The root is open already.
+            let meta = stat_at(self.root.as_fd(), name)?;
+            match self.view.exists_in_root(name, &meta) {
+                Some(true) => return Ok(meta),
+                Some(false) => return Err(Error::NotFound),
+                None => {}
+            }
+        }
+        let dir = self.dir(&parent)?;
+        self.view.admit(&dir, name).map(|found| found.meta)
     }
 
     /// Looks an entry up.

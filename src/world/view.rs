@@ -171,19 +171,30 @@ impl View {
 
     /// Returns whether something that was found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
-        let is_state = match self.state {
-            Some(id) => meta.id == id,
-            None => dir.path().is_root() && name.bytes() == STATE,
-        };
-        if is_state || self.pinned.read().contains(&meta.id) {
+        if self.is_kept_out(dir.path().is_root(), name, meta) {
             return false;
         }
         let by_kind = match meta.kind {
             FileType::Symlink => self.link_exists(dir, name),
-            FileType::BlockDevice | FileType::CharacterDevice | FileType::Unknown => false,
-            _ => true,
+            kind => ordinary(kind),
         };
         by_kind && !(self.hide.any() && self.hide.matches(&dir.path().join(name), meta.is_dir()))
+    }
+
+    /// Returns the same of something in the root; nothing where a link's target or a pattern has a say.
+    pub(super) fn exists_in_root(&self, name: Name<'_>, meta: &Meta) -> Option<bool> {
+        let a_link = meta.kind == FileType::Symlink && self.offers_symlinks();
+        let alone = !a_link && !self.hide.any();
+        alone.then(|| !self.is_kept_out(true, name, meta) && ordinary(meta.kind))
+    }
+
+    /// Returns whether something is the state directory, or stays hidden wherever it goes.
+    fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
+        let is_state = match self.state {
+            Some(id) => meta.id == id,
+            None => in_root && name.bytes() == STATE,
+        };
+        is_state || self.pinned.read().contains(&meta.id)
     }
 
     /// Returns whether an entry is given out by readdir. `kind` is what the directory says of it.
@@ -273,6 +284,14 @@ impl View {
             && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))
                 .is_ok_and(|target| self.target_stays_inside(dir.path(), target.as_bytes()))
     }
+}
+
+/// Returns whether things of a kind exist wherever they are.
+fn ordinary(kind: FileType) -> bool {
+    !matches!(
+        kind,
+        FileType::Symlink | FileType::BlockDevice | FileType::CharacterDevice | FileType::Unknown
+    )
 }
 
 /// Returns whether a path is the trash or lies in it.
