@@ -15,15 +15,19 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink as plant_link;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use common::{calls, need_mount};
 use trumanfs::error::{Error, Result};
-use trumanfs::exec::Home;
 use trumanfs::exec::home::Writing;
 use trumanfs::exec::mounted::MountedHome;
+use trumanfs::exec::shell::Shell;
 use trumanfs::exec::unmounted::StoredHome;
+use trumanfs::exec::{Home, Limits};
 use trumanfs::name::WorldPath;
 use trumanfs::world::{Change, Meta, SetTime, Time, ViewOptions};
 
@@ -498,7 +502,7 @@ fn answer(home: &dyn Home, step: &str) -> String {
         "mkdir" => did(home.mkdir(&path, 0o750)),
         "remove" => did(home.remove(&path)),
         "rmdir" => did(home.remove_dir(&path)),
-        "rmtree" => did(home.remove_tree(&path)),
+        "rmtree" => did(home.remove_tree(&path, &|| true)),
         "move" => did(home.rename(&path, &second(), true)),
         "keep" => did(home.rename(&path, &second(), false)),
         "chmod" => did(set(Change {
@@ -673,8 +677,48 @@ fn a_very_deep_tree_is_one_entry_of_the_trash() {
         let file = WorldPath::parse(&[path.bytes(), b"/f"].concat()).unwrap();
         home.write(&file, Writing::New, 0o644).unwrap();
         assert_eq!(home.stat(&file).unwrap().size, 0);
-        home.remove_tree(&WorldPath::parse(b"deeper").unwrap())
+        home.remove_tree(&WorldPath::parse(b"deeper").unwrap(), &|| true)
             .unwrap();
         assert_eq!(fs::read_dir(store.join(".trash")).unwrap().count(), 1);
     }
+}
+
+/// Fills a directory with so many files.
+fn crowd(dir: &Path, files: usize) {
+    fs::create_dir_all(dir.join("below")).unwrap();
+    for n in 0..files {
+        fs::write(dir.join(format!("below/{n}")), "").unwrap();
+    }
+}
+
+#[test]
+fn removing_a_tree_stops_when_it_is_told_to() {
+    need_mount!();
+    let mount = common::Home::prepared(|store| crowd(&store.join("d"), 100), &[]);
+    let home = MountedHome::open(mount.home()).unwrap();
+    let left = || fs::read_dir(mount.store().join("d/below")).unwrap().count();
+    let asked = std::cell::Cell::new(0);
+    let go_on = || asked.replace(asked.get() + 1) < 40;
+    let path = WorldPath::parse(b"d").unwrap();
+    let error = home.remove_tree(&path, &go_on).unwrap_err();
+    assert_eq!(error.errno(), rustix::io::Errno::INTR);
+    assert_eq!(left(), 60);
+    home.remove_tree(&path, &|| true).unwrap();
+    assert!(!mount.store().join("d").exists());
+}
+
+#[test]
+fn a_line_that_removes_a_tree_ends_with_its_time() {
+    need_mount!();
+    let mount = common::Home::prepared(|store| crowd(&store.join("d"), 5000), &[]);
+    let home = Arc::new(MountedHome::open(mount.home()).unwrap());
+    let limits = Limits {
+        time: Some(Duration::from_millis(20)),
+        ..Limits::default()
+    };
+    let mut shell = Shell::new(home, mount.home().as_os_str().as_bytes(), limits);
+    let outcome = shell.run(b"rm -r d && echo done");
+    assert_eq!(outcome.status, 124, "{outcome:?}");
+    assert_eq!(outcome.stderr, b"bash: the line's time is up\n");
+    assert!(mount.store().join("d/below").exists());
 }

@@ -85,8 +85,9 @@ pub trait Home: Send + Sync {
     /// Moves an empty directory into the trash (rmdir(2)).
     fn remove_dir(&self, path: &WorldPath) -> Result<()>;
 
-    /// Moves a directory and all that is in it into the trash, as one entry.
-    fn remove_tree(&self, path: &WorldPath) -> Result<()>;
+    /// Moves a directory and all that is in it into the trash, as one entry. Where that takes a step for each thing in it, it
+    /// goes on as long as `go_on` says so; else it fails with `EINTR`, and what was removed until then stays removed.
+    fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()>;
 
     /// Moves an entry (renameat2(2)); what stands at the new name goes into the trash, or with `replace` false the call
     /// fails with `EEXIST`.

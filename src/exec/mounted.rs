@@ -66,8 +66,13 @@ impl MountedHome {
         }
     }
 
-    /// Removes what is in a directory, and it: all of it, or only what does not exist for the shell.
-    fn remove_with(&self, top: &WorldPath, all: bool) -> Result<()> {
+    /// Removes what is in a directory, and it: all of it, or only what does not exist for the shell. Goes on as long as
+    /// `go_on` says so.
+    fn remove_with(&self, top: &WorldPath, all: bool, go_on: &dyn Fn() -> bool) -> Result<()> {
+        let unlink = |dir: &Dir, name: Name<'_>, flags: AtFlags| match go_on() {
+            true => unlink(dir, name, flags),
+            false => Err(Error::os("unlinkat")(rustix::io::Errno::INTR)),
+        };
         // Each directory comes a second time once all in it has been removed.
         let mut pending = vec![(top.clone(), false)];
         while let Some((path, emptied)) = pending.pop() {
@@ -177,12 +182,12 @@ impl Home for MountedHome {
         self.node(path)?;
         match unlink(&dir, name, AtFlags::REMOVEDIR) {
             // Links in it do not exist for the shell, so they go with it.
-            Err(Error::NotEmpty) => self.remove_with(path, false),
+            Err(Error::NotEmpty) => self.remove_with(path, false, &|| true),
             removed => removed,
         }
     }
 
-    fn remove_tree(&self, path: &WorldPath) -> Result<()> {
+    fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()> {
         if path.is_root() {
             return self.parent(path).map(drop);
         }
@@ -190,7 +195,7 @@ impl Home for MountedHome {
             return Err(Error::NotDirectory);
         }
         // The daemon gathers what this process removes from a directory under the directory's entry.
-        self.remove_with(path, true)
+        self.remove_with(path, true, go_on)
     }
 
     fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()> {

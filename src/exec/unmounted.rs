@@ -277,7 +277,7 @@ impl Home for StoredHome {
         self.world()?.rmdir(&dir, name, self.caller).map(drop)
     }
 
-    fn remove_tree(&self, path: &WorldPath) -> Result<()> {
+    fn remove_tree(&self, path: &WorldPath, _: &dyn Fn() -> bool) -> Result<()> {
         let (dir, name) = self.sight().parent(path)?;
         if !self.sight().lookup(&dir, name)?.meta.is_dir() {
             return Err(Error::NotDirectory);
