@@ -19,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink as plant_link;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{calls, need_mount};
@@ -721,4 +722,34 @@ fn a_line_that_removes_a_tree_ends_with_its_time() {
     assert_eq!(outcome.status, 124, "{outcome:?}");
     assert_eq!(outcome.stderr, b"bash: the line's time is up\n");
     assert!(mount.store().join("d/below").exists());
+}
+
+/// Another program makes and removes the file all the time: each write still finds it or makes it.
+#[test]
+fn writing_to_what_comes_and_goes_in_a_mounted_home_never_says_that_it_is_absent() {
+    need_mount!();
+    let mount = common::Home::mount();
+    let home = MountedHome::open(mount.home()).unwrap();
+    let path = WorldPath::parse(b"f").unwrap();
+    let (file, over) = (mount.home().join("f"), AtomicBool::new(false));
+    let mut answers = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = fs::write(&file, "other");
+                std::thread::sleep(Duration::from_micros(50));
+                let _ = fs::remove_file(&file);
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        });
+        for _ in 0..1000 {
+            for how in [Writing::Truncate, Writing::Append] {
+                let opened = home.write(&path, how, 0o644);
+                answers.extend(opened.err().as_ref().map(errno));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let first = answers.first();
+    assert!(answers.is_empty(), "{} times, {first:?}", answers.len());
 }

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Change, Meta};
 
+/// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
+pub(super) const TRIES: usize = 32;
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

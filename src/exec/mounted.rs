@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
-use super::home::{Entry, Home, Writing};
+use super::home::{Entry, Home, TRIES, Writing};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
@@ -143,13 +143,27 @@ impl Home for MountedHome {
         let (dir, name) = self.parent(path)?;
         let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(mode & 0o7777);
-        // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
-        match open_beneath(dir.as_fd(), name.bytes(), flags | OFlags::CLOEXEC, mode) {
-            Err(Error::Exists) if how != Writing::New => self.reopen(path, how.flags()),
-            made => made
-                .map(File::from)
-                .map_err(|error| self.taken(path, error)),
+        let make = || open_beneath(dir.as_fd(), name.bytes(), flags | OFlags::CLOEXEC, mode);
+        for _ in 0..TRIES {
+            // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
+            match make() {
+                Err(Error::Exists) if how != Writing::New => {}
+                made => {
+                    return made
+                        .map(File::from)
+                        .map_err(|error| self.taken(path, error));
+                }
+            }
+            match self.reopen(path, how.flags()) {
+                // It went in between, unless a link is in the way, which does not exist for the shell.
+                Err(Error::NotFound)
+                    if !dir
+                        .stat(name)
+                        .is_ok_and(|meta| meta.kind == FileType::Symlink) => {}
+                opened => return opened,
+            }
         }
+        Err(Error::NotFound)
     }
 
     fn list(&self, path: &WorldPath) -> Result<Vec<Entry>> {

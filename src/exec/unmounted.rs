@@ -17,16 +17,13 @@ use parking_lot::Mutex;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::home::{Entry, Home, Writing};
+use super::home::{Entry, Home, TRIES, Writing};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::{
     Caller, Change, Dir, Meta, NoDoor, Reading, Renaming, Sight, Symlinks, ViewOptions, World,
     WorldOptions, new_session_id, settle::Settled,
 };
-
-/// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
-const TRIES: usize = 32;
 
 /// How long no session is tried to be begun after one could not be: a line may ask for many changes.
 const DESPAIR: Duration = Duration::from_secs(5);
