@@ -15,17 +15,22 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink as plant_link;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::{calls, need_mount};
 use trumanfs::error::{Error, Result};
-use trumanfs::exec::Home;
 use trumanfs::exec::home::Writing;
 use trumanfs::exec::mounted::MountedHome;
+use trumanfs::exec::shell::Shell;
 use trumanfs::exec::unmounted::StoredHome;
+use trumanfs::exec::{Home, Limits};
 use trumanfs::name::WorldPath;
-use trumanfs::world::{Change, SetTime, Time, ViewOptions};
+use trumanfs::world::{Change, Meta, SetTime, Time, ViewOptions};
 
 struct Case {
     name: &'static str,
@@ -197,6 +202,8 @@ const CASES: &[Case] = &[
             ("list .", "d:Directory f:RegularFile g:RegularFile"),
             ("remove f", "ok"),
             ("stat g", "RegularFile 644 2 1"),
+            ("each . g f", "RegularFile/2 ENOENT"),
+            ("each d h", "RegularFile/2"),
             ("keep g d/h", "EEXIST"),
         ],
         trash: "f",
@@ -245,6 +252,8 @@ const CASES: &[Case] = &[
             ("move .trash/20260101T000000.000000Z_x f", "ok"),
             ("open f", ".trash/20260101T000000.000000Z_x"),
             ("stat .trumanfs", "ENOENT"),
+            ("each . f .trumanfs", "RegularFile/1 ENOENT"),
+            ("each .trumanfs lock", "ENOENT"),
             ("list .trumanfs", "ENOENT"),
             ("list .trumanfs/sessions", "ENOENT"),
             ("open .trumanfs/lock", "ENOENT"),
@@ -273,6 +282,10 @@ const CASES: &[Case] = &[
             ),
             ("list a", ""),
             ("stat s/x", "ENOENT"),
+            ("stat k.key", "ENOENT"),
+            ("stat s", "ENOENT"),
+            ("each . k.key f s", "ENOENT RegularFile/1 ENOENT"),
+            ("each a b", "ENOENT"),
             ("open s/x", "ENOENT"),
             ("list s", "ENOENT"),
             ("list a/b", "ENOENT"),
@@ -353,6 +366,13 @@ const ABSENT: &[(&str, &str)] = &[
     ("list .", "d:Directory e:Directory f:RegularFile"),
     ("list d", ""),
     ("list dl", "ENOENT"),
+    (
+        "each . f l n out d missing",
+        "RegularFile/1 ENOENT ENOENT ENOENT Directory/2 ENOENT",
+    ),
+    ("each d l", "ENOENT"),
+    ("each dl f", "ENOENT"),
+    ("each f f", "ENOTDIR"),
     ("stat l", "ENOENT"),
     ("stat dl/l", "ENOENT"),
     ("stat n", "ENOENT"),
@@ -440,6 +460,7 @@ fn answer(home: &dyn Home, step: &str) -> String {
         file.write_all(words[2].as_bytes()).unwrap();
         Ok(())
     };
+    let names: Vec<&[u8]> = words[2..].iter().map(|name| name.as_bytes()).collect();
     let set = |change: Change| home.set(&path, &change);
     let did = |result: Result<()>| result.map(|()| "ok".to_owned());
     let result = match words[0] {
@@ -458,6 +479,13 @@ fn answer(home: &dyn Home, step: &str) -> String {
                 false => format!("{kind:?} {mode:o} {} {}", meta.nlink, meta.size),
             }
         }),
+        "each" => home.stat_entries(&path, &names).map(|metas| {
+            let shown = |meta: &Result<Meta>| match meta {
+                Ok(meta) => format!("{:?}/{}", meta.kind, meta.nlink.min(9)),
+                Err(error) => errno(error),
+            };
+            metas.iter().map(shown).collect::<Vec<_>>().join(" ")
+        }),
         "mtime" => home
             .stat(&path)
             .map(|meta| format!("{}.{}", meta.mtime.sec, meta.mtime.nsec)),
@@ -475,7 +503,7 @@ fn answer(home: &dyn Home, step: &str) -> String {
         "mkdir" => did(home.mkdir(&path, 0o750)),
         "remove" => did(home.remove(&path)),
         "rmdir" => did(home.remove_dir(&path)),
-        "rmtree" => did(home.remove_tree(&path)),
+        "rmtree" => did(home.remove_tree(&path, &|| true)),
         "move" => did(home.rename(&path, &second(), true)),
         "keep" => did(home.rename(&path, &second(), false)),
         "chmod" => did(set(Change {
@@ -595,9 +623,12 @@ fn both_doors_of_the_shell_lead_to_the_same_world() {
 }
 
 #[test]
-fn a_store_is_locked_as_long_as_the_shell_has_it() {
+fn a_store_is_locked_from_the_first_change_as_long_as_the_shell_has_it() {
     let store = tempfile::tempdir().unwrap();
     let first = StoredHome::open(store.path()).unwrap();
+    first
+        .mkdir(&WorldPath::parse(b"d").unwrap(), 0o755)
+        .unwrap();
     let error = StoredHome::open(store.path()).unwrap_err();
     assert!(
         error.to_string().contains("already being served"),
@@ -647,8 +678,78 @@ fn a_very_deep_tree_is_one_entry_of_the_trash() {
         let file = WorldPath::parse(&[path.bytes(), b"/f"].concat()).unwrap();
         home.write(&file, Writing::New, 0o644).unwrap();
         assert_eq!(home.stat(&file).unwrap().size, 0);
-        home.remove_tree(&WorldPath::parse(b"deeper").unwrap())
+        home.remove_tree(&WorldPath::parse(b"deeper").unwrap(), &|| true)
             .unwrap();
         assert_eq!(fs::read_dir(store.join(".trash")).unwrap().count(), 1);
     }
+}
+
+/// Fills a directory with so many files.
+fn crowd(dir: &Path, files: usize) {
+    fs::create_dir_all(dir.join("below")).unwrap();
+    for n in 0..files {
+        fs::write(dir.join(format!("below/{n}")), "").unwrap();
+    }
+}
+
+#[test]
+fn removing_a_tree_stops_when_it_is_told_to() {
+    need_mount!();
+    let mount = common::Home::prepared(|store| crowd(&store.join("d"), 100), &[]);
+    let home = MountedHome::open(mount.home()).unwrap();
+    let left = || fs::read_dir(mount.store().join("d/below")).unwrap().count();
+    let asked = std::cell::Cell::new(0);
+    let go_on = || asked.replace(asked.get() + 1) < 40;
+    let path = WorldPath::parse(b"d").unwrap();
+    let error = home.remove_tree(&path, &go_on).unwrap_err();
+    assert_eq!(error.errno(), rustix::io::Errno::INTR);
+    assert_eq!(left(), 60);
+    home.remove_tree(&path, &|| true).unwrap();
+    assert!(!mount.store().join("d").exists());
+}
+
+#[test]
+fn a_line_that_removes_a_tree_ends_with_its_time() {
+    need_mount!();
+    let mount = common::Home::prepared(|store| crowd(&store.join("d"), 5000), &[]);
+    let home = Arc::new(MountedHome::open(mount.home()).unwrap());
+    let limits = Limits {
+        time: Some(Duration::from_millis(20)),
+        ..Limits::default()
+    };
+    let mut shell = Shell::new(home, mount.home().as_os_str().as_bytes(), limits);
+    let outcome = shell.run(b"rm -r d && echo done");
+    assert_eq!(outcome.status, 124, "{outcome:?}");
+    assert_eq!(outcome.stderr, b"bash: the line's time is up\n");
+    assert!(mount.store().join("d/below").exists());
+}
+
+/// Another program makes and removes the file all the time: each write still finds it or makes it.
+#[test]
+fn writing_to_what_comes_and_goes_in_a_mounted_home_never_says_that_it_is_absent() {
+    need_mount!();
+    let mount = common::Home::mount();
+    let home = MountedHome::open(mount.home()).unwrap();
+    let path = WorldPath::parse(b"f").unwrap();
+    let (file, over) = (mount.home().join("f"), AtomicBool::new(false));
+    let mut answers = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = fs::write(&file, "other");
+                std::thread::sleep(Duration::from_micros(50));
+                let _ = fs::remove_file(&file);
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        });
+        for _ in 0..1000 {
+            for how in [Writing::Truncate, Writing::Append] {
+                let opened = home.write(&path, how, 0o644);
+                answers.extend(opened.err().as_ref().map(errno));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let first = answers.first();
+    assert!(answers.is_empty(), "{} times, {first:?}", answers.len());
 }

@@ -125,6 +125,7 @@ def main():
     parser.add_argument("--seconds", default=1.0, type=float, help="how long each line is repeated")
     parser.add_argument("--base", help="where the directories are made")
     parser.add_argument("--json", help="write the figures here, too")
+    parser.add_argument("--ours", action="store_true", help="leave just-bash and bashkit out: nothing is installed")
     args = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory(dir=args.base) as base:
@@ -140,7 +141,8 @@ def main():
         found["bash -c"] = with_processes(["bash", "-c"], tops["bash"], args.seconds)
         command = [args.trumanfs, "exec", "--root", tops["exec"], "--max-lines", "0", "--max-bytes", "0", "--"]
         found["trumanfs exec"] = with_processes(command, tops["exec"], args.seconds)
-        for name, act in (("just-bash", with_just_bash), ("bashkit", with_bashkit)):
+        others = () if args.ours else (("just-bash", with_just_bash), ("bashkit", with_bashkit))
+        for name, act in others:
             work = base / f"{name}-work"
             work.mkdir()
             try:

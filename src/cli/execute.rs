@@ -87,8 +87,8 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         bytes: args.max_bytes,
         tail: args.tail,
     };
-    let mut shell = match open(&args.place, limits) {
-        Ok(shell) => shell,
+    let (mut shell, stored) = match open(&args.place, limits) {
+        Ok(opened) => opened,
         Err(error) => return failed(&error),
     };
     if let Some(time) = limits.time {
@@ -104,6 +104,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         std::io::stderr(),
     );
     let _ = std::io::stdout().flush();
+    tell_refusal(stored.as_deref());
     ExitCode::from(status)
 }
 
@@ -116,11 +117,11 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
         bytes: 0,
         tail: false,
     };
-    let status = open(&args.place, limits).and_then(|shell| {
+    let status = open(&args.place, limits).and_then(|(shell, stored)| {
         if std::io::stdin().is_terminal() {
-            prompt::converse(shell)
+            prompt::converse(shell, stored.as_deref())
         } else {
-            prompt::read_all(shell)
+            prompt::read_all(shell, stored.as_deref())
         }
     });
     match status {
@@ -134,7 +135,15 @@ fn stdin() -> Option<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().ok()
 }
 
-fn open(place: &Place, limits: Limits) -> Result<Shell> {
+/// Says after a line why the store could not be had for changing. The commands of the line have said only that it is busy.
+fn tell_refusal(stored: Option<&StoredHome>) {
+    if let Some(error) = stored.and_then(StoredHome::refusal) {
+        failed(&error);
+    }
+}
+
+/// Returns the shell; and the store, where it works in one that nobody has mounted.
+fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<StoredHome>>)> {
     let shown = place.root.display();
     let wrong = |what: String| {
         Error::refused(
@@ -147,11 +156,8 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
     if !meta.is_dir() {
         return Err(wrong("not a directory".to_owned()));
     }
-    let mut shell = Shell::new(
-        home(place, &root, &meta)?,
-        root.as_os_str().as_bytes(),
-        limits,
-    );
+    let (home, stored) = home(place, &root, &meta)?;
+    let mut shell = Shell::new(home, root.as_os_str().as_bytes(), limits);
     if let Some(cwd) = &place.cwd {
         shell.set_cwd(cwd.as_bytes()).map_err(|error| {
             Error::refused(
@@ -160,17 +166,20 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
             )
         })?;
     }
-    Ok(shell)
+    Ok((shell, stored))
 }
 
-fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Arc<dyn Home>> {
+type Opened = (Arc<dyn Home>, Option<Arc<StoredHome>>);
+
+fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Opened> {
     if !mountpoint::holds(meta) {
         let view = ViewOptions {
             hide: place.hide.clone(),
             read_only: place.read_only.clone(),
             ..ViewOptions::default()
         };
-        return StoredHome::with(root, view).map(|home| Arc::new(home) as Arc<dyn Home>);
+        let home = Arc::new(StoredHome::with(root, view)?);
+        return Ok((home.clone(), Some(home)));
     }
     if !place.hide.is_empty() || !place.read_only.is_empty() {
         return Err(Error::refused(
@@ -178,5 +187,5 @@ fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Arc<dyn 
             "What it hides and protects was said when it was mounted: leave --hide and --read-only out.",
         ));
     }
-    MountedHome::open(root).map(|home| Arc::new(home) as Arc<dyn Home>)
+    MountedHome::open(root).map(|home| (Arc::new(home) as Arc<dyn Home>, None))
 }

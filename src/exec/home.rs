@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Change, Meta};
 
+/// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
+pub(super) const TRIES: usize = 32;
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -63,6 +66,10 @@ pub trait Home: Send + Sync {
     /// Returns the attributes of what is there (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;
 
+    /// Returns the attributes of entries of one directory, in the order in which they are named: one operation, so that the
+    /// directory is found once.
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>>;
+
     /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for what is neither.
     fn open(&self, path: &WorldPath) -> Result<File>;
 
@@ -81,8 +88,9 @@ pub trait Home: Send + Sync {
     /// Moves an empty directory into the trash (rmdir(2)).
     fn remove_dir(&self, path: &WorldPath) -> Result<()>;
 
-    /// Moves a directory and all that is in it into the trash, as one entry.
-    fn remove_tree(&self, path: &WorldPath) -> Result<()>;
+    /// Moves a directory and all that is in it into the trash, as one entry. Where that takes a step for each thing in it, it
+    /// goes on as long as `go_on` says so; else it fails with `EINTR`, and what was removed until then stays removed.
+    fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()>;
 
     /// Moves an entry (renameat2(2)); what stands at the new name goes into the trash, or with `replace` false the call
     /// fails with `EEXIST`.

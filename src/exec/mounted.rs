@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
-use super::home::{Entry, Home, Writing};
+use super::home::{Entry, Home, TRIES, Writing};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
@@ -66,8 +66,13 @@ impl MountedHome {
         }
     }
 
-    /// Removes what is in a directory, and it: all of it, or only what does not exist for the shell.
-    fn remove_with(&self, top: &WorldPath, all: bool) -> Result<()> {
+    /// Removes what is in a directory, and it: all of it, or only what does not exist for the shell. Goes on as long as
+    /// `go_on` says so.
+    fn remove_with(&self, top: &WorldPath, all: bool, go_on: &dyn Fn() -> bool) -> Result<()> {
+        let unlink = |dir: &Dir, name: Name<'_>, flags: AtFlags| match go_on() {
+            true => unlink(dir, name, flags),
+            false => Err(Error::os("unlinkat")(rustix::io::Errno::INTR)),
+        };
         // Each directory comes a second time once all in it has been removed.
         let mut pending = vec![(top.clone(), false)];
         while let Some((path, emptied)) = pending.pop() {
@@ -118,6 +123,15 @@ impl Home for MountedHome {
         self.node(path).map(|node| *node.meta())
     }
 
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>> {
+        let dir = self.root.dir(dir)?;
+        let stat = |name: &&[u8]| match dir.stat(Name::new(name)?)? {
+            meta if meta.kind == FileType::Symlink || meta.mount_root => Err(Error::NotFound),
+            meta => Ok(meta),
+        };
+        Ok(names.iter().map(stat).collect())
+    }
+
     fn open(&self, path: &WorldPath) -> Result<File> {
         self.reopen(path, OFlags::RDONLY)
     }
@@ -129,13 +143,27 @@ impl Home for MountedHome {
         let (dir, name) = self.parent(path)?;
         let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(mode & 0o7777);
-        // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
-        match open_beneath(dir.as_fd(), name.bytes(), flags | OFlags::CLOEXEC, mode) {
-            Err(Error::Exists) if how != Writing::New => self.reopen(path, how.flags()),
-            made => made
-                .map(File::from)
-                .map_err(|error| self.taken(path, error)),
+        let make = || open_beneath(dir.as_fd(), name.bytes(), flags | OFlags::CLOEXEC, mode);
+        for _ in 0..TRIES {
+            // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
+            match make() {
+                Err(Error::Exists) if how != Writing::New => {}
+                made => {
+                    return made
+                        .map(File::from)
+                        .map_err(|error| self.taken(path, error));
+                }
+            }
+            match self.reopen(path, how.flags()) {
+                // It went in between, unless a link is in the way, which does not exist for the shell.
+                Err(Error::NotFound)
+                    if !dir
+                        .stat(name)
+                        .is_ok_and(|meta| meta.kind == FileType::Symlink) => {}
+                opened => return opened,
+            }
         }
+        Err(Error::NotFound)
     }
 
     fn list(&self, path: &WorldPath) -> Result<Vec<Entry>> {
@@ -168,12 +196,12 @@ impl Home for MountedHome {
         self.node(path)?;
         match unlink(&dir, name, AtFlags::REMOVEDIR) {
             // Links in it do not exist for the shell, so they go with it.
-            Err(Error::NotEmpty) => self.remove_with(path, false),
+            Err(Error::NotEmpty) => self.remove_with(path, false, &|| true),
             removed => removed,
         }
     }
 
-    fn remove_tree(&self, path: &WorldPath) -> Result<()> {
+    fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()> {
         if path.is_root() {
             return self.parent(path).map(drop);
         }
@@ -181,7 +209,7 @@ impl Home for MountedHome {
             return Err(Error::NotDirectory);
         }
         // The daemon gathers what this process removes from a directory under the directory's entry.
-        self.remove_with(path, true)
+        self.remove_with(path, true, go_on)
     }
 
     fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()> {

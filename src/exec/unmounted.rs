@@ -2,32 +2,55 @@
 //!
 //! Every rule is the world's: what exists, what a removal means, what is kept and recorded. Symlinks do not exist for the
 //! shell, whatever the store is mounted with at other times.
+//!
+//! A session begins with the first change. Until then the store is only looked at, together with others who do no more, and
+//! nothing in it is written. So each operation that changes something finds out first what can be found out by looking.
+//!
+//! Lock: one mutex, held while the session begins, so that one begins.
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
-use super::home::{Entry, Home, Writing};
+use super::home::{Entry, Home, TRIES, Writing};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::{
-    Caller, Change, Meta, NoDoor, Renaming, Symlinks, ViewOptions, World, WorldOptions,
-    new_session_id,
+    Caller, Change, Dir, Meta, NoDoor, Reading, Renaming, Sight, Symlinks, ViewOptions, World,
+    WorldOptions, new_session_id, settle::Settled,
 };
 
-/// A home that is a store of its own: a session of it, which ends with this value.
+/// How long no session is tried to be begun after one could not be: a line may ask for many changes.
+const DESPAIR: Duration = Duration::from_secs(5);
+
+/// A home that is a store of its own: a session of it, from the first change until this value ends.
 #[derive(Debug)]
 pub struct StoredHome {
-    world: World,
+    reading: Reading,
+    view: ViewOptions,
+    world: OnceLock<World>,
+    refused: Mutex<Refused>,
     caller: Caller,
 }
 
+/// That the store could not be had for changing.
+#[derive(Debug, Default)]
+struct Refused {
+    last: Option<(Instant, Error)>,
+    /// What nobody has been told yet.
+    untold: Option<Error>,
+}
+
 impl StoredHome {
-    /// Opens a store, locks it and begins a session. What an earlier session left open is settled first.
+    /// Opens a store. What an earlier session left open is settled first; else nothing in it is written until the first change.
     ///
     /// # Errors
-    /// As [`World::open`]; [`Error::Refused`] names the home where the store is mounted.
+    /// As [`Reading::open`]; [`Error::Refused`] names the home where the store is mounted.
     pub fn open(store: &Path) -> Result<StoredHome> {
         StoredHome::with(store, ViewOptions::default())
     }
@@ -37,67 +60,179 @@ impl StoredHome {
     /// # Errors
     /// As [`StoredHome::open`]; [`Error::Refused`] for a pattern that is none.
     pub fn with(store: &Path, view: ViewOptions) -> Result<StoredHome> {
-        let options = WorldOptions {
-            session: new_session_id(),
-            view: ViewOptions {
-                symlinks: Symlinks::Hidden,
-                ..view
-            },
-            ..WorldOptions::default()
+        let view = ViewOptions {
+            symlinks: Symlinks::Hidden,
+            ..view
         };
-        let (world, settled) = World::open(store, options)?;
-        for found in settled {
-            log::info!("session {}: {}", found.session, found.what);
-        }
+        let (reading, settled) = Reading::open(store, view.clone())?;
+        tell(&settled);
         Ok(StoredHome {
-            world,
+            reading,
+            view,
+            world: OnceLock::new(),
+            refused: Mutex::default(),
             caller: Caller::myself(),
         })
+    }
+
+    /// Returns, once, why no session could be begun: what the commands of a line hear of it is an errno, and no remedy.
+    pub fn refusal(&self) -> Option<Error> {
+        self.refused.lock().untold.take()
+    }
+
+    /// Returns what can be looked at.
+    fn sight(&self) -> Sight<'_> {
+        match self.world.get() {
+            Some(world) => world.sight(),
+            None => self.reading.sight(),
+        }
+    }
+
+    /// Returns attributes as they are shown: links in the trash do not count.
+    fn shown(&self, meta: Meta) -> Meta {
+        let nlink = match self.world.get() {
+            Some(world) => world.links_shown(&meta, false),
+            None => self.reading.links_shown(&meta),
+        };
+        Meta { nlink, ..meta }
+    }
+
+    /// Returns the world for a change; its session begins with the first.
+    fn world(&self) -> Result<&World> {
+        if let Some(world) = self.world.get() {
+            return Ok(world);
+        }
+        let mut refused = self.refused.lock();
+        if let Some(world) = self.world.get() {
+            return Ok(world);
+        }
+        if let Some((when, error)) = &refused.last
+            && when.elapsed() < DESPAIR
+        {
+            return Err(error.clone());
+        }
+        match self.begin() {
+            Ok(world) => Ok(self.world.get_or_init(|| world)),
+            Err(error) => {
+                let heard = match &error {
+                    Error::Refused { .. } | Error::Damaged(_) => Error::os("flock")(Errno::BUSY),
+                    other => other.clone(),
+                };
+                refused.last = Some((Instant::now(), heard.clone()));
+                refused.untold = Some(error);
+                Err(heard)
+            }
+        }
+    }
+
+    fn begin(&self) -> Result<World> {
+        let options = WorldOptions {
+            session: new_session_id(),
+            view: self.view.clone(),
+            ..WorldOptions::default()
+        };
+        let root = self.reading.root().again()?;
+        self.reading.let_go();
+        match World::over(root, options) {
+            Ok((world, settled)) => {
+                tell(&settled);
+                Ok(world)
+            }
+            Err(error) => {
+                self.reading.take_again();
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens what is there, or makes it where nothing is.
+    fn write_or_make(&self, dir: &Dir, name: Name<'_>, how: Writing, mode: u32) -> Result<File> {
+        let sight = self.sight();
+        // Looking first, because trying to make what is there leaves a record of what did not happen.
+        match sight.hold(dir, name) {
+            Ok(_) if how == Writing::New => Err(Error::Exists),
+            Ok(held) if held.node.meta().is_dir() => Err(Error::IsDirectory),
+            Ok(held) => {
+                sight.view().changeable(&held.path, false)?;
+                let world = self.world()?;
+                world.open_file(&held, how.flags(), &NoDoor, self.caller)
+            }
+            Err(Error::NotFound) => {
+                sight.view().vacant(dir, name, false)?;
+                let (world, flags) = (self.world()?, how.flags() | OFlags::EXCL);
+                let made = world.create(dir, name, flags, mode, &NoDoor, self.caller);
+                made.map(|created| created.file)
+            }
+            Err(error) => Err(error),
+        }
+        .map(File::from)
+    }
+}
+
+fn tell(settled: &[Settled]) {
+    for found in settled {
+        log::info!("session {}: {}", found.session, found.what);
     }
 }
 
 impl Drop for StoredHome {
     fn drop(&mut self) {
-        self.world.close();
+        if let Some(world) = self.world.get() {
+            world.close();
+        }
     }
 }
 
 impl Home for StoredHome {
     fn stat(&self, path: &WorldPath) -> Result<Meta> {
-        let mut meta = match path.is_root() {
-            true => *self.world.find(path)?.node.meta(),
-            false => {
-                let (dir, name) = self.world.parent(path)?;
-                self.world.lookup(&dir, name)?.meta
-            }
+        self.sight().stat(path).map(|meta| self.shown(meta))
+    }
+
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>> {
+        let sight = self.sight();
+        let dir = sight.dir(dir)?;
+        let stat = |name: &&[u8]| {
+            let found = sight.lookup(&dir, Name::new(name)?)?;
+            Ok(self.shown(found.meta))
         };
-        meta.nlink = self.world.links_shown(&meta, false);
-        Ok(meta)
+        Ok(names.iter().map(stat).collect())
     }
 
     fn open(&self, path: &WorldPath) -> Result<File> {
-        let held = self.world.find(path)?;
-        let file = self
-            .world
-            .open_file(&held, OFlags::RDONLY, &NoDoor, self.caller)?;
-        Ok(File::from(file))
+        let sight = self.sight();
+        sight.read(&sight.find(path)?).map(File::from)
     }
 
     fn write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File> {
         if path.is_root() {
             return Err(how.onto_directory());
         }
-        let (dir, name) = self.world.parent(path)?;
-        let created = self
-            .world
-            .create(&dir, name, how.flags(), mode, &NoDoor, self.caller)?;
-        Ok(File::from(created.file))
+        let (dir, name) = self.sight().parent(path)?;
+        for _ in 0..TRIES {
+            let outcome = self.write_or_make(&dir, name, how, mode);
+            let again = match &outcome {
+                _ if how == Writing::New => false,
+                // It came after the look.
+                Err(Error::Exists) => true,
+                // It went after the look, unless something that does not exist for the shell is in the way.
+                Err(Error::NotFound) => match dir.stat(name) {
+                    Ok(meta) => self.sight().view().exists(&dir, name, &meta),
+                    Err(_) => true,
+                },
+                _ => false,
+            };
+            if !again {
+                return outcome;
+            }
+        }
+        Err(Error::NotFound)
     }
 
     fn list(&self, path: &WorldPath) -> Result<Vec<Entry>> {
-        let dir = self.world.dir(path)?;
+        let sight = self.sight();
+        let dir = sight.dir(path)?;
         let mut found = Vec::new();
-        self.world.list(&dir, 0, |entry| {
+        sight.list(&dir, 0, |entry| {
             let Ok(name) = Name::new(entry.name) else {
                 return true; // `.` and `..`
             };
@@ -118,47 +253,55 @@ impl Home for StoredHome {
         if path.is_root() {
             return Err(Error::Exists);
         }
-        let (dir, name) = self.world.parent(path)?;
-        self.world.mkdir(&dir, name, mode, self.caller).map(drop)
+        let sight = self.sight();
+        let (dir, name) = sight.parent(path)?;
+        sight.view().vacant(&dir, name, true)?;
+        if sight.lookup(&dir, name).is_ok() {
+            return Err(Error::Exists);
+        }
+        self.world()?.mkdir(&dir, name, mode, self.caller).map(drop)
     }
 
     fn remove(&self, path: &WorldPath) -> Result<()> {
-        let (dir, name) = self.world.parent(path)?;
-        self.world.unlink(&dir, name, self.caller).map(drop)
+        let (dir, name) = self.sight().parent(path)?;
+        self.sight().lookup(&dir, name)?;
+        self.world()?.unlink(&dir, name, self.caller).map(drop)
     }
 
     fn remove_dir(&self, path: &WorldPath) -> Result<()> {
-        let (dir, name) = self.world.parent(path)?;
-        self.world.rmdir(&dir, name, self.caller).map(drop)
+        let (dir, name) = self.sight().parent(path)?;
+        self.sight().lookup(&dir, name)?;
+        self.world()?.rmdir(&dir, name, self.caller).map(drop)
     }
 
-    fn remove_tree(&self, path: &WorldPath) -> Result<()> {
-        let (dir, name) = self.world.parent(path)?;
-        if !self.world.lookup(&dir, name)?.meta.is_dir() {
+    fn remove_tree(&self, path: &WorldPath, _: &dyn Fn() -> bool) -> Result<()> {
+        let (dir, name) = self.sight().parent(path)?;
+        if !self.sight().lookup(&dir, name)?.meta.is_dir() {
             return Err(Error::NotDirectory);
         }
-        self.world.discard(&dir, name, self.caller).map(drop)
+        self.world()?.discard(&dir, name, self.caller).map(drop)
     }
 
     fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()> {
-        let (dir, name) = self.world.parent(from)?;
-        let (new_dir, new_name) = self.world.parent(to)?;
+        let (dir, name) = self.sight().parent(from)?;
+        let (new_dir, new_name) = self.sight().parent(to)?;
+        self.sight().lookup(&dir, name)?;
         let how = match replace {
             true => Renaming::Replace,
             false => Renaming::NoReplace,
         };
-        self.world
+        self.world()?
             .rename(&dir, name, &new_dir, new_name, how, self.caller)
             .map(drop)
     }
 
     fn set(&self, path: &WorldPath, change: &Change) -> Result<()> {
-        let held = self.world.find(path)?;
+        let held = self.sight().find(path)?;
         let change = Change {
             size: None,
             ..*change
         };
-        self.world
+        self.world()?
             .set_attr(&held, change, None, &NoDoor, self.caller)
             .map(drop)
     }

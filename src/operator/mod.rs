@@ -28,6 +28,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::world::lock;
 use crate::world::state::{self, Holder};
 use crate::world::{Root, World};
 
@@ -80,7 +81,7 @@ impl Store {
     /// # Errors
     /// What `flock(2)` says.
     pub fn is_served(&self) -> Result<bool> {
-        state::is_held(std::os::fd::AsFd::as_fd(&self.state))
+        lock::is_held(std::os::fd::AsFd::as_fd(&self.state))
     }
 
     /// Returns the resolver of paths.

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, RawDir, SeekFrom};
 
 use super::World;
 use super::meta::Id;
-use super::root::Dir;
+use super::root::{Dir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
@@ -52,25 +52,14 @@ impl World {
     /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
     ///
     /// # Errors
-    /// `EACCES` where the directory may not be read; what `getdents64(2)` says.
-    pub fn list(
-        &self,
-        dir: &Dir,
-        from: u64,
-        mut visit: impl FnMut(Entry<'_>) -> bool,
-    ) -> Result<()> {
-        self.list_raw(dir, from, |entry| {
-            let exists = match Name::new(entry.name) {
-                Ok(name) => self.view.listed(dir, name, entry.kind, entry.ino),
-                Err(_) => true, // `.` and `..`
-            };
-            !exists || visit(entry)
-        })
+    /// As [`Sight::list`](super::Sight::list).
+    pub fn list(&self, dir: &Dir, from: u64, visit: impl FnMut(Entry<'_>) -> bool) -> Result<()> {
+        self.sight().list(dir, from, visit)
     }
 
     /// Gives all entries of the store's directory, hidden ones too, without `.` and `..`.
     pub(super) fn list_all(&self, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
-        self.list_raw(dir, 0, |entry| {
+        raw(&self.root, dir, 0, |entry| {
             if !matches!(entry.name, b"." | b"..") {
                 visit(entry);
             }
@@ -117,31 +106,32 @@ impl World {
         }
         Ok(())
     }
+}
 
-    fn list_raw(
-        &self,
-        dir: &Dir,
-        from: u64,
-        mut visit: impl FnMut(Entry<'_>) -> bool,
-    ) -> Result<()> {
-        let fd = self.root.read_dir(dir)?;
-        if from != 0 {
-            rustix::fs::seek(&fd, SeekFrom::Start(from)).map_err(Error::os("lseek"))?;
-        }
-        let mut buffer = [MaybeUninit::<u8>::uninit(); 32 * 1024];
-        let mut entries = RawDir::new(&fd, &mut buffer);
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(Error::os("getdents64"))?;
-            let given = Entry {
-                name: entry.file_name().to_bytes(),
-                ino: entry.ino(),
-                kind: entry.file_type(),
-                next: entry.next_entry_cookie(),
-            };
-            if !visit(given) {
-                break;
-            }
-        }
-        Ok(())
+/// Gives all that the store's directory has, from a position on, until `visit` says stop by returning false.
+pub(super) fn raw(
+    root: &Root,
+    dir: &Dir,
+    from: u64,
+    mut visit: impl FnMut(Entry<'_>) -> bool,
+) -> Result<()> {
+    let fd = root.read_dir(dir)?;
+    if from != 0 {
+        rustix::fs::seek(&fd, SeekFrom::Start(from)).map_err(Error::os("lseek"))?;
     }
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 32 * 1024];
+    let mut entries = RawDir::new(&fd, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        let given = Entry {
+            name: entry.file_name().to_bytes(),
+            ino: entry.ino(),
+            kind: entry.file_type(),
+            next: entry.next_entry_cookie(),
+        };
+        if !visit(given) {
+            break;
+        }
+    }
+    Ok(())
 }

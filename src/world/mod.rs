@@ -15,15 +15,19 @@ mod erase;
 mod file;
 mod list;
 pub mod lists;
+pub mod lock;
 mod mark;
 pub mod meta;
 pub mod purge;
+pub mod reading;
 mod remove;
 mod rename;
 pub mod replace;
 pub mod room;
 pub mod root;
+mod sessions;
 pub mod settle;
+pub mod sight;
 pub mod state;
 pub mod trash;
 pub mod versions;
@@ -39,10 +43,12 @@ pub use create::Created;
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
 pub use purge::Purged;
+pub use reading::Reading;
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
+pub use sight::Sight;
 pub use versions::{Door, KeepOptions, NoDoor};
 pub use view::{Symlinks, View, ViewOptions, Visible};
 
@@ -124,9 +130,17 @@ impl World {
     /// [`Error::Refused`] where the store is being served, or its trash or state is not what it should be;
     /// [`Error::Damaged`] where the last journal cannot be read.
     pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        let root = Root::open(store)?;
+        World::over(Root::open(store)?, options)
+    }
+
+    /// Does the same with a store that is open already.
+    ///
+    /// # Errors
+    /// As [`World::open`].
+    pub fn over(root: Root, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
-        let state = State::open(&root, Holder::this_process(&options.session, home))?;
+        let holder = Holder::this_process(&options.session, home);
+        let state = State::open(&root, holder.clone())?;
         let trash_fd = trash::open(&root)?;
         if let Some((uid, gid)) = options.owner {
             let (uid, gid) = (
@@ -138,7 +152,7 @@ impl World {
                 .map_err(Error::os("chownat"))?;
         }
         let settled = settle::last_session(&root, &state)?;
-        let view = View::new(options.view, state.id(), state.pinned()?)?;
+        let view = View::new(options.view, Some(state.id()), state.pinned()?)?;
         let file = state.new_session(&options.session)?;
         let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
         let dir = state.versions(&options.session, options.owner)?;
@@ -149,7 +163,6 @@ impl World {
         let evict = evict.transpose().map_err(Error::os("fcntl"))?;
         let room = room::Room::new(options.keep.max, evict);
         let versions = Versions::new(dir, options.keep, room);
-        let holder = Holder::this_process(&options.session, None);
         let begin = Op::Begin {
             session: options.session.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -206,47 +219,29 @@ impl World {
         self.journal.last()
     }
 
-    /// Resolves a directory as the occupant sees it, each component admitted.
-    ///
-    /// # Errors
-    /// `ENOENT` where any component is absent or hidden; `ENOTDIR`.
-    pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
-        if self.shows_all_of(path)
-            && let Ok(dir) = self.root.dir(path)
-        {
-            return Ok(dir);
+    /// Returns what can be looked at.
+    pub fn sight(&self) -> Sight<'_> {
+        Sight {
+            root: &self.root,
+            view: &self.view,
+            state: Some(self.state.id()),
         }
-        // Step by step, also to find out what to answer: what is in the way may be hidden.
-        let mut dir = self.root.dir(&WorldPath::root())?;
-        for name in path.components() {
-            let found = self.view.admit(&dir, name)?;
-            if !found.meta.is_dir() {
-                return Err(Error::NotDirectory);
-            }
-            dir = dir.child(name)?;
-        }
-        Ok(dir)
     }
 
-    /// Returns whether a path may be resolved at once. The state directory is known by its place, so it must be there.
-    fn shows_all_of(&self, path: &WorldPath) -> bool {
-        let state = || root::stat_at(self.root.as_fd(), Name::new(view::STATE)?);
-        self.view.hides_no_directory(path) && state().is_ok_and(|meta| meta.id == self.state.id())
+    /// Resolves a directory, as [`Sight::dir`].
+    ///
+    /// # Errors
+    /// As [`Sight::dir`].
+    pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
+        self.sight().dir(path)
     }
 
     /// Resolves the directory that holds a path, and the path's last name.
     ///
     /// # Errors
-    /// As [`World::dir`]; `EBUSY` for the root, which is an entry of nothing.
+    /// As [`Sight::parent`].
     pub fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
-        let busy = Error::Os {
-            call: "resolve",
-            errno: rustix::io::Errno::BUSY,
-        };
-        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            return Err(busy);
-        };
-        Ok((self.dir(&parent)?, name))
+        self.sight().parent(path)
     }
 
     /// Looks an entry up.
@@ -262,54 +257,24 @@ impl World {
     /// # Errors
     /// As [`View::admit`].
     pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Held> {
-        let found = self.view.admit(dir, name)?;
-        let node = dir.node(name)?;
-        if node.meta().id != found.meta.id {
-            return Err(Error::NotFound);
-        }
-        Ok(Held {
-            node,
-            path: found.path(),
-            removed: false,
-        })
+        self.sight().hold(dir, name)
     }
 
     /// Looks a path up and holds on to what is there, the root too.
     ///
     /// # Errors
-    /// As [`World::dir`] and [`View::admit`].
+    /// As [`Sight::dir`] and [`View::admit`].
     pub fn find(&self, path: &WorldPath) -> Result<Held> {
-        if path.is_root() {
-            return Ok(Held {
-                node: self.root.node(path)?,
-                path: path.clone(),
-                removed: false,
-            });
-        }
-        let (dir, name) = self.parent(path)?;
-        self.hold(&dir, name)
+        self.sight().find(path)
     }
 
     /// Returns the number of hard links that the occupant is shown: those in the trash do not count.
     pub fn links_shown(&self, meta: &Meta, removed: bool) -> u32 {
-        if meta.is_dir() && removed {
-            return 0;
-        }
-        if meta.is_dir() {
-            // A directory's count is two and its sub-directories; the root's has the two that are ours.
-            return if meta.id == self.root.id() {
-                meta.nlink.saturating_sub(2).max(2)
-            } else {
-                meta.nlink
-            };
-        }
-        let trashed = self.state.trashed_links(meta.id);
-        let shown = meta.nlink.saturating_sub(trashed);
-        match removed {
-            true if trashed == 0 => meta.nlink.saturating_sub(1),
-            true => shown,
-            false => shown.max(1),
-        }
+        let trashed = match meta.is_dir() {
+            true => 0,
+            false => self.state.trashed_links(meta.id),
+        };
+        self.sight().links_shown(meta, removed, trashed)
     }
 
     /// Asks for the state of the store's file system. What lies in the trash and the versions does not count as used.

@@ -8,15 +8,17 @@ use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::AsFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use super::meta::{Id, Meta};
-use super::root::{Root, open_beneath};
+use super::root::Root;
+use super::sessions::{newest, open_session_file};
+pub use super::sessions::{open_journal, sessions};
 use super::state::{SESSIONS, State};
 use super::trash::move_to;
 use super::view::TRASH;
 use crate::error::{Error, Result};
-use crate::journal::{FILE, Ids, Journal, Op, Reader, Record, Replaced, Tail};
+use crate::journal::{Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
 
 /// How many records at the end may be unsettled when the daemon died: more than it has worker threads.
@@ -32,48 +34,6 @@ pub struct Settled {
     pub session: String,
     /// What was found, in plain English.
     pub what: String,
-}
-
-/// Returns the ids of all sessions, oldest first.
-///
-/// # Errors
-/// What reading the directory says.
-pub fn sessions(state: impl AsFd) -> Result<Vec<String>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = match open_beneath(state.as_fd(), SESSIONS.as_bytes(), flags, Mode::empty()) {
-        Err(Error::NotFound) => return Ok(Vec::new()),
-        dir => dir?,
-    };
-    let mut ids = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
-        let entry = entry.map_err(Error::os("getdents64"))?;
-        if let Ok(id) = entry.file_name().to_str()
-            && !id.starts_with('.')
-        {
-            ids.push(id.to_owned());
-        }
-    }
-    ids.sort();
-    Ok(ids)
-}
-
-/// Opens the journal of a session for reading.
-///
-/// # Errors
-/// `ENOENT` where there is none; what `open(2)` says.
-pub fn open_journal(state: impl AsFd, session: &str) -> Result<File> {
-    open_session_file(state, session, OFlags::RDONLY)
-}
-
-fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) -> Result<File> {
-    let path = format!("{SESSIONS}/{session}/{FILE}");
-    open_beneath(
-        state.as_fd(),
-        path.as_bytes(),
-        flags | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map(File::from)
 }
 
 /// Cuts off what follows the last whole line of a session's journal: a record that was being written when its writer
@@ -101,28 +61,39 @@ pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Resu
         .map(|_| ())
 }
 
+/// Returns whether the newest session ended cleanly, if there is one. `named` is the session that the lock names.
+///
+/// # Errors
+/// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
+pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
+    match newest(state, named, OFlags::RDONLY)? {
+        Some((session, file)) => open_end(&session, &file).map(|end| end.is_none()),
+        None => Ok(true),
+    }
+}
+
+/// Returns how a journal ends, and its length, where its session did not end cleanly.
+fn open_end(session: &str, file: &File) -> Result<Option<(Option<Tail>, u64)>> {
+    let length = file.metadata().map(|m| m.len()).unwrap_or(0);
+    let tail = crate::journal::tail(file).map_err(|error| damaged(session, &error))?;
+    let clean = match &tail {
+        None => length == 0,
+        Some(tail) => tail.record.op == Op::End && tail.length == length,
+    };
+    Ok((!clean).then_some((tail, length)))
+}
+
 /// Settles the newest session, if it did not end cleanly. The caller holds the store's lock.
 ///
 /// # Errors
 /// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
 pub fn last_session(root: &Root, state: &State) -> Result<Vec<Settled>> {
-    let Some(session) = sessions(state)?.pop() else {
+    let flags = OFlags::RDWR | OFlags::APPEND;
+    let Some((session, file)) = newest(state, state.before(), flags)? else {
         return Ok(Vec::new());
     };
-    let file = match open_session_file(state, &session, OFlags::RDWR | OFlags::APPEND) {
-        // Killed between making the directory and the journal: nothing was done.
-        Err(Error::NotFound) => return Ok(Vec::new()),
-        file => file?,
-    };
-    let length = file.metadata().map(|m| m.len()).unwrap_or(0);
-    let tail = match crate::journal::tail(&file) {
-        Ok(None) if length == 0 => return Ok(Vec::new()),
-        Ok(Some(Tail {
-            record: Record { op: Op::End, .. },
-            length: end,
-            ..
-        })) if end == length => return Ok(Vec::new()),
-        tail => tail.map_err(|error| damaged(&session, &error))?,
+    let Some((tail, length)) = open_end(&session, &file)? else {
+        return Ok(Vec::new());
     };
     let mut settled: Vec<Settled> = Vec::new();
     let found = |what: String| Settled {

@@ -9,9 +9,10 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
+use super::lock;
 use super::meta::Id;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::view::STATE;
@@ -73,6 +74,8 @@ impl Holder {
 pub struct State {
     fd: OwnedFd,
     id: Id,
+    /// The session that held the lock before.
+    before: Option<String>,
     /// Held for its lock.
     lock: File,
     links: Mutex<Counts>,
@@ -120,28 +123,7 @@ pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
     Ok(read_holder(&mut File::from(fd)))
 }
 
-/// Returns whether a process holds the store's lock at this moment.
-///
-/// # Errors
-/// What `open(2)` and `flock(2)` say.
-pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
-    let fd = match open_beneath(
-        state,
-        LOCK.as_bytes(),
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    ) {
-        Err(Error::NotFound) => return Ok(false),
-        fd => fd?,
-    };
-    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(false),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
-        Err(errno) => Err(Error::os("flock")(errno)),
-    }
-}
-
-fn read_holder(file: &mut File) -> Option<Holder> {
+pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.read_to_string(&mut text).ok()?;
@@ -166,13 +148,9 @@ impl State {
         }
         let fd = open_unlocked(root)?.ok_or(Error::NotFound)?;
         let mut lock = open_file(fd.as_fd(), LOCK, OFlags::RDWR)?;
+        lock::alone(&mut lock)?;
         let before = read_holder(&mut lock);
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(held_by(before)),
-            Err(errno) => return Err(Error::os("flock")(errno)),
-        }
-        holder.epoch = before.map_or(1, |h| h.epoch + 1);
+        holder.epoch = before.as_ref().map_or(1, |h| h.epoch + 1);
         let text = serde_json::to_string(&holder).unwrap_or_default();
         lock.set_len(0)
             .and_then(|()| lock.rewind())
@@ -191,10 +169,16 @@ impl State {
         Ok(State {
             fd,
             id,
+            before: before.map(|holder| holder.session),
             lock,
             links,
             pinned: Mutex::new(pinned),
         })
+    }
+
+    /// Returns the session that held the lock before.
+    pub fn before(&self) -> Option<&str> {
+        self.before.as_deref()
     }
 
     /// Returns which directory it is.
@@ -306,7 +290,7 @@ impl State {
 
     /// Lets the lock go and leaves a word on who held it last.
     pub fn close(&self) {
-        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+        lock::let_go(&self.lock);
     }
 }
 
@@ -314,23 +298,6 @@ impl AsFd for State {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn held_by(holder: Option<Holder>) -> Error {
-    let Some(holder) = holder else {
-        return Error::refused("the store is already being served", "Unmount it first.");
-    };
-    let home = holder
-        .home
-        .as_deref()
-        .unwrap_or("a command that works on it unmounted");
-    Error::refused(
-        format!(
-            "the store is already being served: {home}, by process {} on {} since {}",
-            holder.pid, holder.host, holder.since
-        ),
-        "Use that home, or end it with `trumanfs umount` there.",
-    )
 }
 
 fn open_file(state: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<File> {

@@ -53,7 +53,8 @@ pub struct View {
     hide: Patterns,
     read_only: Patterns,
     options: ViewOptions,
-    state: Id,
+    /// The state directory; nothing where the store had none when this view was made.
+    state: Option<Id>,
     /// Things that a pattern with a slash hid and whose directory has moved since: they stay hidden.
     pinned: RwLock<HashSet<Id>>,
 }
@@ -93,11 +94,12 @@ impl Vacant<'_> {
 }
 
 impl View {
-    /// Makes the view; `state` is the directory that never exists for the occupant.
+    /// Makes the view; `state` is the directory that never exists for the occupant. Where there is none, nothing of its name
+    /// exists in the root.
     ///
     /// # Errors
     /// [`Error::Refused`] naming the pattern that cannot be understood.
-    pub fn new(options: ViewOptions, state: Id, pinned: HashSet<Id>) -> Result<View> {
+    pub fn new(options: ViewOptions, state: Option<Id>, pinned: HashSet<Id>) -> Result<View> {
         Ok(View {
             hide: Patterns::new("--hide", &options.hide)?,
             read_only: Patterns::new("--read-only", &options.read_only)?,
@@ -169,20 +171,36 @@ impl View {
 
     /// Returns whether something that was found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
-        if meta.id == self.state || self.pinned.read().contains(&meta.id) {
+        if self.is_kept_out(dir.path().is_root(), name, meta) {
             return false;
         }
         let by_kind = match meta.kind {
             FileType::Symlink => self.link_exists(dir, name),
-            FileType::BlockDevice | FileType::CharacterDevice | FileType::Unknown => false,
-            _ => true,
+            kind => ordinary(kind),
         };
         by_kind && !(self.hide.any() && self.hide.matches(&dir.path().join(name), meta.is_dir()))
     }
 
+    /// Returns the same of something in the root; nothing where a link's target or a pattern has a say.
+    pub(super) fn exists_in_root(&self, name: Name<'_>, meta: &Meta) -> Option<bool> {
+        let a_link = meta.kind == FileType::Symlink && self.offers_symlinks();
+        let alone = !a_link && !self.hide.any();
+        alone.then(|| !self.is_kept_out(true, name, meta) && ordinary(meta.kind))
+    }
+
+    /// Returns whether something is the state directory, or stays hidden wherever it goes.
+    fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
+        let is_state = match self.state {
+            Some(id) => meta.id == id,
+            None => in_root && name.bytes() == STATE,
+        };
+        is_state || self.pinned.read().contains(&meta.id)
+    }
+
     /// Returns whether an entry is given out by readdir. `kind` is what the directory says of it.
     pub fn listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
-        if ino == self.state.1 && name.bytes() == STATE && dir.path().is_root() {
+        let may_be_state = self.state.is_none_or(|id| id.1 == ino);
+        if may_be_state && name.bytes() == STATE && dir.path().is_root() {
             return false;
         }
         if dir.path().is_root() && name.bytes() == TRASH && !self.options.list_trash {
@@ -268,6 +286,14 @@ impl View {
     }
 }
 
+/// Returns whether things of a kind exist wherever they are.
+fn ordinary(kind: FileType) -> bool {
+    !matches!(
+        kind,
+        FileType::Symlink | FileType::BlockDevice | FileType::CharacterDevice | FileType::Unknown
+    )
+}
+
 /// Returns whether a path is the trash or lies in it.
 pub fn in_trash(path: &WorldPath) -> bool {
     path.components()
@@ -327,7 +353,7 @@ mod tests {
     use super::*;
 
     fn view(options: ViewOptions) -> View {
-        View::new(options, Id(0, 0), HashSet::new()).unwrap()
+        View::new(options, Some(Id(0, 0)), HashSet::new()).unwrap()
     }
 
     fn path(text: &str) -> WorldPath {
@@ -387,7 +413,7 @@ mod tests {
             hide: vec!["[z-a]".into()],
             ..ViewOptions::default()
         };
-        let error = View::new(options, Id(0, 0), HashSet::new()).unwrap_err();
+        let error = View::new(options, Some(Id(0, 0)), HashSet::new()).unwrap_err();
         assert!(error.to_string().contains("--hide [z-a]"), "{error}");
     }
 

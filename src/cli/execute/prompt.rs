@@ -15,12 +15,13 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use crate::error::{Error, Result};
 use crate::exec::shell::Shell;
+use crate::exec::unmounted::StoredHome;
 
 /// The status after Ctrl-C: 128 and `SIGINT`.
 const INTERRUPTED: u8 = 130;
 
 /// Talks with a person until the end of input. Returns the last status.
-pub(super) fn converse(shell: Shell) -> Result<u8> {
+pub(super) fn converse(shell: Shell, stored: Option<&StoredHome>) -> Result<u8> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, shell.cancel())
         .map_err(no_terminal)?;
     let config = Config::builder()
@@ -36,7 +37,10 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
         let prompt = prompt(&shell.borrow());
         match editor.readline(&prompt) {
             Ok(line) if line.trim() == "exit" => return Ok(status),
-            Ok(line) => status = run(&mut shell.borrow_mut(), line.as_bytes()),
+            Ok(line) => {
+                status = run(&mut shell.borrow_mut(), line.as_bytes());
+                super::tell_refusal(stored);
+            }
             Err(ReadlineError::Interrupted) => status = INTERRUPTED,
             Err(ReadlineError::Eof) => return Ok(status),
             Err(error) => return Err(no_terminal(error)),
@@ -45,7 +49,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
 }
 
 /// Runs each line of standard input. Returns the last status.
-pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
+pub(super) fn read_all(mut shell: Shell, stored: Option<&StoredHome>) -> Result<u8> {
     let mut status = 0;
     let mut typed = Vec::new();
     let mut stdin = std::io::stdin().lock();
@@ -58,6 +62,7 @@ pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
             // What is read here is the shell's; commands have nothing on their standard input.
             let ended = shell.run_with(&typed, None, std::io::stdout(), std::io::stderr());
             status = ended.0;
+            super::tell_refusal(stored);
             typed.clear();
         }
         if read == 0 {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::crew::Crew;
 use super::stream::{CHUNK, Deadline, Input, Output};
 use crate::error::Error;
 use crate::exec::Home;
@@ -33,6 +34,8 @@ pub(super) struct State {
     pub(super) status: u8,
     /// When the line has to end.
     pub(super) deadline: Deadline,
+    /// Threads for stages.
+    pub(super) crew: Crew,
 }
 
 impl State {

@@ -9,6 +9,7 @@ mod ansi;
 mod brace;
 mod call;
 mod commands;
+mod crew;
 mod escape;
 mod expand;
 mod glob;
@@ -77,6 +78,7 @@ impl Shell {
             tildes: Vec::new(),
             status: 0,
             deadline: Deadline::default(),
+            crew: Default::default(),
         };
         let root = state.shown(&WorldPath::root());
         state.variables.insert(b"HOME".to_vec(), root.clone());

@@ -65,43 +65,53 @@ fn stages(
     streams: &mut Streams<'_>,
     state: &State,
 ) -> io::Result<u8> {
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut earlier: Option<Input> = None;
-        let mut first_stdin = Some(&mut *streams.stdin);
-        for each in before {
-            let (out, next) = pipe(&state.deadline);
-            let (own, err) = (earlier.replace(next), streams.err.clone());
-            let shared = if own.is_none() {
-                first_stdin.take()
-            } else {
-                None
-            };
-            let mut state = state.clone();
-            threads.push(scope.spawn(move || {
-                let mut own = own.unwrap_or_else(Input::empty);
-                let stdin = shared.unwrap_or(&mut own);
-                stage(each, &mut Streams { stdin, out, err }, &mut state)
-            }));
-        }
-        let status = {
-            let mut stdin = earlier.unwrap_or_else(Input::empty);
-            let (out, err) = (streams.out.clone(), streams.err.clone());
+    let mut working = Vec::new();
+    // The first stage has the pipeline's own, and gives it back.
+    let mut next = std::mem::replace(streams.stdin, Input::empty());
+    let mut failed = Ok(());
+    for (number, each) in before.iter().enumerate() {
+        let (out, reader) = pipe(&state.deadline);
+        let mut stdin = std::mem::replace(&mut next, reader);
+        let (each, err, mut state) = (each.clone(), streams.err.clone(), state.clone());
+        let started = state.crew.clone().start(move || {
+            let own = &mut stdin;
             let mut streams = Streams {
-                stdin: &mut stdin,
+                stdin: own,
                 out,
                 err,
             };
-            stage(last, &mut streams, &mut state.clone())
-            // Here the last pipe's reader goes, so that who still writes into it ends.
-        };
-        for thread in threads {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+            let status = stage(&each, &mut streams, &mut state);
+            (status, (number == 0).then_some(stdin))
+        });
+        match started {
+            Ok(started) => working.push(started),
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
         }
-        status
-    })
+    }
+    let status = failed.and_then(|()| {
+        let mut streams = Streams {
+            stdin: &mut next,
+            out: streams.out.clone(),
+            err: streams.err.clone(),
+        };
+        stage(last, &mut streams, &mut state.clone())
+    });
+    // Here the last pipe's reader goes, so that who still writes into it ends.
+    drop(next);
+    let mut ended = Ok(());
+    for each in working {
+        let (status, stdin) = each
+            .join()
+            .unwrap_or_else(|| (Err(io::ErrorKind::TimedOut.into()), None));
+        if let Some(stdin) = stdin {
+            *streams.stdin = stdin;
+        }
+        ended = ended.and(status.map(drop));
+    }
+    ended.and(status)
 }
 
 fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {

@@ -126,6 +126,7 @@ pub(super) mod tests {
                 tildes: Vec::new(),
                 status: 0,
                 deadline: Deadline::default(),
+                crew: Default::default(),
             };
             Bench { dir, state }
         }

@@ -130,7 +130,14 @@ fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
     }
     let removed = match (is_dir, how.recursive, how.verbose) {
         (true, true, true) => return remove_each(call, typed, &path, how),
-        (true, true, false) => home.remove_tree(&path),
+        (true, true, false) => {
+            let removed = home.remove_tree(&path, &|| call.check().is_ok());
+            // One that was broken off is the end of the line, and no answer for the operand.
+            if removed.is_err() {
+                call.check()?;
+            }
+            removed
+        }
         (true, false, _) => home.remove_dir(&path),
         (false, ..) => home.remove(&path),
     };

@@ -18,6 +18,7 @@ use std::io::Write;
 use rustix::fs::FileType;
 
 use crate::error::Error;
+use crate::exec::home::Entry;
 use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::name::{Name, WorldPath};
 use crate::world::Meta;
@@ -27,6 +28,9 @@ use rows::Rows;
 
 /// The status where something below an operand cannot be listed.
 const MINOR: u8 = 1;
+
+/// Of how many entries attributes are asked for at once.
+const AT_ONCE: usize = 64;
 
 /// One that is listed.
 struct File {
@@ -185,28 +189,37 @@ impl Listing<'_> {
                 }
             }
         }
-        for entry in entries {
+        let lists = |entry: &Entry| self.settings.lists(&entry.name);
+        let entries: Vec<Entry> = entries.into_iter().filter(lists).collect();
+        for some in entries.chunks(AT_ONCE) {
             call.check()?;
-            if !self.settings.lists(&entry.name) {
-                continue;
-            }
-            let mut file = File {
-                name: entry.name,
-                kind: entry.kind,
-                ino: entry.ino,
-                meta: None,
+            let needed = some.iter().filter(|entry| self.needs_meta(entry.kind));
+            let names: Vec<&[u8]> = needed.map(|entry| &entry.name[..]).collect();
+            let metas = match names.is_empty() {
+                true => Vec::new(),
+                // Where the directory has gone meanwhile, so has each entry.
+                false => home.stat_entries(&dir.path, &names).unwrap_or_default(),
             };
-            if self.needs_meta(file.kind) {
-                match Name::new(&file.name).and_then(|name| home.stat(&dir.path.join(name))) {
-                    Ok(meta) => file = File::new(&file.name, meta),
-                    Err(error) => {
-                        let name = below(&dir.name, &file.name);
-                        self.complain(call, &name, &error, MINOR)?;
-                        continue;
-                    }
-                }
+            let mut metas = metas.into_iter();
+            for entry in some {
+                let file = match self.needs_meta(entry.kind) {
+                    true => match metas.next().unwrap_or(Err(Error::NotFound)) {
+                        Ok(meta) => File::new(&entry.name, meta),
+                        Err(error) => {
+                            let name = below(&dir.name, &entry.name);
+                            self.complain(call, &name, &error, MINOR)?;
+                            continue;
+                        }
+                    },
+                    false => File {
+                        name: entry.name.clone(),
+                        kind: entry.kind,
+                        ino: entry.ino,
+                        meta: None,
+                    },
+                };
+                files.push(file);
             }
-            files.push(file);
         }
         Ok(Ok(files))
     }
