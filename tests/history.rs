@@ -11,6 +11,7 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -782,5 +783,61 @@ fn a_damaged_journal_gives_no_past() {
     assert_eq!(
         ok(home.store(), &["cat"], &["/f", "--at", &last.to_string()]),
         "two\n"
+    );
+}
+
+/// Sessions are told in the order of their ids, and those begin with the time. A clock that was put back must not make a
+/// new session an old one: an undo would go through them in the wrong order, and a crash would not be settled.
+#[test]
+fn a_clock_that_was_put_back_changes_no_order() {
+    need_mount!();
+    let mut home = Home::mount();
+    home.sh("echo first >f");
+    home.umount();
+    // As if the first session had begun under a clock that was far ahead.
+    let sessions = home.store().join(".trumanfs/sessions");
+    let name = fs::read_dir(&sessions).unwrap().next().unwrap().unwrap();
+    let old = name.file_name().into_string().unwrap();
+    let ahead = format!("2999{}", &old[4..]);
+    fs::rename(sessions.join(&old), sessions.join(&ahead)).unwrap();
+    let lock = home.store().join(".trumanfs/lock");
+    let text = fs::read_to_string(&lock).unwrap();
+    assert!(text.contains(&old));
+    fs::write(&lock, text.replace(&old, &ahead)).unwrap();
+
+    home.mount_again();
+    home.sh("echo second >>f; rm f");
+    home.kill_daemon();
+    let said = home.mount_again();
+    home.umount();
+    let mut listed: Vec<_> = fs::read_dir(&sessions)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    listed.sort();
+    assert_eq!((listed.len(), &listed[0]), (3, &ahead), "{said:?}");
+    let ended = |session: &str| {
+        let journal = fs::read_to_string(sessions.join(session).join("journal.jsonl")).unwrap();
+        journal
+            .trim_end()
+            .lines()
+            .last()
+            .unwrap()
+            .contains("\"op\":\"end\"")
+    };
+    assert!(
+        listed.iter().all(|session| ended(session)),
+        "one was not settled"
+    );
+    let undone = trumanfs(&[
+        OsStr::new("undo"),
+        home.store().as_os_str(),
+        OsStr::new("--session"),
+        OsStr::new(&listed[1]),
+    ]);
+    assert!(undone.status.success(), "{}", describe(&undone));
+    assert_eq!(
+        fs::read_to_string(home.store().join("f")).unwrap(),
+        "first\n"
     );
 }

@@ -48,6 +48,7 @@ pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
+pub use sessions::new_session_id;
 pub use sight::Sight;
 pub use versions::{Door, KeepOptions, NoDoor};
 pub use view::{Symlinks, View, ViewOptions, Visible};
@@ -84,7 +85,7 @@ pub struct WorldOptions {
     pub owner: Option<(u32, u32)>,
     /// What is kept of contents.
     pub keep: KeepOptions,
-    /// The id of the session; it names its directory.
+    /// The id of the session, unless that would not be the newest ([`State::session`]); it names its directory.
     pub session: String,
     /// Where the home is, for the record; absent for work on an unmounted store.
     pub home: Option<Vec<u8>>,
@@ -113,14 +114,6 @@ pub struct Held {
     pub path: WorldPath,
     /// Whether it was removed while open: then it is as writable as it was before, wherever it lies.
     pub removed: bool,
-}
-
-/// Returns a fresh session id: sortable, and different for each start.
-pub fn new_session_id() -> String {
-    let mut salt = [0; 2];
-    let _ = rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty());
-    let now = chrono::Utc::now().format("%Y%m%dT%H%M%S%.6fZ");
-    format!("{now}-{:04x}", u16::from_ne_bytes(salt))
 }
 
 impl World {
@@ -152,19 +145,20 @@ impl World {
                 .map_err(Error::os("chownat"))?;
         }
         let settled = settle::last_session(&root, &state)?;
+        let session = state.session().to_owned();
         let view = View::new(options.view, Some(state.id()), state.pinned()?)?;
-        let file = state.new_session(&options.session)?;
+        let file = state.new_session(&session)?;
         let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
-        let dir = state.versions(&options.session, options.owner)?;
+        let dir = state.versions(&session, options.owner)?;
         let evict = options.keep.evict.then(|| {
             rustix::io::fcntl_dupfd_cloexec(&state, 0)
-                .map(|state| (state, journal.clone(), options.session.clone()))
+                .map(|state| (state, journal.clone(), session.clone()))
         });
         let evict = evict.transpose().map_err(Error::os("fcntl"))?;
         let room = room::Room::new(options.keep.max, evict);
         let versions = Versions::new(dir, options.keep, room);
         let begin = Op::Begin {
-            session: options.session.clone(),
+            session: session.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: holder.host,
             boot: holder.boot,
@@ -180,7 +174,7 @@ impl World {
             versions,
             actors: Actors::default(),
             identity: options.identity,
-            session: options.session,
+            session,
         };
         Ok((world, settled))
     }

@@ -53,6 +53,50 @@ pub(super) fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) 
     .map(File::from)
 }
 
+/// Returns a fresh session id: sortable, and different for each start.
+pub fn new_session_id() -> String {
+    let mut salt = [0; 2];
+    let _ = rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty());
+    let now = chrono::Utc::now().format(STARTS);
+    format!("{now}-{:04x}", u16::from_ne_bytes(salt))
+}
+
+/// How a session id says when the session began.
+const STARTS: &str = "%Y%m%dT%H%M%S%.6fZ";
+
+/// Returns the id itself where it sorts after those of all sessions, else one that does: the clock may have been put
+/// back, and whoever waited for the lock has an id from before. The caller holds the store's lock, which names `last`.
+pub(super) fn following(state: impl AsFd, last: Option<&str>, id: String) -> Result<String> {
+    let Some((_, salt)) = start(&id) else {
+        return Ok(id); // of no session
+    };
+    let listed;
+    let newest = match last.filter(|last| start(last).is_some()) {
+        Some(last) => Some(last),
+        None => {
+            listed = sessions(state)?.pop();
+            listed.as_deref()
+        }
+    };
+    Ok(match newest {
+        Some(newest) if *newest > *id => match start(newest) {
+            Some((began, _)) => {
+                let next = began + chrono::TimeDelta::microseconds(1);
+                format!("{}-{salt}", next.format(STARTS))
+            }
+            None => id,
+        },
+        _ => id,
+    })
+}
+
+/// Takes an id apart: when the session began, and the rest.
+fn start(id: &str) -> Option<(chrono::NaiveDateTime, &str)> {
+    let (began, salt) = id.split_once('-')?;
+    let began = chrono::NaiveDateTime::parse_from_str(began, STARTS).ok()?;
+    Some((began, salt))
+}
+
 /// Opens the journal of the newest session; `None` where there is none, or its beginner died before it.
 ///
 /// A session begins under the lock, after the lock's file has been made to name it. So the one that is named there is the
@@ -77,5 +121,32 @@ pub(super) fn newest(
         // Killed between making the directory and the journal: nothing was done.
         Err(Error::NotFound) => Ok(None),
         file => file.map(|file| Some((session, file))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_sorts_after_all_before_it_whatever_the_clock_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = File::open(dir.path()).unwrap();
+        let follows = |last, id: &str| following(&state, last, id.to_owned()).unwrap();
+        let (early, late) = (
+            "20260101T000000.000007Z-0001",
+            "29991231T235959.999999Z-ffff",
+        );
+        assert_eq!(follows(None, early), early);
+        assert_eq!(follows(Some(early), late), late);
+        assert_eq!(follows(Some(early), early), early, "whoever settles it");
+        assert_eq!(follows(Some(late), early), "30000101T000000.000000Z-0001");
+        assert_eq!(follows(Some(late), "fsck"), "fsck");
+        // Where the lock names no session, those that there are tell.
+        std::fs::create_dir_all(dir.path().join(SESSIONS).join(late)).unwrap();
+        assert_eq!(follows(Some("fsck"), early), "30000101T000000.000000Z-0001");
+        let new = new_session_id();
+        assert!(start(&new).is_some() && follows(Some(early), &new) == new);
     }
 }

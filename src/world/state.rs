@@ -15,6 +15,7 @@ use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
 use super::lock;
 use super::meta::Id;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
+use super::sessions;
 use super::view::STATE;
 use crate::error::{Error, Result};
 
@@ -74,6 +75,7 @@ impl Holder {
 pub struct State {
     fd: OwnedFd,
     id: Id,
+    session: String,
     /// The session that held the lock before.
     before: Option<String>,
     /// Held for its lock.
@@ -151,6 +153,8 @@ impl State {
         lock::alone(&mut lock)?;
         let before = read_holder(&mut lock);
         holder.epoch = before.as_ref().map_or(1, |h| h.epoch + 1);
+        let last = before.as_ref().map(|holder| &*holder.session);
+        holder.session = sessions::following(&fd, last, holder.session)?;
         let text = serde_json::to_string(&holder).unwrap_or_default();
         lock.set_len(0)
             .and_then(|()| lock.rewind())
@@ -169,11 +173,17 @@ impl State {
         Ok(State {
             fd,
             id,
+            session: holder.session,
             before: before.map(|holder| holder.session),
             lock,
             links,
             pinned: Mutex::new(pinned),
         })
+    }
+
+    /// Returns the session that holds the lock: the one that was asked for, unless that would not be the newest.
+    pub fn session(&self) -> &str {
+        &self.session
     }
 
     /// Returns the session that held the lock before.
