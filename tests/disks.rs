@@ -1,5 +1,5 @@
-//! A store whose disk has another device number than before: after a boot, on another machine, and for some file systems
-//! at each mount. Inode numbers are the same, so everything that was recorded holds.
+//! Stores on file systems of their own: ext4 that comes back under another device number, as after a boot or on another
+//! machine; xfs and btrfs, which can share blocks; a snapshot.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use common::{describe, need_mount, run_limited, skip, trumanfs};
 
-/// Ext4 in a file, and a home over a store in it; all of it is taken down when dropped.
+/// A file system in a file, and a home over a store in it; all of it is taken down when dropped.
 struct Disk {
     dir: tempfile::TempDir,
     /// A loop device that is occupied, so that the disk gets another one.
@@ -37,7 +37,8 @@ fn run(program: &str, args: &[&Path]) -> Result<String, String> {
 }
 
 impl Disk {
-    fn new() -> Result<Disk, String> {
+    /// `mkfs`: the program that makes the file system, and its options.
+    fn new(mkfs: &[&str], megabytes: u64) -> Result<Disk, String> {
         let dir = tempfile::TempDir::with_prefix("trumanfs-disk-").unwrap();
         let disk = Disk {
             dir,
@@ -45,14 +46,18 @@ impl Disk {
         };
         for name in ["image", "other"] {
             let file = fs::File::create(disk.at(name)).unwrap();
-            file.set_len(16 << 20).unwrap();
+            file.set_len(megabytes << 20).unwrap();
         }
         fs::create_dir(disk.at("mnt")).unwrap();
         fs::create_dir(disk.at("home")).unwrap();
-        if Command::new("mkfs.ext4").arg("-V").output().is_err() {
-            return Err("needs mkfs.ext4 (package e2fsprogs)".into());
+        let (program, options) = mkfs.split_first().unwrap();
+        let mut args: Vec<&Path> = options.iter().map(Path::new).collect();
+        let image = disk.at("image");
+        args.push(&image);
+        if Command::new(program).arg("-V").output().is_err() {
+            return Err(format!("needs {program}"));
         }
-        run("mkfs.ext4", &["-q".as_ref(), &disk.at("image")])?;
+        run(program, &args)?;
         disk.attach()
             .map_err(|why| format!("needs loop devices: {why}"))?;
         fs::create_dir(disk.store()).unwrap();
@@ -101,6 +106,7 @@ impl Disk {
         ];
         let output = trumanfs(&mount);
         assert!(output.status.success(), "{}", describe(&output));
+        assert!(common::watch::is_mountpoint(&self.at("home")));
     }
 
     fn umount_home(&self) {
@@ -108,18 +114,22 @@ impl Disk {
         assert!(output.status.success(), "{}", describe(&output));
     }
 
-    /// Runs a command on the store, and returns what it says, errors too.
     fn says(&self, words: &[&str]) -> String {
-        let (verb, rest) = words.split_first().unwrap();
-        let mut args: Vec<PathBuf> = vec![verb.into(), self.store()];
-        args.extend(rest.iter().map(PathBuf::from));
-        let output = trumanfs(&args);
-        format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )
+        says(&self.store(), words)
     }
+}
+
+/// Runs a command on a store, and returns what it says, errors too.
+fn says(store: &Path, words: &[&str]) -> String {
+    let (verb, rest) = words.split_first().unwrap();
+    let mut args: Vec<PathBuf> = vec![verb.into(), store.into()];
+    args.extend(rest.iter().map(PathBuf::from));
+    let output = trumanfs(&args);
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 impl Drop for Disk {
@@ -145,7 +155,7 @@ fn sh(dir: &Path, script: &str) {
 #[test]
 fn what_was_recorded_holds_when_the_disk_has_another_number() {
     need_mount!();
-    let mut disk = match Disk::new() {
+    let mut disk = match Disk::new(&["mkfs.ext4", "-q"], 16) {
         Ok(disk) => disk,
         Err(why) => skip!("no disk of its own: {why}"),
     };
@@ -198,4 +208,82 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
     assert!(!disk.store().join("moved").exists() && !disk.store().join("e").exists());
     let ino = |name: &str| fs::metadata(disk.store().join(name)).unwrap().ino();
     assert_eq!(ino("x"), ino("y"));
+}
+
+/// How much of a file system is used, in bytes.
+fn used(at: &Path) -> u64 {
+    let space = rustix::fs::statvfs(at).unwrap();
+    (space.f_blocks - space.f_bfree) * space.f_frsize
+}
+
+/// A former content shares its blocks with the file where the store's file system can do that: it takes no time and, but
+/// for what is overwritten, no space.
+fn contents_are_cloned(disk: &Disk, also: impl FnOnce()) {
+    let big: Vec<u8> = (0..10_u32 << 20)
+        .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
+    fs::write(disk.store().join("big"), &big).unwrap();
+    fs::write(disk.store().join("small"), "one\n").unwrap();
+    run("sync", &["--file-system".as_ref(), &disk.at("mnt")]).unwrap();
+    let before = used(&disk.at("mnt"));
+    disk.mount_home();
+    sh(
+        &disk.at("home"),
+        "printf over | dd of=big bs=1 seek=20000000 conv=notrunc status=none
+         printf O | dd of=small bs=1 conv=notrunc status=none; truncate -s 30000000 big",
+    );
+    disk.umount_home();
+    run("sync", &["--file-system".as_ref(), &disk.at("mnt")]).unwrap();
+    let grown = used(&disk.at("mnt")).saturating_sub(before);
+    assert!(
+        grown < 16 << 20,
+        "{grown} bytes more for a few that were overwritten"
+    );
+    let versions = disk.says(&["versions", "/big"]);
+    assert_eq!(versions.matches("a clone").count(), 2, "{versions}");
+    also();
+    let undone = disk.says(&["undo", "--session", "last"]);
+    assert!(undone.starts_with("undone"), "{undone}");
+    assert!(
+        fs::read(disk.store().join("big")).unwrap() == big,
+        "big is not as it was"
+    );
+    assert_eq!(fs::read(disk.store().join("small")).unwrap(), b"one\n");
+    let found = disk.says(&["fsck"]);
+    assert!(found.contains("everything agrees"), "{found}");
+}
+
+#[test]
+fn on_xfs_contents_are_cloned() {
+    need_mount!();
+    match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 512) {
+        Ok(disk) => contents_are_cloned(&disk, || ()),
+        Err(why) => skip!("no xfs: {why} (package xfsprogs)"),
+    }
+}
+
+#[test]
+fn on_btrfs_contents_are_cloned_and_a_snapshot_is_a_store() {
+    need_mount!();
+    let disk = match Disk::new(&["mkfs.btrfs", "-q"], 512) {
+        Ok(disk) => disk,
+        Err(why) => skip!("no btrfs: {why} (package btrfs-progs)"),
+    };
+    fs::remove_dir(disk.store()).unwrap();
+    btrfs(&["subvolume", "create"], &[&disk.store()]);
+    contents_are_cloned(&disk, || {
+        let snapshot = disk.at("mnt/snapshot");
+        btrfs(&["subvolume", "snapshot"], &[&disk.store(), &snapshot]);
+        let device = |path: &Path| fs::metadata(path).unwrap().dev();
+        assert_ne!(device(&disk.store()), device(&snapshot));
+        let undone = says(&snapshot, &["undo", "--session", "last"]);
+        assert!(undone.starts_with("undone"), "{undone}");
+        assert_eq!(fs::read(snapshot.join("small")).unwrap(), b"one\n");
+    });
+}
+
+fn btrfs(words: &[&str], paths: &[&Path]) {
+    let words = words.iter().map(Path::new);
+    let args: Vec<&Path> = words.chain(paths.iter().copied()).collect();
+    run("btrfs", &args).unwrap();
 }
