@@ -11,11 +11,13 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{describe, need_mount, run_limited, skip, trumanfs};
 
@@ -39,7 +41,12 @@ fn run(program: &str, args: &[&Path]) -> Result<String, String> {
 impl Disk {
     /// `mkfs`: the program that makes the file system, and its options.
     fn new(mkfs: &[&str], megabytes: u64) -> Result<Disk, String> {
-        let dir = tempfile::TempDir::with_prefix("trumanfs-disk-").unwrap();
+        Disk::within(&std::env::temp_dir(), mkfs, megabytes)
+    }
+
+    /// As [`Disk::new`], with the file below a directory.
+    fn within(base: &Path, mkfs: &[&str], megabytes: u64) -> Result<Disk, String> {
+        let dir = tempfile::TempDir::with_prefix_in("trumanfs-disk-", base).unwrap();
         let disk = Disk {
             dir,
             occupied: None,
@@ -62,6 +69,21 @@ impl Disk {
             .map_err(|why| format!("needs loop devices: {why}"))?;
         fs::create_dir(disk.store()).unwrap();
         Ok(disk)
+    }
+
+    /// Brings up what is in an image, with the store that is there.
+    fn of(base: &Path, image: &Path) -> Disk {
+        let dir = tempfile::TempDir::with_prefix_in("trumanfs-disk-", base).unwrap();
+        let disk = Disk {
+            dir,
+            occupied: None,
+        };
+        fs::rename(image, disk.at("image")).unwrap();
+        for name in ["mnt", "home"] {
+            fs::create_dir(disk.at(name)).unwrap();
+        }
+        disk.attach().unwrap();
+        disk
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -97,12 +119,12 @@ impl Disk {
         self.attach().unwrap();
     }
 
-    fn mount_home(&self) {
+    fn mount_home(&self, option: &str) {
         let mount: [&Path; 4] = [
             "mount".as_ref(),
             &self.store(),
             &self.at("home"),
-            "--hide=/d/secret".as_ref(),
+            option.as_ref(),
         ];
         let output = trumanfs(&mount);
         assert!(output.status.success(), "{}", describe(&output));
@@ -163,7 +185,7 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
         &disk.store(),
         "mkdir src d; echo one >src/a; echo two >f; echo three >x; ln x y; echo hidden >d/secret",
     );
-    disk.mount_home();
+    disk.mount_home("--hide=/d/secret");
     sh(
         &disk.at("home"),
         "echo other >f; rm -r src; rm x; mkdir new; echo 4 >new/file; mv new moved; mv d e; chmod 600 y",
@@ -189,7 +211,7 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
     );
 
     // What was hidden stays so where it was carried, and a link in the trash is none of the home's.
-    disk.mount_home();
+    disk.mount_home("--hide=/d/secret");
     assert!(!disk.home("e/secret").exists(), "a hidden file shows");
     assert!(disk.store().join("e/secret").exists());
     assert_eq!(fs::metadata(disk.home("y")).unwrap().nlink(), 1);
@@ -226,7 +248,7 @@ fn contents_are_cloned(disk: &Disk, also: impl FnOnce()) {
     fs::write(disk.store().join("small"), "one\n").unwrap();
     run("sync", &["--file-system".as_ref(), &disk.at("mnt")]).unwrap();
     let before = used(&disk.at("mnt"));
-    disk.mount_home();
+    disk.mount_home("--hide=/d/secret");
     sh(
         &disk.at("home"),
         "printf over | dd of=big bs=1 seek=20000000 conv=notrunc status=none
@@ -286,4 +308,133 @@ fn btrfs(words: &[&str], paths: &[&Path]) {
     let words = words.iter().map(Path::new);
     let args: Vec<&Path> = words.chain(paths.iter().copied()).collect();
     run("btrfs", &args).unwrap();
+}
+
+/// What is there, below a store: files with their contents, directories without.
+fn tree(store: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![store.to_owned()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(store).unwrap().to_owned();
+            if name.starts_with(".trash") || name.starts_with(".trumanfs") {
+                continue;
+            }
+            let content = path.is_file().then(|| fs::read(&path).unwrap());
+            if content.is_none() {
+                pending.push(path);
+            }
+            found.insert(name, content);
+        }
+    }
+    found
+}
+
+/// One change of a storm. Most find nothing to do, which does not matter.
+fn change(home: &Path, n: u64) {
+    use std::io::{Seek, Write};
+    let random = |salt: u64, below: u64| {
+        let x = (n + 1)
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(salt * 1_442_695_040_888_963_407);
+        (x ^ x >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33 & 0xffff_ffff % below.max(1)
+    };
+    let file = |salt| {
+        home.join(format!(
+            "d{}/f{}",
+            random(salt, 3) % 3,
+            random(salt + 9, 12) % 12
+        ))
+    };
+    let (one, two) = (file(1), file(2));
+    let _ = match random(3, 8) % 8 {
+        0 => fs::remove_file(&one),
+        1 => fs::write(&one, format!("new {n}\n").repeat(n as usize % 700 + 1)),
+        2 => fs::rename(&one, &two),
+        3 => fs::create_dir(home.join(format!("n{n}"))),
+        4 => fs::OpenOptions::new()
+            .append(true)
+            .open(&one)
+            .and_then(|mut f| f.write_all(b"more\n")),
+        5 => fs::OpenOptions::new()
+            .write(true)
+            .open(&one)
+            .and_then(|f| f.set_len(n % 20)),
+        // Who syncs makes what is overwritten go for good, unless it was on the disk elsewhere before.
+        _ => fs::OpenOptions::new()
+            .write(true)
+            .open(&one)
+            .and_then(|mut f| {
+                f.seek(std::io::SeekFrom::Start(3))?;
+                f.write_all(b"over")?;
+                f.sync_all()
+            }),
+    };
+}
+
+/// The power goes at any moment: what a disk holds then is a clone of its image. With `--durable` all that was on the disk
+/// before the session can be had back.
+#[test]
+fn with_durable_a_power_cut_loses_nothing() {
+    need_mount!();
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 512) {
+        Ok(base) => base,
+        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+    };
+    let base_at = base.at("mnt");
+    let disk = Disk::within(&base_at, &["mkfs.ext4", "-q"], 64).unwrap();
+    for n in 0..36 {
+        let dir = disk.store().join(format!("d{}", n % 3));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(
+            dir.join(format!("f{}", n / 3)),
+            format!("start {n}\n").repeat(n * n),
+        )
+        .unwrap();
+    }
+    run("sync", &["--file-system".as_ref(), &disk.at("mnt")]).unwrap();
+    let start = tree(&disk.store());
+    disk.mount_home("--durable");
+    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let cuts: Vec<PathBuf> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                change(&disk.at("home"), done.fetch_add(1, Ordering::Relaxed));
+            }
+        });
+        let cuts = (0..4_u64).map(|n| {
+            let until = Instant::now() + Duration::from_secs(30);
+            while done.load(Ordering::Relaxed) < 60 * (n + 1) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let cut = base_at.join(format!("cut{n}"));
+            run(
+                "cp",
+                &["--reflink=always".as_ref(), &disk.at("image"), &cut],
+            )
+            .unwrap();
+            cut
+        });
+        let cuts = cuts.collect();
+        stop.store(true, Ordering::Relaxed);
+        cuts
+    });
+    disk.umount_home();
+    for cut in cuts {
+        let after = Disk::of(&base_at, &cut);
+        after.mount_home("--durable");
+        after.umount_home();
+        let sessions = fs::read_dir(after.store().join(".trumanfs/sessions")).unwrap();
+        let first = sessions
+            .map(|entry| entry.unwrap().file_name())
+            .min()
+            .unwrap();
+        let undone = after.says(&["undo", "--session", first.to_str().unwrap()]);
+        assert!(undone.starts_with("undone"), "{cut:?}: {undone}");
+        let there = tree(&after.store());
+        let differs = |name: &&PathBuf| there.get(*name) != start.get(*name);
+        let names: Vec<_> = there.keys().chain(start.keys()).filter(differs).collect();
+        assert!(names.is_empty(), "{cut:?}: {names:?}");
+    }
 }

@@ -71,7 +71,7 @@ pub(super) struct MountArgs {
     /// Offer extended attributes (user.*)
     #[arg(long)]
     xattr: bool,
-    /// Sync each record before its act, against power cuts
+    /// Sync each record and each former content before what it is for, against power cuts
     #[arg(long)]
     durable: bool,
     /// What is kept of what a program destroys

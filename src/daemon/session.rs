@@ -1,7 +1,7 @@
 //! One session: from a checked wish to a clean end.
 //!
 //! Threads: one for each core that answers requests (with the owner's rights), and one each for changes behind the mount,
-//! the control socket, signals, following the caller, and counting the trash. The main thread waits for the requests to end.
+//! the control socket, signals, following the caller, writing records out, and counting the trash. The main thread waits for the requests to end.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -208,6 +208,9 @@ fn serve(
         kernel: std::sync::OnceLock::new(),
     });
     let listener = control::listen(&shared.world)?;
+    if !wanted.durable {
+        shared.world.write_out_records();
+    }
 
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps others out: `user_id=`, or not, as was asked for.

@@ -20,7 +20,10 @@ mod survey;
 mod words;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -49,6 +52,9 @@ pub struct Journal {
     state: Mutex<State>,
     durable: bool,
     device: u64,
+    /// Whether there are records that nobody has begun to write out, and the thread that does so.
+    behind: AtomicBool,
+    writer: OnceLock<Thread>,
 }
 
 #[derive(Debug)]
@@ -61,6 +67,9 @@ struct State {
     reserved: u64,
     line: Vec<u8>,
 }
+
+/// How long after it was made the first of several records is written out.
+const SOON: Duration = Duration::from_secs(1);
 
 /// How much space is reserved ahead of the journal's end.
 const RESERVE: u64 = 128 * 1024;
@@ -88,6 +97,36 @@ impl Journal {
             }),
             durable,
             device,
+            behind: AtomicBool::new(false),
+            writer: OnceLock::new(),
+        }
+    }
+
+    /// Starts a thread that has records written out [`SOON`] after they are made, as long as this journal lives. By itself the
+    /// kernel takes half a minute, but has moved and made files on the disk after a few seconds; a power cut would
+    /// leave changes without their records. Nothing waits for it, and it commits nothing by itself.
+    pub fn write_out(self: &Arc<Journal>) {
+        let journal = Arc::downgrade(self);
+        let Ok(file) = self.state.lock().file.try_clone() else {
+            return;
+        };
+        let write = move || {
+            // The first round is for what was written before there was this thread.
+            loop {
+                std::thread::sleep(SOON);
+                let Some(journal) = journal.upgrade() else {
+                    return;
+                };
+                journal.behind.store(false, Ordering::Release);
+                drop(journal);
+                let _ = crate::sys::fd::begin_writing_out(file.as_fd());
+                std::thread::park();
+            }
+        };
+        let writer = std::thread::Builder::new().name("journal".to_owned());
+        match writer.spawn(write) {
+            Ok(thread) => drop(self.writer.set(thread.thread().clone())),
+            Err(error) => log::warn!("no thread to write records out: {error}"),
         }
     }
 
@@ -142,9 +181,22 @@ impl Journal {
         let hash = hex(&Sha256::digest(&state.line));
         state.line.push(b'\n');
         state.write(self.durable)?;
+        if !self.behind.swap(true, Ordering::AcqRel)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.unpark();
+        }
         state.seq += 1;
         state.prev = hash;
         Ok(state.seq)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
     }
 }
 

@@ -25,6 +25,17 @@ pub fn chmod(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     check(rc)
 }
 
+/// Has the kernel begin to write a file's data out, and does not wait for it (sync_file_range(2)).
+///
+/// # Errors
+/// What `sync_file_range(2)` says.
+pub fn begin_writing_out(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: takes numbers, and the descriptor lives through the call.
+    check(libc::c_long::from(unsafe {
+        libc::sync_file_range(fd.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE)
+    }))
+}
+
 /// Checks permissions with the effective ids: `R_OK`, `W_OK`, `X_OK`.
 ///
 /// # Errors

@@ -37,6 +37,8 @@ pub struct Blocks {
     /// The file's size when the version began: what lies behind it was not there.
     size: u64,
     n: u64,
+    /// Whether what is saved is on the disk before it is overwritten.
+    durable: bool,
     room: Arc<Room>,
     saved: Mutex<BTreeMap<u64, u64>>,
 }
@@ -44,7 +46,7 @@ pub struct Blocks {
 impl Blocks {
     pub(super) fn new(
         source: OwnedFd,
-        (version, map): (OwnedFd, OwnedFd),
+        (version, map, durable): (OwnedFd, OwnedFd, bool),
         n: u64,
         size: u64,
         room: Arc<Room>,
@@ -56,6 +58,7 @@ impl Blocks {
             map,
             size,
             n,
+            durable,
             room,
             saved: Mutex::default(),
         }
@@ -75,11 +78,20 @@ impl Blocks {
         for (from, to) in gaps(&saved, from, to) {
             self.room.take(to - from)?;
             copy_range(self.source.as_fd(), self.version.as_fd(), from, to)
+                .and_then(|()| self.sync(&self.version))
                 .and_then(|()| self.note(from, to))
+                .and_then(|()| self.sync(&self.map))
                 .inspect_err(|_| self.room.give_back(to - from))?;
             insert(&mut saved, from, to);
         }
         Ok(())
+    }
+
+    fn sync(&self, file: &OwnedFd) -> Result<()> {
+        match self.durable {
+            true => rustix::fs::fdatasync(file).map_err(Error::os("fdatasync")),
+            false => Ok(()),
+        }
     }
 
     fn note(&self, from: u64, to: u64) -> Result<()> {

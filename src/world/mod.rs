@@ -156,7 +156,7 @@ impl World {
         });
         let evict = evict.transpose().map_err(Error::os("fcntl"))?;
         let room = room::Room::new(options.keep.max, evict);
-        let versions = Versions::new(dir, options.keep, room);
+        let versions = Versions::new(dir, options.keep, room, options.durable);
         let begin = Op::Begin {
             session: session.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -211,6 +211,11 @@ impl World {
     /// Returns how many records the session has.
     pub fn records(&self) -> u64 {
         self.journal.last()
+    }
+
+    /// Has records written out soon after they are made, for the rest of the session ([`Journal::write_out`]).
+    pub fn write_out_records(&self) {
+        self.journal.write_out();
     }
 
     /// Returns what can be looked at.

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::blocks::{Blocks, copy_range};
 use super::meta::Meta;
 use super::room::Room;
-use super::root::{Node, Root, open_beneath};
+use super::root::{Node, Root, open_beneath, stat_fd};
 use super::{Held, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
@@ -116,6 +116,8 @@ pub struct Versions {
     last: AtomicU64,
     options: KeepOptions,
     room: Arc<Room>,
+    /// Whether a content is on the disk before it is destroyed.
+    durable: bool,
     /// Whether the store's file system has turned out not to share blocks.
     cannot_clone: AtomicBool,
 }
@@ -188,9 +190,15 @@ pub fn map_name(n: u64) -> String {
 }
 
 impl Versions {
-    pub(super) fn new(dir: OwnedFd, options: KeepOptions, room: Arc<Room>) -> Versions {
+    pub(super) fn new(
+        dir: OwnedFd,
+        options: KeepOptions,
+        room: Arc<Room>,
+        durable: bool,
+    ) -> Versions {
         Versions {
             dir,
+            durable,
             last: AtomicU64::new(0),
             options,
             room,
@@ -230,6 +238,14 @@ impl Versions {
             flags,
             Mode::RUSR | Mode::WUSR,
         )
+    }
+
+    /// Waits until a version is on the disk, where records are too before what they announce is done.
+    fn sync(&self, version: &OwnedFd) -> Result<()> {
+        match self.durable {
+            true => rustix::fs::fdatasync(version).map_err(Error::os("fdatasync")),
+            false => Ok(()),
+        }
     }
 
     /// Shares the blocks of a file with a version; `false` where the file system cannot.
@@ -305,6 +321,7 @@ impl World {
             // Counted as a copy: it is one as soon as the file is overwritten.
             versions.room.take(allocated)?;
             making.taken = allocated;
+            versions.sync(&version)?;
             return Ok(Keeping::of(How::Cloned, making, None));
         }
         let by_blocks = match destroys {
@@ -319,7 +336,8 @@ impl World {
             // Its size is the file's, so that what was not saved is not taken for the end.
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
             let room = versions.room.clone();
-            let blocks = Arc::new(Blocks::new(source, (version, map), making.n, size, room));
+            let files = (version, map, versions.durable);
+            let blocks = Arc::new(Blocks::new(source, files, making.n, size, room));
             if destroys != Destroys::Anything {
                 blocks.save(range.0, range.1)?;
             }
@@ -329,7 +347,12 @@ impl World {
         versions.room.take(allocated)?;
         making.taken = allocated;
         copy_range(source.as_fd(), version.as_fd(), 0, size)?;
-        rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
+        // Only for a hole at the end. Else the size grows with the bytes, also on the disk, and a version whose bytes did not
+        // get there before a power cut is told by it.
+        if stat_fd(version.as_fd())?.size < size {
+            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
+        }
+        versions.sync(&version)?;
         Ok(Keeping::of(How::Copied, making, None))
     }
 }

@@ -81,7 +81,7 @@ impl Content {
                 self.become_file(version(store, session, *n, &of)?)?;
                 if layer.size.is_some_and(|size| self.size < size) {
                     return Err(Error::Damaged(format!(
-                        "the content before {} (version {n}) is shorter than its record says: somebody cut it",
+                        "the content before {} (version {n}) is shorter than its record says: somebody cut it, or the power went before it was on the disk",
                         of()
                     )));
                 }
