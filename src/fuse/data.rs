@@ -9,10 +9,10 @@ use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
 use rustix::fs::OFlags;
 
 use super::door::Opens;
-use super::handles::{Asked, Handle, Way};
+use super::handles::{Asked, Emptying, Handle, Way};
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
-use crate::world::{Blocks, Caller, Change};
+use crate::world::{Begun, Caller, Change};
 
 /// How much one request copies, in bytes.
 const COPIED_AT_ONCE: u64 = 32 << 20;
@@ -20,12 +20,14 @@ const COPIED_AT_ONCE: u64 = 32 << 20;
 /// What has been kept of a file that is opened.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Whether a version has been begun, and the one to be saved by blocks.
-    begun: Option<Option<Arc<Blocks>>>,
+    /// The version that has been begun.
+    begun: Option<Begun>,
     /// The size, where it was opened only to be appended to.
     appends_from: Option<u64>,
     /// Whether the page cache has to be left out.
     uncached: bool,
+    /// Whether its opening empties it.
+    empties: bool,
 }
 
 impl FileSystem {
@@ -80,6 +82,8 @@ impl FileSystem {
         let _turn = self.shared.handles.turn(ino.0, may_wait)?;
         let held = self.held(ino.0)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let empties = asked.contains(OFlags::TRUNC);
+        let emptying = empties.then(|| self.shared.handles.emptying(ino.0));
         let opens = Opens::opening(self, ino.0, asked, may_wait);
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
         let opened = self.world().open_file(&held, wanted, &opens, caller);
@@ -108,6 +112,7 @@ impl FileSystem {
             appends_from: appends.then_some(meta.size),
             begun: opens.begun(),
             uncached: only_writes,
+            empties: emptying.map(Emptying::goes_on).is_some(),
         };
         Ok(self.add_handle(ino, file, flags, kept, register))
     }
@@ -127,6 +132,7 @@ impl FileSystem {
         let asked = Asked {
             writes,
             maps: writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR),
+            empties: kept.empties,
             flags,
             begun: kept.begun,
             appends_from: kept.appends_from,

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use super::handles::Handle;
 use super::{FileSystem, Shared};
 use crate::error::Result;
-use crate::world::{Blocks, Door, Id, Meta};
+use crate::world::{Begun, Blocks, Door, Id, Kept, Meta};
 
 /// The opens of one file, as a request about it meets them.
 pub(super) struct Opens<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Opens<'a> {
     /// Whether there is time to copy much.
     may_wait: bool,
     /// What has been begun for the open under way.
-    begun: RefCell<Option<Option<Arc<Blocks>>>>,
+    begun: RefCell<Option<Begun>>,
 }
 
 impl<'a> Opens<'a> {
@@ -64,8 +64,8 @@ impl<'a> Opens<'a> {
         }
     }
 
-    /// Returns whether a version was begun, and the one to be saved by blocks.
-    pub(super) fn begun(self) -> Option<Option<Arc<Blocks>>> {
+    /// Returns the version that was begun.
+    pub(super) fn begun(self) -> Option<Begun> {
         self.begun.into_inner()
     }
 }
@@ -95,15 +95,16 @@ impl Door for Opens<'_> {
         self.fs.shared.handles.blocks(self.number)
     }
 
-    fn kept(&self, blocks: Option<Arc<Blocks>>) {
+    fn copy(&self) -> Option<Kept> {
+        self.fs.shared.handles.copy(self.number)
+    }
+
+    fn kept(&self, begun: Begun) {
         if let Some(handle) = self.handle {
             handle.cover();
         }
-        self.fs
-            .shared
-            .handles
-            .set_blocks(self.number, blocks.clone());
-        self.begun.replace(Some(blocks));
+        self.fs.shared.handles.set_begun(self.number, begun.clone());
+        self.begun.replace(Some(begun));
     }
 
     fn replace(&self, new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {

@@ -12,14 +12,14 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
-use crate::world::Blocks;
+use crate::world::{Begun, Blocks, Kept};
 
 /// How many turns there are; files that share one wait for each other without need.
 const TURNS: usize = 256;
@@ -36,6 +36,8 @@ pub struct Handle {
     pub maps: bool,
     /// Whether its writes pass the daemon by.
     hidden: bool,
+    /// Whether its opening has emptied it.
+    empties: bool,
     /// Whether what can be destroyed through it has been kept.
     covered: AtomicBool,
     /// The size that the file had when it was opened only to be appended to.
@@ -66,10 +68,12 @@ pub struct Asked {
     pub writes: bool,
     /// Whether its content may change without the kernel's attributes hearing of it.
     pub maps: bool,
+    /// Whether its opening empties it.
+    pub empties: bool,
     /// The access asked for and `O_APPEND`.
     pub flags: OFlags,
-    /// Whether a version of the content has been begun, and the one to be saved by blocks.
-    pub begun: Option<Option<Arc<Blocks>>>,
+    /// The version of the content that has been begun.
+    pub begun: Option<Begun>,
     /// The file's size, where it was opened only to be appended to and nothing but that was kept.
     pub appends_from: Option<u64>,
 }
@@ -96,12 +100,32 @@ pub enum Way {
 pub struct Handles {
     open: Mutex<Open>,
     turns: Vec<Mutex<()>>,
+    /// How many opens there are that empty their file, so that mostly nobody has to ask which.
+    emptying: AtomicUsize,
+}
+
+/// An open that empties its file, from before the emptying until the file is closed: [`Handles::is_emptying`].
+#[derive(Debug)]
+pub struct Emptying<'a>(&'a Handles, u64);
+
+impl Emptying<'_> {
+    /// Leaves it to the open file.
+    pub fn goes_on(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Emptying<'_> {
+    fn drop(&mut self) {
+        self.0.end_emptying(self.1);
+    }
 }
 
 impl Default for Handles {
     fn default() -> Handles {
         Handles {
             open: Mutex::default(),
+            emptying: AtomicUsize::new(0),
             turns: std::iter::repeat_with(Mutex::default).take(TURNS).collect(),
         }
     }
@@ -112,6 +136,7 @@ struct Open {
     next: u64,
     by_handle: HashMap<u64, Arc<Handle>>,
     by_node: HashMap<u64, Node>,
+    emptying: HashMap<u64, u32>,
 }
 
 #[derive(Debug)]
@@ -121,8 +146,8 @@ struct Node {
     /// Writers whose writes pass the daemon by.
     hidden: u32,
     way: Way,
-    /// The version that is saved as the file is overwritten.
-    blocks: Option<Arc<Blocks>>,
+    /// The version that is saved as the file is overwritten, or was a copy.
+    begun: Begun,
 }
 
 impl Handles {
@@ -151,16 +176,49 @@ impl Handles {
         }
     }
 
+    /// Announces an open that empties a node.
+    pub fn emptying(&self, node: u64) -> Emptying<'_> {
+        self.emptying.fetch_add(1, Ordering::SeqCst);
+        *self.open.lock().emptying.entry(node).or_insert(0) += 1;
+        Emptying(self, node)
+    }
+
+    fn end_emptying(&self, node: u64) {
+        let mut open = self.open.lock();
+        if let Some(count) = open.emptying.get_mut(&node) {
+            *count -= 1;
+            if *count == 0 {
+                open.emptying.remove(&node);
+            }
+        }
+        self.emptying.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Returns whether the kernel may be about to set a node's size to zero. When an open that empties has returned, it
+    /// lets go of the inode, takes it again and sets the size that it knows to zero once more by itself (fuse_do_setattr,
+    /// ATTR_OPEN), whatever others have written by then. What it was told of the size in between it must not believe.
+    pub fn is_emptying(&self, node: u64) -> bool {
+        self.emptying.load(Ordering::SeqCst) > 0 && self.open.lock().emptying.contains_key(&node)
+    }
+
     /// Returns the version that is saved as a node is overwritten.
     pub fn blocks(&self, node: u64) -> Option<Arc<Blocks>> {
         let open = self.open.lock();
-        open.by_node.get(&node).and_then(|node| node.blocks.clone())
+        open.by_node
+            .get(&node)
+            .and_then(|node| node.begun.blocks.clone())
     }
 
-    /// Notes which version is saved from now on.
-    pub fn set_blocks(&self, node: u64, blocks: Option<Arc<Blocks>>) {
+    /// Returns the copy that was made of a node last.
+    pub fn copy(&self, node: u64) -> Option<Kept> {
+        let open = self.open.lock();
+        open.by_node.get(&node).and_then(|node| node.begun.copy)
+    }
+
+    /// Notes which version has been begun.
+    pub fn set_begun(&self, node: u64, begun: Begun) {
         if let Some(node) = self.open.lock().by_node.get_mut(&node) {
-            node.blocks = blocks;
+            node.begun = begun;
         }
     }
 
@@ -173,7 +231,8 @@ impl Handles {
         register: impl FnOnce(BorrowedFd<'_>) -> Option<BackingId>,
     ) -> (u64, Way) {
         let mut open = self.open.lock();
-        let by_blocks = matches!(asked.begun, Some(Some(_)));
+        let begun = asked.begun.as_ref();
+        let by_blocks = begun.is_some_and(|begun| begun.blocks.is_some());
         let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
         let entry = open.by_node.entry(node).or_insert_with(|| {
             let backing = if by_blocks && !only_writes {
@@ -186,7 +245,7 @@ impl Handles {
                 writers: 0,
                 hidden: 0,
                 way: backing.map_or(Way::Served, |id| Way::Passthrough(Arc::new(id))),
-                blocks: None,
+                begun: Begun::default(),
             }
         });
         let way = match (&entry.way, by_blocks) {
@@ -197,8 +256,8 @@ impl Handles {
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
         entry.hidden += u32::from(hidden);
-        if let Some(blocks) = asked.begun {
-            entry.blocks = blocks;
+        if let Some(begun) = asked.begun {
+            entry.begun = begun;
         }
         if !matches!(way, Way::Passthrough(_)) {
             // The kernel says where to read and write, and its buffers are not aligned as O_DIRECT would want them.
@@ -218,6 +277,7 @@ impl Handles {
                 writes: asked.writes,
                 maps: asked.maps,
                 hidden,
+                empties: asked.empties,
                 covered: AtomicBool::new(asked.appends_from.is_none()),
                 appends_from: asked.appends_from.unwrap_or(0),
             }),
@@ -249,6 +309,9 @@ impl Handles {
             None
         };
         drop(open);
+        if handle.empties {
+            self.end_emptying(handle.node);
+        }
         let maps = handle.maps;
         drop((last, handle));
         maps

@@ -43,12 +43,12 @@ pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
-pub use versions::{Door, KeepOptions, NoDoor};
+pub use versions::{Begun, Door, KeepOptions, NoDoor};
 pub use view::{Symlinks, View, ViewOptions, Visible};
 
 use crate::error::{Error, Result};
-pub use crate::journal::Caller;
 use crate::journal::{Actor, Actors, Journal, Op};
+pub use crate::journal::{Caller, Kept};
 use crate::name::{Escaped, Name, WorldPath};
 use settle::Settled;
 use state::{Holder, State};

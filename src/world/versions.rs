@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::blocks::{Blocks, copy_range};
+use super::blocks::{Blocks, copy_range, same_content};
 use super::meta::Meta;
 use super::room::Room;
 use super::root::{Node, Root, open_beneath};
@@ -77,8 +77,12 @@ pub trait Door {
     fn blocks(&self) -> Option<Arc<Blocks>> {
         None
     }
-    /// A version of the whole content has been begun: by blocks, if given, from now on; else there is nothing to save.
-    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
+    /// Returns the copy that was made of the whole content last, while the file has been open.
+    fn copy(&self) -> Option<Kept> {
+        None
+    }
+    /// A version of the whole content has been begun.
+    fn kept(&self, _begun: Begun) {}
     /// Lets another inode take the file's place.
     ///
     /// # Errors
@@ -86,6 +90,15 @@ pub trait Door {
     fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         act()
     }
+}
+
+/// A version of a whole content, from now on.
+#[derive(Debug, Clone, Default)]
+pub struct Begun {
+    /// The one that is saved as the file is overwritten; else there is nothing to save.
+    pub blocks: Option<Arc<Blocks>>,
+    /// The one that is a copy.
+    pub copy: Option<Kept>,
 }
 
 /// The door of who works in process: nothing is open, and nobody sees what is written through an open file.
@@ -135,15 +148,19 @@ pub(super) struct Keeping<'a> {
     pub(super) kept: Option<Kept>,
     making: Option<Making<'a>>,
     /// What the door has to hear, once the record stands.
-    began: Option<Option<Arc<Blocks>>>,
+    began: Option<Begun>,
 }
 
 impl<'a> Keeping<'a> {
     fn of(how: How, making: Making<'a>, blocks: Option<Arc<Blocks>>) -> Keeping<'a> {
+        let kept = Kept { how, n: making.n };
         Keeping {
-            kept: Some(Kept { how, n: making.n }),
+            kept: Some(kept),
             making: Some(making),
-            began: Some(blocks),
+            began: Some(Begun {
+                copy: blocks.is_none().then_some(kept),
+                blocks,
+            }),
         }
     }
 
@@ -152,8 +169,8 @@ impl<'a> Keeping<'a> {
         if let Some(making) = &mut self.making {
             making.stands = true;
         }
-        if let Some(blocks) = self.began.take() {
-            door.kept(blocks);
+        if let Some(begun) = self.began.take() {
+            door.kept(begun);
         }
     }
 }
@@ -232,6 +249,18 @@ impl Versions {
         )
     }
 
+    /// Returns whether a version has what a file has now. Only small ones are looked at, and none that might be deleted
+    /// at this moment.
+    fn is_copy(&self, n: u64, file: &OwnedFd, size: u64) -> bool {
+        if size > COPIED_UP_TO || self.options.evict {
+            return false;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let name = file_name(n);
+        open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty())
+            .is_ok_and(|version| same_content(version.as_fd(), file.as_fd(), size))
+    }
+
     /// Shares the blocks of a file with a version; `false` where the file system cannot.
     fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
         if self.cannot_clone.load(Ordering::Relaxed) {
@@ -299,6 +328,15 @@ impl World {
             Destroys::Range(from, to) => (from, to.min(size)),
         };
         let source = readable(&self.root, &held.node)?;
+        // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a cut: one copy does for both.
+        if let (Destroys::Range(..), Some(kept)) = (destroys, door.copy())
+            && versions.is_copy(kept.n, &source, size)
+        {
+            return Ok(Keeping {
+                kept: Some(kept),
+                ..Keeping::default()
+            });
+        }
         let mut making = versions.make(0)?;
         let version = versions.create(&making.name(), OFlags::RDWR)?;
         if versions.clone_into(&version, &source)? {
