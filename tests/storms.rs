@@ -1,4 +1,5 @@
-//! Storms: several programs change the same files at once. Afterwards the home shows what the store holds, sizes and bytes.
+//! Storms: several programs write, append to, cut, empty, link, move and remove the same few files at once. Afterwards the home shows
+//! what the store holds, names, sizes and bytes, and every former content is what its record says.
 //!
 //! `TRUMANFS_ROUNDS` makes more rounds.
 
@@ -13,10 +14,24 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use common::calls::*;
-use common::{Home, child, need_mount, skip};
+use common::{Home, child, describe, need_mount, skip, trumanfs};
+
+/// A small generator of numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 33) % limit
+    }
+}
 
 fn rounds(usual: u64) -> u64 {
     let asked = std::env::var("TRUMANFS_ROUNDS").ok();
@@ -94,4 +109,111 @@ fn an_open_that_empties_leaves_the_size_that_others_write_without_passthrough() 
     emptied_while_another_writes(&["--no-passthrough"], |fd| fchmod(fd, 0o644).unwrap());
     let believed = ["--no-passthrough", "--cache-ttl", "60"];
     emptied_while_another_writes(&believed, |fd| fchmod(fd, 0o644).unwrap());
+}
+
+const FILES: [&str; 2] = ["f", "g"];
+
+/// One change of one process; what cannot be done is not.
+fn step(home: &Path, kinds: &[u8], random: &mut Random) -> Sys<()> {
+    let mut path = || home.join(FILES[usize::try_from(random.below(2)).unwrap()]);
+    let (at, other) = (path(), path());
+    let kind = kinds[usize::try_from(random.below(kinds.len() as u64)).unwrap()];
+    let mark = b'a' + u8::try_from(random.below(26)).unwrap();
+    let bytes = vec![mark; 1 + usize::try_from(random.below(8000)).unwrap()];
+    match kind {
+        b'e' => {
+            let fd = open(&at, O_WRONLY | O_CREAT | O_TRUNC, 0o644)?;
+            write(&fd, &bytes)?;
+        }
+        b'w' => {
+            let fd = open(&at, O_RDWR, 0)?;
+            pwrite(&fd, &bytes, random.below(8000))?;
+        }
+        b'a' => {
+            let fd = open(&at, O_WRONLY | O_APPEND, 0)?;
+            write(&fd, &bytes)?;
+        }
+        b't' => truncate(&at, i64::try_from(random.below(9000)).unwrap())?,
+        b'c' => {
+            let fd = open(&at, O_RDWR, 0)?;
+            ftruncate(&fd, i64::try_from(random.below(9000)).unwrap())?;
+        }
+        b's' => {
+            let fd = open(&at, O_RDWR, 0)?;
+            fallocate(&fd, 0, random.below(8000), 1 + random.below(8000))?;
+        }
+        b'm' => chmod(&at, if random.below(2) == 0 { 0o600 } else { 0o644 })?,
+        b'u' => unlink(&at)?,
+        b'r' => rename(&at, &other)?,
+        b'x' => renameat2(&at, &other, RENAME_EXCHANGE)?,
+        b'l' => link(&at, &other)?,
+        kind => panic!("no kind of change: {kind}"),
+    }
+    Ok(())
+}
+
+fn storm(options: &[&str], kinds: &[u8], usual: u64) {
+    let mut home = Home::plan()
+        .options(options)
+        .limit(Duration::from_secs(180))
+        .mount();
+    let mut wrong = Vec::new();
+    for round in 0..rounds(usual) {
+        let processes: Vec<_> = (0..3)
+            .map(|process| {
+                let (home, kinds) = (home.home().to_owned(), kinds.to_owned());
+                child::spawn(move || {
+                    let mut random = Random(round * 3 + process);
+                    for _ in 0..10 {
+                        let _ = step(&home, &kinds, &mut random);
+                    }
+                    Ok(String::new())
+                })
+            })
+            .collect();
+        for process in processes {
+            process.join().unwrap();
+        }
+        syncfs(open(home.home(), O_RDONLY, 0).unwrap()).unwrap();
+        for name in FILES {
+            wrong.extend(difference(&home, name).map(|what| format!("round {round}: {what}")));
+        }
+    }
+    let shown = FILES.map(|name| fs::read(home.path(name)).ok());
+    home.umount();
+    let stored = FILES.map(|name| fs::read(home.store().join(name)).ok());
+    assert!(shown == stored, "other bytes after unmounting");
+    let output = trumanfs(&["fsck".as_ref(), home.store().as_os_str()]);
+    assert!(
+        wrong.is_empty() && output.status.success(),
+        "{}\n{}",
+        wrong.join("\n"),
+        describe(&output)
+    );
+}
+
+#[test]
+fn a_storm_of_writers() {
+    need_mount!();
+    storm(&[], b"eeewatcsm", 150);
+}
+
+#[test]
+fn a_storm_of_writers_without_passthrough() {
+    need_mount!();
+    storm(&["--no-passthrough"], b"eeewatcsm", 150);
+}
+
+/// What is emptied moves away, and another inode takes its place: nobody may link to it, move it or change it in the same moment.
+#[test]
+fn a_storm_of_names() {
+    need_mount!();
+    storm(&[], b"eewaulrxm", 250);
+    storm(&["--copy-up-to", "4K"], b"eewatulrxm", 100);
+}
+
+#[test]
+fn a_storm_of_names_without_passthrough() {
+    need_mount!();
+    storm(&["--no-passthrough"], b"eewatulrxm", 150);
 }

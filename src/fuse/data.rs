@@ -80,11 +80,11 @@ impl FileSystem {
     ) -> Result<(FileHandle, FopenFlags, Way)> {
         let mechanisms = *self.shared.mechanisms.lock();
         let _turn = self.shared.handles.turn(ino.0, may_wait)?;
-        let held = self.held(ino.0)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let empties = asked.contains(OFlags::TRUNC);
         let emptying = empties.then(|| self.shared.handles.emptying(ino.0));
         let opens = Opens::opening(self, ino.0, asked, may_wait);
+        let held = self.held(ino.0)?;
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
         let opened = self.world().open_file(&held, wanted, &opens, caller);
         let meta = held.node.meta();
@@ -164,14 +164,14 @@ impl FileSystem {
         may_wait: bool,
         caller: Caller,
     ) -> Result<(Duration, fuser::FileAttr)> {
-        let turn = |_| self.shared.handles.turn(number, may_wait);
-        let _turn = change.size.map(turn).transpose()?;
-        let held = self.held_by_user(number)?;
+        // Whatever it is: another inode may be about to take the file's place, with the attributes that it had.
+        let _turn = self.shared.handles.turn(number, may_wait)?;
         let handle = fh
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
         let opens = Opens::through(self, number, handle.as_deref(), may_wait);
+        let held = self.held_by_user(number)?;
         let meta = self.world().set_attr(&held, change, file, &opens, caller)?;
         Ok(self.attributes_of(&held, &meta, number))
     }
@@ -187,8 +187,9 @@ impl FileSystem {
         caller: Caller,
     ) -> Result<()> {
         let _turn = self.shared.handles.turn(number, may_wait)?;
-        let (held, handle) = (self.held_by_user(number)?, self.handle(fh)?);
+        let handle = self.handle(fh)?;
         let opens = Opens::through(self, number, Some(&handle), may_wait);
+        let held = self.held_by_user(number)?;
         self.world()
             .allocate(&held, handle.as_fd(), mode, range, &opens, caller)
     }
@@ -207,8 +208,8 @@ impl FileSystem {
             return Ok(());
         }
         let _turn = self.shared.handles.turn(number, true)?;
-        let held = self.held_by_user(number)?;
         let opens = Opens::through(self, number, Some(handle), true);
+        let held = self.held_by_user(number)?;
         self.world()
             .before_overwriting(&held, range, &opens, caller)
     }

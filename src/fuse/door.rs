@@ -15,7 +15,7 @@ use super::{FileSystem, Shared};
 use crate::error::Result;
 use crate::world::{Begun, Blocks, Door, Id, Kept, Meta};
 
-/// The opens of one file, as a request about it meets them.
+/// The opens of one file, as a request about it meets them. Made in the file's turn, before the file is looked at.
 pub(super) struct Opens<'a> {
     fs: &'a FileSystem,
     number: u64,
@@ -25,6 +25,8 @@ pub(super) struct Opens<'a> {
     handle: Option<&'a Handle>,
     /// Whether there is time to copy much.
     may_wait: bool,
+    /// Whether it was open when the request's turn came.
+    was_open: bool,
     /// What has been begun for the open under way.
     begun: RefCell<Option<Begun>>,
 }
@@ -43,6 +45,7 @@ impl<'a> Opens<'a> {
             access: flags & OFlags::RWMODE,
             handle: None,
             may_wait,
+            was_open: fs.shared.handles.is_open(number).0,
             begun: RefCell::default(),
         }
     }
@@ -60,6 +63,7 @@ impl<'a> Opens<'a> {
             access: OFlags::WRONLY,
             handle,
             may_wait,
+            was_open: fs.shared.handles.is_open(number).0,
             begun: RefCell::default(),
         }
     }
@@ -72,7 +76,8 @@ impl<'a> Opens<'a> {
 
 impl Door for Opens<'_> {
     fn is_open(&self) -> bool {
-        self.fs.shared.handles.is_open(self.number).0
+        // What was open may have been written to, and closed, since the file was looked at.
+        self.was_open || self.fs.shared.handles.is_open(self.number).0
     }
 
     fn may_wait(&self) -> bool {

@@ -4,9 +4,9 @@
 //! or a [`Held`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
 //! unmounted store, opened in process, is the other.
 //!
-//! Locks, in this order and never nested: the view's pinned set, the trash's memory, the state's counts, the journal.
-//! None is held over a system call but the journal's own `write(2)`. What must not change between two calls is verified
-//! after the act by device and inode, and rolled back.
+//! Locks, in this order and never nested: the view's pinned set, the trash's memory, the state's counts, the journal. None is
+//! held over a system call but the journal's own `write(2)`, and, before them all, `names`: no other inode takes the place of a
+//! file that moves. What else must not change between two calls is verified after the act by inode, and rolled back.
 
 mod attr;
 mod blocks;
@@ -96,6 +96,7 @@ pub struct World {
     actors: Actors,
     identity: Identity,
     session: String,
+    names: parking_lot::RwLock<()>,
 }
 
 /// A thing and where it is known to be, for operations that come without a name.
@@ -168,6 +169,7 @@ impl World {
             actors: Actors::default(),
             identity: options.identity,
             session: options.session,
+            names: parking_lot::RwLock::default(),
         };
         Ok((world, settled))
     }

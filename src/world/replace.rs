@@ -156,11 +156,11 @@ impl World {
     /// Lets a new inode take a file's place; the old one is a version from then on.
     ///
     /// # Errors
-    /// What `renameat2(2)` says; `ENOENT` where something else stood there. Then nothing has changed.
+    /// What `renameat2(2)` says; `ENOENT` where something else stood there, or it has two links. Then nothing has changed.
     pub(super) fn put_in_place(
         &self,
         held: &Held,
-        fresh: &Fresh<'_>,
+        fresh: &mut Fresh<'_>,
         door: &dyn Door,
     ) -> Result<()> {
         let (Some(parent), Some(name)) = (held.path.parent(), held.path.name()) else {
@@ -169,6 +169,13 @@ impl World {
         let dir = self.root.dir(&parent)?;
         let version = fresh.making.name();
         let versions = self.versions.dir().as_fd();
+        // With another link to it, it would go on changing as a version.
+        let id = held.node.meta().id;
+        let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
+        let _names = self.names.write();
+        if !is_it(&dir.stat(name)?) {
+            return Err(Error::NotFound);
+        }
         let swap = || {
             rustix::fs::renameat_with(
                 &dir,
@@ -179,13 +186,15 @@ impl World {
             )
             .map_err(Error::os("renameat2"))
         };
-        door.replace(&fresh.meta, &mut || {
+        let (new, making) = (fresh.meta, &mut fresh.making);
+        door.replace(&new, &mut || {
             swap()?;
             let arrived = stat_at(versions, Name::new(version.as_bytes())?);
-            if arrived.is_ok_and(|meta| meta.id == held.node.meta().id) {
+            if arrived.is_ok_and(|meta| is_it(&meta)) {
                 return Ok(());
             }
-            swap()?;
+            // Somebody outside put another thing there in this very moment. Where it cannot go back, it stays here.
+            swap().inspect_err(|_| making.stands())?;
             Err(Error::NotFound)
         })?;
         // The directory's entries are the same as before to everybody; so is its time.
@@ -238,7 +247,7 @@ impl World {
             let pending = self
                 .journal
                 .begin(op(Some(fresh.kept()), new), &[], Some(&actor))?;
-            match self.put_in_place(held, &fresh, door) {
+            match self.put_in_place(held, &mut fresh, door) {
                 Ok(()) => {
                     pending.done();
                     fresh.making.stands();
@@ -300,7 +309,7 @@ impl World {
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-        match self.put_in_place(held, &fresh, door) {
+        match self.put_in_place(held, &mut fresh, door) {
             Ok(()) => {
                 pending.done();
                 fresh.making.stands();

@@ -340,6 +340,8 @@ impl World {
         let mut making = versions.make(0)?;
         let version = versions.create(&making.name(), OFlags::RDWR)?;
         if versions.clone_into(&version, &source)? {
+            // Others may be writing behind the end that the record tells.
+            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
             // Counted as a copy: it is one as soon as the file is overwritten.
             versions.room.take(allocated)?;
             making.taken = allocated;
