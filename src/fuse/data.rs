@@ -170,7 +170,7 @@ impl FileSystem {
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
-        let opens = Opens::through(self, number, handle.as_deref(), may_wait);
+        let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
         let held = self.held_by_user(number)?;
         let meta = self.world().set_attr(&held, change, file, &opens, caller)?;
         Ok(self.attributes_of(&held, &meta, number))

@@ -6,14 +6,15 @@
 //! be seen is copied whole. The turn of the file ([`super::handles::Handles::turn`]) is held by whoever has one of these.
 
 use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
 use super::handles::Handle;
 use super::{FileSystem, Shared};
-use crate::error::Result;
-use crate::world::{Begun, Blocks, Door, Id, Kept, Meta};
+use crate::error::{Error, Result};
+use crate::world::{Begun, Blocks, Door, Id, Kept, Meta, Node};
 
 /// The opens of one file, as a request about it meets them. Made in the file's turn, before the file is looked at.
 pub(super) struct Opens<'a> {
@@ -27,6 +28,8 @@ pub(super) struct Opens<'a> {
     may_wait: bool,
     /// Whether it was open when the request's turn came.
     was_open: bool,
+    /// Whether it is the kernel that cuts the file: until it has the answer it writes nothing back (fuse_set_nowrite).
+    cuts: bool,
     /// What has been begun for the open under way.
     begun: RefCell<Option<Begun>>,
 }
@@ -46,6 +49,7 @@ impl<'a> Opens<'a> {
             handle: None,
             may_wait,
             was_open: fs.shared.handles.is_open(number).0,
+            cuts: false,
             begun: RefCell::default(),
         }
     }
@@ -64,8 +68,15 @@ impl<'a> Opens<'a> {
             handle,
             may_wait,
             was_open: fs.shared.handles.is_open(number).0,
+            cuts: false,
             begun: RefCell::default(),
         }
+    }
+
+    /// For a request of the kernel to cut the file.
+    pub(super) fn cutting(mut self) -> Opens<'a> {
+        self.cuts = true;
+        self
     }
 
     /// Returns the version that was begun.
@@ -112,13 +123,29 @@ impl Door for Opens<'_> {
         self.begun.replace(Some(begun));
     }
 
-    fn replace(&self, new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let inodes = self.fs.inodes();
+    fn hands_over(&self) -> bool {
+        self.cuts && !self.fs.shared.mechanisms.lock().passthrough
+    }
+
+    fn replace(
+        &self,
+        new: &Meta,
+        file: BorrowedFd<'_>,
+        act: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let (inodes, handles) = (self.fs.inodes(), &self.fs.shared.handles);
+        let file = rustix::io::fcntl_dupfd_cloexec(file, 0).map_err(Error::os("fcntl"))?;
+        let node = Node::from_fd(file)?;
+        let root = self.fs.world().root();
+        let opened = handles.reopened(self.number, |flags| root.reopen(&node, flags))?;
         // Whoever does not find the old inode meanwhile tries again.
         let _moving = inodes.moving();
         inodes.expect(self.number, new.id);
         let outcome = act();
         inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));
+        if outcome.is_ok() {
+            handles.hand_over(self.number, opened);
+        }
         outcome
     }
 }

@@ -332,6 +332,48 @@ impl Handles {
         handles.find(|handle| handle.node == node).cloned()
     }
 
+    /// Opens another file as a node's open files are open. Slow, as [`Handles::of_node`] is. Needs the node's turn.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn reopened(
+        &self,
+        node: u64,
+        open: impl Fn(OFlags) -> Result<OwnedFd>,
+    ) -> Result<Vec<(u64, OwnedFd)>> {
+        let handles: Vec<_> = {
+            let all = self.open.lock();
+            if !all.by_node.contains_key(&node) {
+                return Ok(Vec::new());
+            }
+            let of_node = all.by_handle.iter().filter(|(_, h)| h.node == node);
+            of_node.map(|(number, h)| (*number, h.clone())).collect()
+        };
+        let each = handles.into_iter().map(|(number, handle)| {
+            let flags = rustix::fs::fcntl_getfl(&handle.file).map_err(Error::os("fcntl"))?;
+            Ok((number, open(flags & (OFlags::RWMODE | OFlags::NOATIME))?))
+        });
+        each.collect()
+    }
+
+    /// Gives a node's open files what [`Handles::reopened`] has opened. There is nothing left to keep of it.
+    pub fn hand_over(&self, node: u64, files: Vec<(u64, OwnedFd)>) {
+        let mut open = self.open.lock();
+        for (number, file) in files {
+            if let Some(handle) = open.by_handle.get_mut(&number) {
+                *handle = Arc::new(Handle {
+                    file,
+                    node,
+                    covered: AtomicBool::new(true),
+                    ..**handle
+                });
+            }
+        }
+        if let Some(node) = open.by_node.get_mut(&node) {
+            node.begun = Begun::default();
+        }
+    }
+
     /// Returns how many files are open.
     pub fn len(&self) -> usize {
         self.open.lock().by_handle.len()

@@ -11,6 +11,7 @@
 mod attr;
 mod blocks;
 mod create;
+mod door;
 mod erase;
 mod file;
 mod list;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 pub use attr::{Change, SetTime};
 pub use blocks::Blocks;
 pub use create::Created;
+pub use door::{Begun, Door, NoDoor};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
 pub use purge::Purged;
@@ -43,7 +45,7 @@ pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
-pub use versions::{Begun, Door, KeepOptions, NoDoor};
+pub use versions::KeepOptions;
 pub use view::{Symlinks, View, ViewOptions, Visible};
 
 use crate::error::{Error, Result};

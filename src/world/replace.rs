@@ -2,7 +2,8 @@
 //!
 //! A new inode with the same mode, owner and extended attributes is made among the versions; then the two change places in
 //! one step (`RENAME_EXCHANGE`), so the name is never vacant and the old content is whole at every moment. Only for a file
-//! with one link that nobody has open: whoever had the old inode open would go on writing into the version.
+//! with one link that nobody has open, or whose opens can all be given the new inode: whoever had the old one open would go
+//! on writing into the version.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -11,9 +12,10 @@ use rustix::io::Errno;
 
 use super::attr::without_setid;
 use super::blocks::copy_range;
+use super::door::Door;
 use super::meta::Meta;
 use super::root::{Node, open_beneath, stat_at, stat_fd};
-use super::versions::{Destroys, Door, Making};
+use super::versions::{COPIED_UP_TO, Destroys, Making};
 use super::{Caller, Held, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
@@ -62,11 +64,13 @@ impl World {
         mode: u32,
         door: &dyn Door,
     ) -> Result<Option<Fresh<'_>>> {
-        let meta = held.node.meta();
-        let possible = self.versions.options().versions
+        let (meta, options) = (held.node.meta(), self.versions.options());
+        // Of a small one that is open there is a copy already.
+        let small = meta.size <= options.copied_up_to.min(COPIED_UP_TO);
+        let possible = options.versions
             && meta.nlink == 1
             && !held.removed
-            && !door.is_open()
+            && (!door.is_open() || !small && door.hands_over())
             && meta.size > 0;
         if !possible {
             return Ok(None);
@@ -187,7 +191,7 @@ impl World {
             .map_err(Error::os("renameat2"))
         };
         let (new, making) = (fresh.meta, &mut fresh.making);
-        door.replace(&new, &mut || {
+        door.replace(&new, fresh.file.as_fd(), &mut || {
             swap()?;
             let arrived = stat_at(versions, Name::new(version.as_bytes())?);
             if arrived.is_ok_and(|meta| is_it(&meta)) {

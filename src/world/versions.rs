@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::blocks::{Blocks, copy_range, same_content};
-use super::meta::Meta;
+use super::door::{Begun, Door};
 use super::room::Room;
 use super::root::{Node, Root, open_beneath};
 use super::{Held, World};
@@ -53,61 +53,6 @@ impl Default for KeepOptions {
             max: None,
             evict: false,
         }
-    }
-}
-
-/// What the way into the world knows of a file's other opens, and has to hear of its content. What it says by itself is
-/// what is true of somebody who sees nothing.
-pub trait Door {
-    /// Returns whether the file is open.
-    fn is_open(&self) -> bool;
-    /// Returns whether there is time to copy much.
-    fn may_wait(&self) -> bool {
-        true
-    }
-    /// Returns whether every write that may come can be seen, those of the open under way too.
-    fn sees_writes(&self) -> bool {
-        false
-    }
-    /// Returns whether an earlier record of the same open file has kept what is about to be destroyed.
-    fn is_covered(&self) -> bool {
-        false
-    }
-    /// Returns the version that is saved block by block at this time.
-    fn blocks(&self) -> Option<Arc<Blocks>> {
-        None
-    }
-    /// Returns the copy that was made of the whole content last, while the file has been open.
-    fn copy(&self) -> Option<Kept> {
-        None
-    }
-    /// A version of the whole content has been begun.
-    fn kept(&self, _begun: Begun) {}
-    /// Lets another inode take the file's place.
-    ///
-    /// # Errors
-    /// Those of `act`; then it has not.
-    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        act()
-    }
-}
-
-/// A version of a whole content, from now on.
-#[derive(Debug, Clone, Default)]
-pub struct Begun {
-    /// The one that is saved as the file is overwritten; else there is nothing to save.
-    pub blocks: Option<Arc<Blocks>>,
-    /// The one that is a copy.
-    pub copy: Option<Kept>,
-}
-
-/// The door of who works in process: nothing is open, and nobody sees what is written through an open file.
-#[derive(Debug, Clone, Copy)]
-pub struct NoDoor;
-
-impl Door for NoDoor {
-    fn is_open(&self) -> bool {
-        false
     }
 }
 
