@@ -663,6 +663,24 @@ fn a_terminal_does_not_obey_what_a_file_says() {
 
 // ── versions and cat ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/// Without passthrough an open that empties is recorded as an open and a cut, with one copy for both: one content, told once.
+#[test]
+fn what_was_emptied_is_one_former_content() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        home.sh("echo one > f; echo three > f");
+        let found = objects(home.store(), &["versions"], &["/f"]);
+        assert_eq!(found.len(), 1, "{options:?}: {found:?}");
+        assert_eq!(found[0]["size"], 4);
+        assert_eq!(found[0]["op"], "truncate");
+        let before = found[0]["until"]["seq"].as_u64().unwrap().to_string();
+        let undone = trumanfs(&["undo".as_ref(), home.home().as_os_str(), before.as_ref()]);
+        assert!(undone.status.success(), "{}", describe(&undone));
+        assert_eq!(fs::read(home.path("f")).unwrap(), b"one\n");
+    }
+}
+
 #[test]
 fn each_former_content_is_listed_and_its_command_gives_it() {
     need_mount!();

@@ -628,6 +628,62 @@ fn overwriting_the_middle_of_a_big_file_does_not_copy_it() {
     assert!((1..=64 * 1024).contains(&kept), "{kept}");
 }
 
+/// Without passthrough an open that empties is an open for writing, then a cut: of a small file one copy does for both, and of a big one
+/// nothing is copied, though others have it open.
+#[test]
+fn emptying_an_open_file_is_kept_once() {
+    need_mount!();
+    for size in [70_000, 3_000_000] {
+        let original = content(size);
+        let mut home = Home::prepared(
+            |store| fs::write(store.join("f"), &original).unwrap(),
+            &["--no-passthrough"],
+        );
+        let path = home.path("f");
+        let reader = common::calls::open(&path, libc::O_RDONLY, 0).unwrap();
+        assert_eq!(
+            common::calls::pread(&reader, 9, 0).unwrap(),
+            original[..9],
+            "before"
+        );
+        let writer = common::calls::open(&path, libc::O_RDWR, 0).unwrap();
+        let emptier = common::calls::open(&path, libc::O_WRONLY | libc::O_TRUNC, 0).unwrap();
+        common::calls::pwrite(&emptier, b"one", 0).unwrap();
+        common::calls::pwrite(&writer, b"two", 3).unwrap();
+        assert_eq!(common::calls::pread(&reader, 9, 0).unwrap(), b"onetwo");
+        drop(emptier);
+        common::calls::ftruncate(&writer, 4).unwrap();
+        common::calls::fsync(&writer).unwrap();
+        drop((writer, reader));
+        assert_eq!(fs::read(&path).unwrap(), b"onet");
+        assert_eq!(fs::read(home.store().join("f")).unwrap(), b"onet");
+        home.umount();
+        let (session, records) = records(home.store());
+        let cut = records
+            .iter()
+            .find_map(|record| match record.op {
+                Op::Truncate { to: 0, kept, .. } => kept,
+                _ => None,
+            })
+            .expect("a record of the cut");
+        let how = if size > 1 << 20 {
+            How::Moved
+        } else {
+            How::Copied
+        };
+        assert_eq!(cut.how, how);
+        let versions = session.join("versions");
+        let version = versions.join(format!("{:08}", cut.n));
+        assert!(fs::read(version).unwrap() == original, "another content");
+        // Two opened it for writing: each copied it, or began to save what is overwritten.
+        let whole = fs::read_dir(versions).unwrap().filter(|entry| {
+            let meta = entry.as_ref().unwrap().metadata().unwrap();
+            meta.blocks() * 512 >= size as u64
+        });
+        assert_eq!(whole.count(), if size > 1 << 20 { 1 } else { 2 });
+    }
+}
+
 /// The daemon is killed in the middle of writing; what had been answered for is there, and what it held before too.
 #[test]
 fn a_killed_daemon_loses_no_content() {

@@ -9,10 +9,10 @@ use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
 use rustix::fs::OFlags;
 
 use super::door::Opens;
-use super::handles::{Asked, Handle, Way};
+use super::handles::{Asked, Emptying, Handle, Way};
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
-use crate::world::{Blocks, Caller, Change};
+use crate::world::{Begun, Caller, Change};
 
 /// How much one request copies, in bytes.
 const COPIED_AT_ONCE: u64 = 32 << 20;
@@ -20,12 +20,14 @@ const COPIED_AT_ONCE: u64 = 32 << 20;
 /// What has been kept of a file that is opened.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Whether a version has been begun, and the one to be saved by blocks.
-    begun: Option<Option<Arc<Blocks>>>,
+    /// The version that has been begun.
+    begun: Option<Begun>,
     /// The size, where it was opened only to be appended to.
     appends_from: Option<u64>,
     /// Whether the page cache has to be left out.
     uncached: bool,
+    /// Whether its opening empties it.
+    empties: bool,
 }
 
 impl FileSystem {
@@ -78,9 +80,11 @@ impl FileSystem {
     ) -> Result<(FileHandle, FopenFlags, Way)> {
         let mechanisms = *self.shared.mechanisms.lock();
         let _turn = self.shared.handles.turn(ino.0, may_wait)?;
-        let held = self.held(ino.0)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let empties = asked.contains(OFlags::TRUNC);
+        let emptying = empties.then(|| self.shared.handles.emptying(ino.0));
         let opens = Opens::opening(self, ino.0, asked, may_wait);
+        let held = self.held(ino.0)?;
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
         let opened = self.world().open_file(&held, wanted, &opens, caller);
         let meta = held.node.meta();
@@ -108,6 +112,7 @@ impl FileSystem {
             appends_from: appends.then_some(meta.size),
             begun: opens.begun(),
             uncached: only_writes,
+            empties: emptying.map(Emptying::goes_on).is_some(),
         };
         Ok(self.add_handle(ino, caller.pid, file, flags, kept, register))
     }
@@ -129,6 +134,7 @@ impl FileSystem {
             by,
             writes,
             maps: writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR),
+            empties: kept.empties,
             flags,
             begun: kept.begun,
             appends_from: kept.appends_from,
@@ -160,14 +166,14 @@ impl FileSystem {
         may_wait: bool,
         caller: Caller,
     ) -> Result<(Duration, fuser::FileAttr)> {
-        let turn = |_| self.shared.handles.turn(number, may_wait);
-        let _turn = change.size.map(turn).transpose()?;
-        let held = self.held_by_user(number)?;
+        // Whatever it is: another inode may be about to take the file's place, with the attributes that it had.
+        let _turn = self.shared.handles.turn(number, may_wait)?;
         let handle = fh
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
-        let opens = Opens::through(self, number, handle.as_deref(), may_wait);
+        let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
+        let held = self.held_by_user(number)?;
         let meta = self.world().set_attr(&held, change, file, &opens, caller)?;
         Ok(self.attributes_of(&held, &meta, number))
     }
@@ -183,8 +189,9 @@ impl FileSystem {
         caller: Caller,
     ) -> Result<()> {
         let _turn = self.shared.handles.turn(number, may_wait)?;
-        let (held, handle) = (self.held_by_user(number)?, self.handle(fh)?);
+        let handle = self.handle(fh)?;
         let opens = Opens::through(self, number, Some(&handle), may_wait);
+        let held = self.held_by_user(number)?;
         self.world()
             .allocate(&held, handle.as_fd(), mode, range, &opens, caller)
     }
@@ -203,8 +210,8 @@ impl FileSystem {
             return Ok(());
         }
         let _turn = self.shared.handles.turn(number, true)?;
-        let held = self.held_by_user(number)?;
         let opens = Opens::through(self, number, Some(handle), true);
+        let held = self.held_by_user(number)?;
         self.world()
             .before_overwriting(&held, range, &opens, caller)
     }

@@ -6,16 +6,17 @@
 //! be seen is copied whole. The turn of the file ([`super::handles::Handles::turn`]) is held by whoever has one of these.
 
 use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
 use super::handles::Handle;
 use super::{FileSystem, Shared};
-use crate::error::Result;
-use crate::world::{Blocks, Door, Id, Meta};
+use crate::error::{Error, Result};
+use crate::world::{Begun, Blocks, Door, Id, Kept, Meta, Node};
 
-/// The opens of one file, as a request about it meets them.
+/// The opens of one file, as a request about it meets them. Made in the file's turn, before the file is looked at.
 pub(super) struct Opens<'a> {
     fs: &'a FileSystem,
     number: u64,
@@ -25,8 +26,12 @@ pub(super) struct Opens<'a> {
     handle: Option<&'a Handle>,
     /// Whether there is time to copy much.
     may_wait: bool,
+    /// Whether it was open when the request's turn came.
+    was_open: bool,
+    /// Whether it is the kernel that cuts the file: until it has the answer it writes nothing back (fuse_set_nowrite).
+    cuts: bool,
     /// What has been begun for the open under way.
-    begun: RefCell<Option<Option<Arc<Blocks>>>>,
+    begun: RefCell<Option<Begun>>,
 }
 
 impl<'a> Opens<'a> {
@@ -43,6 +48,8 @@ impl<'a> Opens<'a> {
             access: flags & OFlags::RWMODE,
             handle: None,
             may_wait,
+            was_open: fs.shared.handles.is_open(number).0,
+            cuts: false,
             begun: RefCell::default(),
         }
     }
@@ -60,19 +67,28 @@ impl<'a> Opens<'a> {
             access: OFlags::WRONLY,
             handle,
             may_wait,
+            was_open: fs.shared.handles.is_open(number).0,
+            cuts: false,
             begun: RefCell::default(),
         }
     }
 
-    /// Returns whether a version was begun, and the one to be saved by blocks.
-    pub(super) fn begun(self) -> Option<Option<Arc<Blocks>>> {
+    /// For a request of the kernel to cut the file.
+    pub(super) fn cutting(mut self) -> Opens<'a> {
+        self.cuts = true;
+        self
+    }
+
+    /// Returns the version that was begun.
+    pub(super) fn begun(self) -> Option<Begun> {
         self.begun.into_inner()
     }
 }
 
 impl Door for Opens<'_> {
     fn is_open(&self) -> bool {
-        self.fs.shared.handles.is_open(self.number).0
+        // What was open may have been written to, and closed, since the file was looked at.
+        self.was_open || self.fs.shared.handles.is_open(self.number).0
     }
 
     fn may_wait(&self) -> bool {
@@ -95,24 +111,41 @@ impl Door for Opens<'_> {
         self.fs.shared.handles.blocks(self.number)
     }
 
-    fn kept(&self, blocks: Option<Arc<Blocks>>) {
+    fn copy(&self) -> Option<Kept> {
+        self.fs.shared.handles.copy(self.number)
+    }
+
+    fn kept(&self, begun: Begun) {
         if let Some(handle) = self.handle {
             handle.cover();
         }
-        self.fs
-            .shared
-            .handles
-            .set_blocks(self.number, blocks.clone());
-        self.begun.replace(Some(blocks));
+        self.fs.shared.handles.set_begun(self.number, begun.clone());
+        self.begun.replace(Some(begun));
     }
 
-    fn replace(&self, new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let inodes = self.fs.inodes();
+    fn hands_over(&self) -> bool {
+        self.cuts && !self.fs.shared.mechanisms.lock().passthrough
+    }
+
+    fn replace(
+        &self,
+        new: &Meta,
+        file: BorrowedFd<'_>,
+        act: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let (inodes, handles) = (self.fs.inodes(), &self.fs.shared.handles);
+        let file = rustix::io::fcntl_dupfd_cloexec(file, 0).map_err(Error::os("fcntl"))?;
+        let node = Node::from_fd(file)?;
+        let root = self.fs.world().root();
+        let opened = handles.reopened(self.number, |flags| root.reopen(&node, flags))?;
         // Whoever does not find the old inode meanwhile tries again.
         let _moving = inodes.moving();
         inodes.expect(self.number, new.id);
         let outcome = act();
         inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));
+        if outcome.is_ok() {
+            handles.hand_over(self.number, opened);
+        }
         outcome
     }
 }

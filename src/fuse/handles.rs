@@ -12,21 +12,18 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
+use super::writers::Writers;
 use crate::error::{Error, Result};
-use crate::world::Blocks;
+use crate::world::{Begun, Blocks, Kept};
 
 /// How many turns there are; files that share one wait for each other without need.
 const TURNS: usize = 256;
-
-/// How long after its last close a writer's changes may still be on their way through the notices of the store.
-const LATELY: Duration = Duration::from_secs(1);
 
 /// An open file.
 #[derive(Debug)]
@@ -40,6 +37,8 @@ pub struct Handle {
     pub maps: bool,
     /// The thread whose writes pass the daemon by.
     hidden: Option<u32>,
+    /// Whether its opening has emptied it.
+    empties: bool,
     /// Whether what can be destroyed through it has been kept.
     covered: AtomicBool,
     /// The size that the file had when it was opened only to be appended to.
@@ -72,10 +71,12 @@ pub struct Asked {
     pub writes: bool,
     /// Whether its content may change without the kernel's attributes hearing of it.
     pub maps: bool,
+    /// Whether its opening empties it.
+    pub empties: bool,
     /// The access asked for and `O_APPEND`.
     pub flags: OFlags,
-    /// Whether a version of the content has been begun, and the one to be saved by blocks.
-    pub begun: Option<Option<Arc<Blocks>>>,
+    /// The version of the content that has been begun.
+    pub begun: Option<Begun>,
     /// The file's size, where it was opened only to be appended to and nothing but that was kept.
     pub appends_from: Option<u64>,
 }
@@ -102,12 +103,32 @@ pub enum Way {
 pub struct Handles {
     open: Mutex<Open>,
     turns: Vec<Mutex<()>>,
+    /// How many opens there are that empty their file, so that mostly nobody has to ask which.
+    emptying: AtomicUsize,
+}
+
+/// An open that empties its file, from before the emptying until the file is closed: [`Handles::is_emptying`].
+#[derive(Debug)]
+pub struct Emptying<'a>(&'a Handles, u64);
+
+impl Emptying<'_> {
+    /// Leaves it to the open file.
+    pub fn goes_on(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Emptying<'_> {
+    fn drop(&mut self) {
+        self.0.end_emptying(self.1);
+    }
 }
 
 impl Default for Handles {
     fn default() -> Handles {
         Handles {
             open: Mutex::default(),
+            emptying: AtomicUsize::new(0),
             turns: std::iter::repeat_with(Mutex::default).take(TURNS).collect(),
         }
     }
@@ -118,43 +139,9 @@ struct Open {
     next: u64,
     by_handle: HashMap<u64, Arc<Handle>>,
     by_node: HashMap<u64, Node>,
-    /// Who writes past the daemon, and who did lately: by node and thread.
-    writers: HashMap<(u64, u32), Writer>,
-    /// How many of those there may be before the ones of long ago are dropped.
-    writers_kept: usize,
-}
-
-#[derive(Debug, Default)]
-struct Writer {
-    /// How many files it has open.
-    open: u32,
-    /// When it closed the last one.
-    closed: Option<Instant>,
-}
-
-impl Writer {
-    fn is_of_now(&self, now: Instant) -> bool {
-        let lately = |at| now.duration_since(at) < LATELY;
-        self.open > 0 || self.closed.is_some_and(lately)
-    }
-}
-
-impl Open {
-    fn begins_writing(&mut self, writer: (u64, u32)) {
-        if self.writers.len() >= self.writers_kept.max(1024) {
-            let now = Instant::now();
-            self.writers.retain(|_, writer| writer.is_of_now(now));
-            self.writers_kept = 2 * self.writers.len();
-        }
-        self.writers.entry(writer).or_default().open += 1;
-    }
-
-    fn ends_writing(&mut self, writer: (u64, u32)) {
-        if let Some(writer) = self.writers.get_mut(&writer) {
-            writer.open -= 1;
-            writer.closed = Some(Instant::now());
-        }
-    }
+    emptying: HashMap<u64, u32>,
+    /// Who writes past the daemon.
+    writers: Writers,
 }
 
 #[derive(Debug)]
@@ -164,8 +151,8 @@ struct Node {
     /// Writers whose writes pass the daemon by.
     hidden: u32,
     way: Way,
-    /// The version that is saved as the file is overwritten.
-    blocks: Option<Arc<Blocks>>,
+    /// The version that is saved as the file is overwritten, or was a copy.
+    begun: Begun,
 }
 
 impl Handles {
@@ -194,16 +181,49 @@ impl Handles {
         }
     }
 
+    /// Announces an open that empties a node.
+    pub fn emptying(&self, node: u64) -> Emptying<'_> {
+        self.emptying.fetch_add(1, Ordering::SeqCst);
+        *self.open.lock().emptying.entry(node).or_insert(0) += 1;
+        Emptying(self, node)
+    }
+
+    fn end_emptying(&self, node: u64) {
+        let mut open = self.open.lock();
+        if let Some(count) = open.emptying.get_mut(&node) {
+            *count -= 1;
+            if *count == 0 {
+                open.emptying.remove(&node);
+            }
+        }
+        self.emptying.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Returns whether the kernel may be about to set a node's size to zero. When an open that empties has returned, it
+    /// lets go of the inode, takes it again and sets the size that it knows to zero once more by itself (fuse_do_setattr,
+    /// ATTR_OPEN), whatever others have written by then. What it was told of the size in between it must not believe.
+    pub fn is_emptying(&self, node: u64) -> bool {
+        self.emptying.load(Ordering::SeqCst) > 0 && self.open.lock().emptying.contains_key(&node)
+    }
+
     /// Returns the version that is saved as a node is overwritten.
     pub fn blocks(&self, node: u64) -> Option<Arc<Blocks>> {
         let open = self.open.lock();
-        open.by_node.get(&node).and_then(|node| node.blocks.clone())
+        open.by_node
+            .get(&node)
+            .and_then(|node| node.begun.blocks.clone())
     }
 
-    /// Notes which version is saved from now on.
-    pub fn set_blocks(&self, node: u64, blocks: Option<Arc<Blocks>>) {
+    /// Returns the copy that was made of a node last.
+    pub fn copy(&self, node: u64) -> Option<Kept> {
+        let open = self.open.lock();
+        open.by_node.get(&node).and_then(|node| node.begun.copy)
+    }
+
+    /// Notes which version has been begun.
+    pub fn set_begun(&self, node: u64, begun: Begun) {
         if let Some(node) = self.open.lock().by_node.get_mut(&node) {
-            node.blocks = blocks;
+            node.begun = begun;
         }
     }
 
@@ -216,7 +236,7 @@ impl Handles {
         register: impl FnOnce(BorrowedFd<'_>) -> Option<BackingId>,
     ) -> (u64, Way) {
         let mut open = self.open.lock();
-        let by_blocks = matches!(asked.begun, Some(Some(_)));
+        let by_blocks = matches!(&asked.begun, Some(begun) if begun.blocks.is_some());
         let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
         let entry = open.by_node.entry(node).or_insert_with(|| {
             let backing = if by_blocks && !only_writes {
@@ -229,20 +249,20 @@ impl Handles {
                 writers: 0,
                 hidden: 0,
                 way: backing.map_or(Way::Served, |id| Way::Passthrough(Arc::new(id))),
-                blocks: None,
+                begun: Begun::default(),
             }
         });
         let way = match (&entry.way, by_blocks) {
             (Way::Passthrough(id), true) => Way::Direct(id.clone()),
             (way, _) => way.clone(),
         };
-        let hidden = asked.writes && matches!(way, Way::Passthrough(_));
-        let hidden = hidden.then_some(asked.by);
+        let past = asked.writes && matches!(way, Way::Passthrough(_));
+        let hidden = past.then_some(asked.by);
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
         entry.hidden += u32::from(hidden.is_some());
-        if let Some(blocks) = asked.begun {
-            entry.blocks = blocks;
+        if let Some(begun) = asked.begun {
+            entry.begun = begun;
         }
         if !matches!(way, Way::Passthrough(_)) {
             // The kernel says where to read and write, and its buffers are not aligned as O_DIRECT would want them.
@@ -253,7 +273,7 @@ impl Handles {
             }
         }
         if let Some(by) = hidden {
-            open.begins_writing((node, by));
+            open.writers.begin(node, by);
         }
         open.next += 1;
         let number = open.next;
@@ -265,6 +285,7 @@ impl Handles {
                 writes: asked.writes,
                 maps: asked.maps,
                 hidden,
+                empties: asked.empties,
                 covered: AtomicBool::new(asked.appends_from.is_none()),
                 appends_from: asked.appends_from.unwrap_or(0),
             }),
@@ -296,27 +317,26 @@ impl Handles {
             None
         };
         if let Some(by) = handle.hidden {
-            open.ends_writing((handle.node, by));
+            open.writers.end(handle.node, by);
         }
         drop(open);
-        let maps = handle.maps;
-        drop((last, handle));
-        maps
+        if handle.empties {
+            self.end_emptying(handle.node);
+        }
+        drop(last);
+        handle.maps
     }
 
     /// Returns whether a node is open, and whether it is open for writing.
     pub fn is_open(&self, node: u64) -> (bool, bool) {
         let open = self.open.lock();
-        open.by_node
-            .get(&node)
-            .map_or((false, false), |node| (true, node.writers > 0))
+        let node = open.by_node.get(&node);
+        node.map_or((false, false), |node| (true, node.writers > 0))
     }
 
     /// Returns whether a process writes to a node past the daemon, or did lately, and opened it by its first thread.
     pub fn wrote_lately(&self, node: u64, process: u32) -> bool {
-        let open = self.open.lock();
-        let writer = open.writers.get(&(node, process));
-        writer.is_some_and(|writer| writer.is_of_now(Instant::now()))
+        self.open.lock().writers.wrote_lately(node, process)
     }
 
     /// Returns any open file of a node. Slow; for a node whose place is lost.
@@ -324,6 +344,48 @@ impl Handles {
         let open = self.open.lock();
         let mut handles = open.by_handle.values();
         handles.find(|handle| handle.node == node).cloned()
+    }
+
+    /// Opens another file as a node's open files are open. Slow, as [`Handles::of_node`] is. Needs the node's turn.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn reopened(
+        &self,
+        node: u64,
+        open: impl Fn(OFlags) -> Result<OwnedFd>,
+    ) -> Result<Vec<(u64, OwnedFd)>> {
+        let handles: Vec<_> = {
+            let all = self.open.lock();
+            if !all.by_node.contains_key(&node) {
+                return Ok(Vec::new());
+            }
+            let of_node = all.by_handle.iter().filter(|(_, h)| h.node == node);
+            of_node.map(|(number, h)| (*number, h.clone())).collect()
+        };
+        let each = handles.into_iter().map(|(number, handle)| {
+            let flags = rustix::fs::fcntl_getfl(&handle.file).map_err(Error::os("fcntl"))?;
+            Ok((number, open(flags & (OFlags::RWMODE | OFlags::NOATIME))?))
+        });
+        each.collect()
+    }
+
+    /// Gives a node's open files what [`Handles::reopened`] has opened. There is nothing left to keep of it.
+    pub fn hand_over(&self, node: u64, files: Vec<(u64, OwnedFd)>) {
+        let mut open = self.open.lock();
+        for (number, file) in files {
+            if let Some(handle) = open.by_handle.get_mut(&number) {
+                *handle = Arc::new(Handle {
+                    file,
+                    node,
+                    covered: AtomicBool::new(true),
+                    ..**handle
+                });
+            }
+        }
+        if let Some(node) = open.by_node.get_mut(&node) {
+            node.begun = Begun::default();
+        }
     }
 
     /// Returns how many files are open.

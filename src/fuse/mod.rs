@@ -16,6 +16,7 @@ mod negotiate;
 mod operate;
 mod requests;
 mod table;
+mod writers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,7 +244,7 @@ impl FileSystem {
 
     /// How long the kernel may believe the attributes of a thing.
     fn ttl_of(&self, number: u64, held: &Held) -> Duration {
-        if in_trash(&held.path) && !held.removed {
+        if in_trash(&held.path) && !held.removed || self.shared.handles.is_emptying(number) {
             return Duration::ZERO;
         }
         let life = if self.inodes().is_noticed(number) {

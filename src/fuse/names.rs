@@ -22,7 +22,11 @@ impl FileSystem {
             if crate::world::view::in_trash(&found.path()) {
                 ttl = Duration::ZERO;
             }
-            Ok(self.entry(parent, name, &found.meta))
+            let attr = self.entry(parent, name, &found.meta);
+            if self.shared.handles.is_emptying(attr.ino.0) {
+                ttl = Duration::ZERO;
+            }
+            Ok(attr)
         });
         (ttl, found)
     }
@@ -37,7 +41,11 @@ impl FileSystem {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent.0)?;
         let meta = act(&dir, name)?;
-        Ok((ttl, self.entry(parent.0, name, &meta)))
+        let attr = self.entry(parent.0, name, &meta);
+        match self.shared.handles.is_emptying(attr.ino.0) {
+            true => Ok((Duration::ZERO, attr)),
+            false => Ok((ttl, attr)),
+        }
     }
 
     /// Removes anything but a directory.

@@ -9,8 +9,7 @@ impl FileSystem {
     /// docs/ARCHITECTURE.md. Never FUSE_OVER_IO_URING: with fuser 0.18 the mount hangs.
     pub(super) fn negotiate(&self, config: &mut KernelConfig) {
         let offered = config.capabilities();
-        let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
-            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+        let mut wanted = InitFlags::FUSE_HANDLE_KILLPRIV_V2
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_PARALLEL_DIROPS
@@ -20,10 +19,14 @@ impl FileSystem {
         let passthrough =
             self.shared.options.passthrough && offered.contains(InitFlags::FUSE_PASSTHROUGH);
         if passthrough {
-            wanted |= InitFlags::FUSE_PASSTHROUGH;
+            wanted |= InitFlags::FUSE_PASSTHROUGH | InitFlags::FUSE_ATOMIC_O_TRUNC;
             // 1: the store may be on an ordinary file system, and an overlay may be put over the home.
             let _ = config.set_max_stack_depth(1);
         } else {
+            // Never FUSE_ATOMIC_O_TRUNC here: after an open that empties, the kernel lets go of the inode, takes it again
+            // and sets the size to zero once more by itself (fuse_do_setattr, ATTR_OPEN). What others wrote in between is
+            // in the store, and the kernel takes its own word for the size. Without it, the emptying is a request of its
+            // own, under the lock.
             wanted |= InitFlags::FUSE_AUTO_INVAL_DATA | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         }
         if self.shared.watch.is_none() {

@@ -21,7 +21,8 @@ impl FileSystem {
         let number = self.inodes().number_for_listing(held.node.meta().id);
         let _turn = self.shared.handles.turn(number, true)?;
         let opens = Opens::through(self, number, None, true);
-        self.world().put_content(held, content, &opens, caller)
+        let held = self.again(held)?;
+        self.world().put_content(&held, content, &opens, caller)
     }
 
     /// Sets attributes, the size too.
@@ -32,6 +33,17 @@ impl FileSystem {
         let number = self.inodes().number_for_listing(held.node.meta().id);
         let _turn = self.shared.handles.turn(number, true)?;
         let opens = Opens::through(self, number, None, true);
-        self.world().set_attr(held, change, None, &opens, caller)
+        let held = self.again(held)?;
+        self.world().set_attr(&held, change, None, &opens, caller)
+    }
+
+    /// Looks at a thing again, now that it has its turn: its size may be another, or another inode in its place.
+    fn again(&self, held: &Held) -> Result<Held> {
+        let id = held.node.meta().id;
+        Ok(Held {
+            node: self.world().root().node_expecting(&held.path, id)?,
+            path: held.path.clone(),
+            removed: held.removed,
+        })
     }
 }

@@ -271,13 +271,22 @@ impl Filesystem for FileSystem {
         reply: ReplyEntry,
     ) {
         self.seen(req, |c| &c.link);
-        let made = self.held(ino.0).and_then(|held| {
-            self.make(newparent, newname, |dir, name| {
-                self.world().link(&held, dir, name, caller(req))
-            })
-        });
-        answer!(reply, made, |reply: ReplyEntry, (ttl, attr)| reply
-            .entry(&ttl, &attr, ONLY))
+        let (caller, newname) = (caller(req), newname.to_owned());
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| {
+                // A file with two links is not replaced when it is emptied, and one that is being replaced gets no link.
+                let _turn = fs.shared.handles.turn(ino.0, may_wait)?;
+                let held = fs.held(ino.0)?;
+                fs.make(newparent, &newname, |dir, name| {
+                    fs.world().link(&held, dir, name, caller)
+                })
+            },
+            |reply: ReplyEntry, made| {
+                answer!(reply, made, |reply: ReplyEntry, (ttl, attr)| reply
+                    .entry(&ttl, &attr, ONLY))
+            },
+        );
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -514,16 +523,18 @@ impl Filesystem for FileSystem {
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
-        let set = self.held_by_user(ino.0).and_then(|held| {
-            self.world().set_xattr(
-                &held,
-                name.as_bytes(),
-                value,
-                flags.cast_unsigned(),
-                caller(req),
-            )
-        });
-        answer!(reply, set, |reply: ReplyEmpty, ()| reply.ok())
+        let (name, value, caller) = (name.to_owned(), value.to_vec(), caller(req));
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| {
+                let _turn = fs.shared.handles.turn(ino.0, may_wait)?;
+                let held = fs.held_by_user(ino.0)?;
+                let flags = flags.cast_unsigned();
+                fs.world()
+                    .set_xattr(&held, name.as_bytes(), &value, flags, caller)
+            },
+            |reply: ReplyEmpty, set| answer!(reply, set, |reply: ReplyEmpty, ()| reply.ok()),
+        );
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -557,11 +568,18 @@ impl Filesystem for FileSystem {
         if !self.shared.options.xattr {
             return reply.error(Errno::ENOSYS);
         }
-        let removed = self.held_by_user(ino.0).and_then(|held| {
-            self.world()
-                .remove_xattr(&held, name.as_bytes(), caller(req))
-        });
-        answer!(reply, removed, |reply: ReplyEmpty, ()| reply.ok())
+        let (name, caller) = (name.to_owned(), caller(req));
+        self.at_once_or_aside(
+            reply,
+            move |fs, _, may_wait| {
+                let _turn = fs.shared.handles.turn(ino.0, may_wait)?;
+                let held = fs.held_by_user(ino.0)?;
+                fs.world().remove_xattr(&held, name.as_bytes(), caller)
+            },
+            |reply: ReplyEmpty, removed| {
+                answer!(reply, removed, |reply: ReplyEmpty, ()| reply.ok())
+            },
+        );
     }
 
     fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {

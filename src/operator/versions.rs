@@ -113,27 +113,38 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 session: session.to_string(),
                 seq,
             };
-            let (size, lost) = look(&past, node)?;
-            former.push(Version {
-                at: of(record.seq.saturating_sub(1)),
-                until: of(record.seq),
-                time: record.time,
-                op: record.op.word().to_owned(),
-                place: match (kept_of(&record.op), entry_of(&record.op)) {
-                    (Some((kept, _)), _) => Place::Version {
-                        how: kept.how,
-                        n: kept.n,
-                    },
-                    (None, Some(entry)) => Place::Trash {
-                        entry: entry.clone(),
-                    },
-                    (None, None) if size == Some(0) => Place::Empty,
-                    (None, None) => Place::Elsewhere,
+            let place = match (kept_of(&record.op), entry_of(&record.op)) {
+                (Some((kept, _)), _) => Place::Version {
+                    how: kept.how,
+                    n: kept.n,
                 },
-                actor: record.actor,
-                size,
-                lost,
-            });
+                (None, Some(entry)) => Place::Trash {
+                    entry: entry.clone(),
+                },
+                (None, None) => Place::Elsewhere,
+            };
+            // An open and a cut that followed it may share one copy: it is one content.
+            let same = |later: &Version| {
+                matches!(place, Place::Version { n: 1.., .. })
+                    && later.place == place
+                    && *later.until.session == *session
+            };
+            if !former.last().is_some_and(same) {
+                let (size, lost) = look(&past, node)?;
+                former.push(Version {
+                    at: of(record.seq.saturating_sub(1)),
+                    until: of(record.seq),
+                    time: record.time,
+                    op: record.op.word().to_owned(),
+                    place: match place {
+                        Place::Elsewhere if size == Some(0) => Place::Empty,
+                        place => place,
+                    },
+                    actor: record.actor,
+                    size,
+                    lost,
+                });
+            }
         }
         ever |= before.is_some();
         at = before;

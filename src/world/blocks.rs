@@ -153,6 +153,27 @@ fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64)
     Ok(())
 }
 
+/// Returns whether two files have the same bytes, and as many as this.
+pub(super) fn same_content(one: BorrowedFd<'_>, other: BorrowedFd<'_>, size: u64) -> bool {
+    let (mut left, mut right) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let mut at = 0;
+    loop {
+        let (Ok(got), Ok(also)) = (
+            rustix::io::pread(one, &mut left, at),
+            rustix::io::pread(other, &mut right, at),
+        ) else {
+            return false;
+        };
+        if left.get(..got) != right.get(..also) {
+            return false;
+        }
+        if got == 0 {
+            return at == size;
+        }
+        at += got as u64;
+    }
+}
+
 pub(super) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(file, bytes) {

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::door::Door;
 use super::meta::Meta;
 use super::root::{Dir, open_beneath, stat_fd};
-use super::versions::Door;
 use super::{Caller, Held, Identity, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, OFlags};
 
 use super::attr::SET_IDS;
+use super::door::Door;
 use super::root::{Dir, Node};
-use super::versions::{Destroys, Door};
+use super::versions::Destroys;
 use super::{Caller, Held, World};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Kept, Op};

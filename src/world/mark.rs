@@ -41,9 +41,11 @@ impl World {
     /// # Errors
     /// `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
     pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        let mut names = Some(self.names.read());
         let found = self.view.admit_change(dir, name)?;
         let directory = found.meta.is_dir();
         if directory {
+            names = None;
             if self.view.depends_on_place() && self.holds_protected(&found.path())? {
                 return Err(Error::ReadOnly);
             }
@@ -54,6 +56,7 @@ impl World {
             false => Op::Unlink { path, ids, trash },
         };
         let entry = self.retire(&found, op, &self.actor(caller))?;
+        drop(names);
         Ok(Removed {
             id: found.meta.id,
             entry,

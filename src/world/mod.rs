@@ -4,13 +4,14 @@
 //! or a [`Held`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
 //! unmounted store, opened in process, is the other.
 //!
-//! Locks, in this order and never nested: the view's pinned set, the trash's memory, the state's counts, the journal.
-//! None is held over a system call but the journal's own `write(2)`. What must not change between two calls is verified
-//! after the act by device and inode, and rolled back.
+//! Locks, in this order and never nested: the view's pinned set, the trash's memory, the state's counts, the journal. None is
+//! held over a system call but the journal's own `write(2)`, and, before them all, `names`: no other inode takes the place of a
+//! file that moves. What else must not change between two calls is verified after the act by inode, and rolled back.
 
 mod attr;
 mod blocks;
 mod create;
+mod door;
 mod erase;
 mod file;
 mod list;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 pub use attr::{Change, SetTime};
 pub use blocks::Blocks;
 pub use create::Created;
+pub use door::{Begun, Door, NoDoor};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
 pub use purge::Purged;
@@ -50,12 +52,12 @@ pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
 pub use sessions::new_session_id;
 pub use sight::Sight;
-pub use versions::{Door, KeepOptions, NoDoor};
+pub use versions::KeepOptions;
 pub use view::{Symlinks, View, ViewOptions, Visible};
 
 use crate::error::{Error, Result};
-pub use crate::journal::Caller;
 use crate::journal::{Actor, Actors, Journal, Op};
+pub use crate::journal::{Caller, Kept};
 use crate::name::{Escaped, Name, WorldPath};
 use settle::Settled;
 use state::{Holder, State};
@@ -103,6 +105,7 @@ pub struct World {
     actors: Actors,
     identity: Identity,
     session: String,
+    names: parking_lot::RwLock<()>,
 }
 
 /// A thing and where it is known to be, for operations that come without a name.
@@ -175,6 +178,7 @@ impl World {
             actors: Actors::default(),
             identity: options.identity,
             session,
+            names: parking_lot::RwLock::default(),
         };
         Ok((world, settled))
     }

@@ -50,6 +50,7 @@ impl World {
     /// # Errors
     /// `EISDIR`; `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
     pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        let _names = self.names.read();
         let found = self.view.admit(dir, name)?;
         // The kernel finds the directory before it asks whether it may be changed (may_delete), as in `rmdir`.
         if found.meta.is_dir() {

@@ -54,6 +54,7 @@ impl World {
         how: Renaming,
         caller: Caller,
     ) -> Result<Moved> {
+        let mut names = Some(self.names.read());
         let found = self.admit_to_move(dir, name, caller)?;
         let from_trash = in_trash(&found.path());
         if from_trash {
@@ -71,8 +72,11 @@ impl World {
             return Err(Error::NotOffered);
         }
         if found.meta.is_dir() && !from_trash {
+            // It may be a long way down, and nothing takes a directory's place.
+            names = None;
             self.before_moving(&found)?;
         }
+        let names = names.unwrap_or_else(|| self.names.read());
         let target = match self.view.admit(new_dir, new_name) {
             Ok(target) => Some(target),
             Err(Error::NotFound) => None,
@@ -101,6 +105,7 @@ impl World {
             (Some(target), Renaming::Replace) => self.replace(&found, &target, caller),
             (None, _) => self.move_plainly(&found, new_dir, new_name, caller),
         }?;
+        drop(names);
         if from_trash {
             self.left_trash(&found, &new_dir.path().join(new_name))?;
         }

@@ -2,7 +2,8 @@
 //!
 //! A new inode with the same mode, owner and extended attributes is made among the versions; then the two change places in
 //! one step (`RENAME_EXCHANGE`), so the name is never vacant and the old content is whole at every moment. Only for a file
-//! with one link that nobody has open: whoever had the old inode open would go on writing into the version.
+//! with one link that nobody has open, or whose opens can all be given the new inode: whoever had the old one open would go
+//! on writing into the version.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -11,9 +12,10 @@ use rustix::io::Errno;
 
 use super::attr::without_setid;
 use super::blocks::copy_range;
+use super::door::Door;
 use super::meta::Meta;
 use super::root::{Node, open_beneath, stat_at, stat_fd};
-use super::versions::{Destroys, Door, Making};
+use super::versions::{COPIED_UP_TO, Destroys, Making};
 use super::{Caller, Held, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
@@ -62,11 +64,13 @@ impl World {
         mode: u32,
         door: &dyn Door,
     ) -> Result<Option<Fresh<'_>>> {
-        let meta = held.node.meta();
-        let possible = self.versions.options().versions
+        let (meta, options) = (held.node.meta(), self.versions.options());
+        // Of a small one that is open there is a copy already.
+        let small = meta.size <= options.copied_up_to.min(COPIED_UP_TO);
+        let possible = options.versions
             && meta.nlink == 1
             && !held.removed
-            && !door.is_open()
+            && (!door.is_open() || !small && door.hands_over())
             && meta.size > 0;
         if !possible {
             return Ok(None);
@@ -156,11 +160,11 @@ impl World {
     /// Lets a new inode take a file's place; the old one is a version from then on.
     ///
     /// # Errors
-    /// What `renameat2(2)` says; `ENOENT` where something else stood there. Then nothing has changed.
+    /// What `renameat2(2)` says; `ENOENT` where something else stood there, or it has two links. Then nothing has changed.
     pub(super) fn put_in_place(
         &self,
         held: &Held,
-        fresh: &Fresh<'_>,
+        fresh: &mut Fresh<'_>,
         door: &dyn Door,
     ) -> Result<()> {
         let (Some(parent), Some(name)) = (held.path.parent(), held.path.name()) else {
@@ -169,6 +173,13 @@ impl World {
         let dir = self.root.dir(&parent)?;
         let version = fresh.making.name();
         let versions = self.versions.dir().as_fd();
+        // With another link to it, it would go on changing as a version.
+        let id = held.node.meta().id;
+        let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
+        let _names = self.names.write();
+        if !is_it(&dir.stat(name)?) {
+            return Err(Error::NotFound);
+        }
         let swap = || {
             rustix::fs::renameat_with(
                 &dir,
@@ -179,13 +190,15 @@ impl World {
             )
             .map_err(Error::os("renameat2"))
         };
-        door.replace(&fresh.meta, &mut || {
+        let (new, making) = (fresh.meta, &mut fresh.making);
+        door.replace(&new, fresh.file.as_fd(), &mut || {
             swap()?;
             let arrived = stat_at(versions, Name::new(version.as_bytes())?);
-            if arrived.is_ok_and(|meta| meta.id == held.node.meta().id) {
+            if arrived.is_ok_and(|meta| is_it(&meta)) {
                 return Ok(());
             }
-            swap()?;
+            // Somebody outside put another thing there in this very moment. Where it cannot go back, it stays here.
+            swap().inspect_err(|_| making.stands())?;
             Err(Error::NotFound)
         })?;
         // The directory's entries are the same as before to everybody; so is its time.
@@ -238,7 +251,7 @@ impl World {
             let pending = self
                 .journal
                 .begin(op(Some(fresh.kept()), new), &[], Some(&actor))?;
-            match self.put_in_place(held, &fresh, door) {
+            match self.put_in_place(held, &mut fresh, door) {
                 Ok(()) => {
                     pending.done();
                     fresh.making.stands();
@@ -300,7 +313,7 @@ impl World {
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-        match self.put_in_place(held, &fresh, door) {
+        match self.put_in_place(held, &mut fresh, door) {
             Ok(()) => {
                 pending.done();
                 fresh.making.stands();

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::blocks::{Blocks, copy_range};
-use super::meta::Meta;
+use super::blocks::{Blocks, copy_range, same_content};
+use super::door::{Begun, Door};
 use super::room::Room;
 use super::root::{Node, Root, open_beneath, stat_fd};
 use super::{Held, World};
@@ -53,48 +53,6 @@ impl Default for KeepOptions {
             max: None,
             evict: false,
         }
-    }
-}
-
-/// What the way into the world knows of a file's other opens, and has to hear of its content. What it says by itself is
-/// what is true of somebody who sees nothing.
-pub trait Door {
-    /// Returns whether the file is open.
-    fn is_open(&self) -> bool;
-    /// Returns whether there is time to copy much.
-    fn may_wait(&self) -> bool {
-        true
-    }
-    /// Returns whether every write that may come can be seen, those of the open under way too.
-    fn sees_writes(&self) -> bool {
-        false
-    }
-    /// Returns whether an earlier record of the same open file has kept what is about to be destroyed.
-    fn is_covered(&self) -> bool {
-        false
-    }
-    /// Returns the version that is saved block by block at this time.
-    fn blocks(&self) -> Option<Arc<Blocks>> {
-        None
-    }
-    /// A version of the whole content has been begun: by blocks, if given, from now on; else there is nothing to save.
-    fn kept(&self, _blocks: Option<Arc<Blocks>>) {}
-    /// Lets another inode take the file's place.
-    ///
-    /// # Errors
-    /// Those of `act`; then it has not.
-    fn replace(&self, _new: &Meta, act: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        act()
-    }
-}
-
-/// The door of who works in process: nothing is open, and nobody sees what is written through an open file.
-#[derive(Debug, Clone, Copy)]
-pub struct NoDoor;
-
-impl Door for NoDoor {
-    fn is_open(&self) -> bool {
-        false
     }
 }
 
@@ -137,15 +95,19 @@ pub(super) struct Keeping<'a> {
     pub(super) kept: Option<Kept>,
     making: Option<Making<'a>>,
     /// What the door has to hear, once the record stands.
-    began: Option<Option<Arc<Blocks>>>,
+    began: Option<Begun>,
 }
 
 impl<'a> Keeping<'a> {
     fn of(how: How, making: Making<'a>, blocks: Option<Arc<Blocks>>) -> Keeping<'a> {
+        let kept = Kept { how, n: making.n };
         Keeping {
-            kept: Some(Kept { how, n: making.n }),
+            kept: Some(kept),
             making: Some(making),
-            began: Some(blocks),
+            began: Some(Begun {
+                copy: blocks.is_none().then_some(kept),
+                blocks,
+            }),
         }
     }
 
@@ -154,8 +116,8 @@ impl<'a> Keeping<'a> {
         if let Some(making) = &mut self.making {
             making.stands = true;
         }
-        if let Some(blocks) = self.began.take() {
-            door.kept(blocks);
+        if let Some(begun) = self.began.take() {
+            door.kept(begun);
         }
     }
 }
@@ -248,6 +210,18 @@ impl Versions {
         }
     }
 
+    /// Returns whether a version has what a file has now. Only small ones are looked at, and none that might be deleted
+    /// at this moment.
+    fn is_copy(&self, n: u64, file: &OwnedFd, size: u64) -> bool {
+        if size > COPIED_UP_TO || self.options.evict {
+            return false;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let name = file_name(n);
+        open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty())
+            .is_ok_and(|version| same_content(version.as_fd(), file.as_fd(), size))
+    }
+
     /// Shares the blocks of a file with a version; `false` where the file system cannot.
     fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
         if self.cannot_clone.load(Ordering::Relaxed) {
@@ -315,9 +289,20 @@ impl World {
             Destroys::Range(from, to) => (from, to.min(size)),
         };
         let source = readable(&self.root, &held.node)?;
+        // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a cut: one copy does for both.
+        if let (Destroys::Range(..), Some(kept)) = (destroys, door.copy())
+            && versions.is_copy(kept.n, &source, size)
+        {
+            return Ok(Keeping {
+                kept: Some(kept),
+                ..Keeping::default()
+            });
+        }
         let mut making = versions.make(0)?;
         let version = versions.create(&making.name(), OFlags::RDWR)?;
         if versions.clone_into(&version, &source)? {
+            // Others may be writing behind the end that the record tells.
+            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
             // Counted as a copy: it is one as soon as the file is overwritten.
             versions.room.take(allocated)?;
             making.taken = allocated;

@@ -548,6 +548,18 @@ impl Drop for Map {
 
 // ── The process ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/// `sched_setscheduler` of this process: first come, first served (`SCHED_FIFO`).
+pub(crate) fn first_come_first_served() -> Sys<()> {
+    // SAFETY: all zeros is a valid sched_param, which the call only reads.
+    let mut asked: libc::sched_param = unsafe { std::mem::zeroed() };
+    asked.sched_priority = 1;
+    // SAFETY: 0 is this process; the pointer is to a live value.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const asked) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
 pub(crate) fn umask(mask: u32) -> u32 {
     rustix::process::umask(bits(mask)).bits()
 }

@@ -195,7 +195,14 @@ impl Tree<'_> {
                 self.ground().meet(true);
                 Ok(Some(node))
             }
-            _ => Ok(self.by_ids(ids)),
+            _ if self.by_ids(ids).is_some() => Ok(self.by_ids(ids)),
+            // Removed while the change was under way: its record has the path that it was opened by.
+            _ => {
+                if let Some(trash) = self.ground().lookup(ROOT, TRASH)? {
+                    self.ground().list(trash)?;
+                }
+                Ok(self.by_ids(ids))
+            }
         }
     }
 }

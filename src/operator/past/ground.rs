@@ -190,7 +190,8 @@ impl<'a> Ground<'a> {
             .collect())
     }
 
-    fn list(&self, dir: NodeId) -> Result<()> {
+    /// Reads what a directory has now, once: from then on each of its entries is found by its inode number.
+    pub(super) fn list(&self, dir: NodeId) -> Result<()> {
         if !self.is_on_disk(dir) || self.inner.borrow().is_whole(dir) {
             return Ok(());
         }

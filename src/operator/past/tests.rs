@@ -162,6 +162,26 @@ fn look_back(tree: &Tree<'_>, dir: NodeId, at: &WorldPath, all: &mut BTreeMap<St
     }
 }
 
+/// A request that has found its file by the name may be recorded after somebody else has removed it.
+#[test]
+fn what_was_under_way_when_its_file_was_removed_is_taken_back() {
+    let lab = Lab::new();
+    lab.put("/f", "first");
+    let (was, here) = (lab.snapshot(), lab.here());
+    let at = path("/f");
+    let (dir, name) = lab.world.parent(&at).unwrap();
+    let held = lab.world.hold(&dir, name).unwrap();
+    lab.rm("/f");
+    let cut = Change {
+        size: Some(2),
+        ..Change::default()
+    };
+    lab.world
+        .set_attr(&held, cut, None, &NoDoor, Caller::myself())
+        .unwrap();
+    assert_eq!(lab.at(&here), was);
+}
+
 #[test]
 fn the_tree_is_what_it_was_after_each_step() {
     let lab = Lab::new();

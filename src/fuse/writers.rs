@@ -1,0 +1,82 @@
+//! Who writes to files past the daemon, and who did lately: what reaches the store that way is noticed there like anybody's
+//! change, although the kernel knows of it.
+//!
+//! Only `handles.rs` uses this, under its lock.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How long after its last close a writer's changes may still be on their way through the notices of the store.
+const LATELY: Duration = Duration::from_secs(1);
+
+/// The writers, by node and thread.
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    by: HashMap<(u64, u32), Writer>,
+    /// How many there may be before the ones of long ago are dropped.
+    kept: usize,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    /// How many files it has open.
+    open: u32,
+    /// When it closed the last one.
+    closed: Option<Instant>,
+}
+
+impl Writer {
+    fn is_of(&self, now: Instant) -> bool {
+        let lately = |at| now.duration_since(at) < LATELY;
+        self.open > 0 || self.closed.is_some_and(lately)
+    }
+}
+
+impl Writers {
+    /// Notes that a thread has opened a node for writing.
+    pub(super) fn begin(&mut self, node: u64, thread: u32) {
+        if self.by.len() >= self.kept.max(1024) {
+            let now = Instant::now();
+            self.by.retain(|_, writer| writer.is_of(now));
+            self.kept = 2 * self.by.len();
+        }
+        self.by.entry((node, thread)).or_default().open += 1;
+    }
+
+    /// Notes that what a thread had opened was closed.
+    pub(super) fn end(&mut self, node: u64, thread: u32) {
+        if let Some(writer) = self.by.get_mut(&(node, thread)) {
+            writer.open -= 1;
+            writer.closed = Some(Instant::now());
+        }
+    }
+
+    /// Returns whether a thread has a node open for writing, or had it lately.
+    pub(super) fn wrote_lately(&self, node: u64, thread: u32) -> bool {
+        let writer = self.by.get(&(node, thread));
+        writer.is_some_and(|writer| writer.is_of(Instant::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_of_long_ago_are_dropped_and_no_others() {
+        let mut writers = Writers::default();
+        writers.begin(1, 7);
+        for node in 2..3000 {
+            writers.begin(node, 7);
+            writers.end(node, 7);
+        }
+        assert!(writers.wrote_lately(2, 7) && !writers.wrote_lately(2, 8));
+        std::thread::sleep(LATELY);
+        for node in 3000..9000 {
+            writers.begin(node, 7);
+            writers.end(node, 7);
+        }
+        assert!(writers.wrote_lately(1, 7) && !writers.wrote_lately(2, 7));
+        assert!(writers.by.len() < 8000, "{}", writers.by.len());
+    }
+}
