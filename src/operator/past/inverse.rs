@@ -40,7 +40,7 @@ impl Tree<'_> {
             }
             Op::Link { path, from, ids } => {
                 // So that another name of it is known when this one has gone.
-                self.resolve(from)?;
+                self.resolve_near(from)?;
                 let (dir, name, node) = self.expect(path, at, Some(*ids), FileType::RegularFile)?;
                 effects.push(leave(dir, name, node));
             }
