@@ -229,8 +229,8 @@ enum Row {
     Nothing,
     /// The lines that were added and removed.
     Counts(u32, u32),
-    /// What is said instead.
-    Words(Box<str>),
+    /// What is said instead: the number of some words.
+    Words(u32),
 }
 
 fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
@@ -239,10 +239,11 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()>
         None => path.to_string(),
     };
     let (mut rows, mut width) = (Vec::with_capacity(diff.len()), 0);
+    let mut words = Vec::new();
     for change in diff.changes() {
         let change = change?;
         unknown.note(&change);
-        rows.push(row(diff, &change)?);
+        rows.push(row(diff, &change, &mut words)?);
         if !matches!(rows.last(), Some(Row::Nothing)) {
             width = path(&change.from, &change.path).chars().count().max(width);
         }
@@ -272,7 +273,7 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()>
                 let minus = paper.ink(Ink::Removed, &bar("-", removed));
                 format!("{:>5} {plus}{minus}", added + removed)
             }
-            Row::Words(words) => words.to_string(),
+            Row::Words(number) => words.get(*number as usize).cloned().unwrap_or_default(),
         };
         paper.line(format_args!(" {:<width$} | {what}", path(&from, &to)));
     }
@@ -289,7 +290,7 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()>
     Ok(())
 }
 
-fn row(diff: &Diff<'_>, change: &Change) -> Result<Row> {
+fn row(diff: &Diff<'_>, change: &Change, all: &mut Vec<String>) -> Result<Row> {
     let either = change.after.or(change.before);
     if either.is_some_and(|side| side.is_dir()) {
         return Ok(Row::Nothing);
@@ -314,5 +315,6 @@ fn row(diff: &Diff<'_>, change: &Change) -> Result<Row> {
         Some(Err(Error::Missing { .. } | Error::Damaged(_))) => "not known".to_owned(),
         Some(Err(error)) => return Err(error),
     };
-    Ok(Row::Words(words.into()))
+    all.push(words);
+    Ok(Row::Words(u32::try_from(all.len() - 1).unwrap_or(u32::MAX)))
 }

@@ -2,6 +2,9 @@
 
 use crate::operator::past::{Effect, NodeId, NodeSet, Place};
 
+/// So many of the names noted last are not noted again: what is made, moved and removed is so at one go, mostly.
+const LATELY: usize = 4;
+
 /// A bit of [`Touched`](crate::operator::past::Touched), and small.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
@@ -25,7 +28,12 @@ impl Asked {
     pub(super) fn note(&mut self, effect: &Effect) {
         if let Effect::Name { dir, name, .. } = effect
             && Some(*dir) != self.trash
-            && self.places.last() != Some(&(*dir, *name))
+            && !self
+                .places
+                .iter()
+                .rev()
+                .take(LATELY)
+                .any(|place| *place == (*dir, *name))
         {
             // A file that is written anew a thousand times is one name: room is made for new ones only.
             if self.places.len() == self.places.capacity() {
@@ -41,10 +49,5 @@ impl Asked {
     pub(super) fn sort(&mut self) {
         self.places.sort_unstable();
         self.places.dedup();
-    }
-
-    /// Returns whether a name is one of them, which must be sorted.
-    pub(super) fn has(&self, place: &Place) -> bool {
-        self.places.binary_search(place).is_ok()
     }
 }

@@ -1,9 +1,11 @@
 //! A difference as it is kept until somebody wants it: there can be a million of them.
 
-use super::Status;
-use super::paths::{Spot, Thing};
+use std::collections::HashMap;
 
-/// One difference, without what the disk says about it when it is asked.
+use super::Status;
+use super::paths::Thing;
+
+/// One difference, without what the disk says about it when it is asked. Most are of something on one side only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) status: Status,
@@ -11,45 +13,70 @@ pub(super) struct Found {
     pub(super) content: bool,
     /// Whether extended attributes differ.
     pub(super) xattrs: bool,
-    /// Which of the reasons, and one, says why not all is known; 0 for none.
-    pub(super) reason: u32,
-    pub(super) was: Option<Thing>,
-    pub(super) is: Option<Thing>,
+    /// What is there after; what was there before, of what was removed.
+    pub(super) thing: Thing,
+    /// The number in [`Both::was`] and one, of what is there on both sides; or 0.
+    number: u32,
+}
+
+/// What else is known of things that are there on both sides.
+#[derive(Debug, Default)]
+pub(super) struct Both {
+    /// What was there before.
+    was: Vec<Thing>,
+    /// Why not all is known, where looking inside has told; by the place in `was`.
+    unknown: HashMap<usize, String>,
 }
 
 impl Found {
     pub(super) fn new(is: Thing) -> Found {
         Found {
-            was: None,
-            ..Found::both(Status::Added, is, is)
+            status: Status::Added,
+            content: false,
+            xattrs: false,
+            thing: is,
+            number: 0,
         }
     }
 
     pub(super) fn gone(was: Thing) -> Found {
         Found {
-            is: None,
-            ..Found::both(Status::Removed, was, was)
+            status: Status::Removed,
+            ..Found::new(was)
         }
     }
 
-    pub(super) fn both(status: Status, was: Thing, is: Thing) -> Found {
-        Found {
-            status,
-            content: false,
-            xattrs: false,
-            reason: 0,
-            was: Some(was),
-            is: Some(is),
-        }
-    }
-
-    /// The place that it is told by: after, or for what was removed, before.
-    pub(super) fn spot(&self) -> Spot {
-        let thing = self.is.or(self.was);
-        thing.map_or(Spot::HOME, |thing| thing.spot)
+    fn at(&self) -> Option<usize> {
+        usize::try_from(self.number).ok()?.checked_sub(1)
     }
 
     pub(super) fn is_addition(&self) -> bool {
         self.status != Status::Removed
+    }
+}
+
+impl Both {
+    /// Makes a difference of something that is there on both sides.
+    pub(super) fn found(&mut self, mut found: Found, was: Thing, unknown: Option<String>) -> Found {
+        let unknown = unknown.map(|why| (self.was.len(), why));
+        self.unknown.extend(unknown);
+        self.was.push(was);
+        // Four thousand million differences do not fit into memory.
+        found.number = u32::try_from(self.was.len()).unwrap_or(u32::MAX);
+        found
+    }
+
+    /// Returns what there was before, and what there is after.
+    pub(super) fn sides(&self, found: &Found) -> (Option<Thing>, Option<Thing>) {
+        let was = found.at().and_then(|at| self.was.get(at)).copied();
+        match found.status {
+            Status::Removed => (Some(found.thing), None),
+            _ => (was, Some(found.thing)),
+        }
+    }
+
+    /// Returns why not all is known.
+    pub(super) fn unknown(&self, found: &Found) -> Option<&String> {
+        self.unknown.get(&found.at()?)
     }
 }

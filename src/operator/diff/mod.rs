@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::view::TRASH;
 use asked::Asked;
-use found::Found;
+use found::{Both, Found};
 use names::Names;
 use paths::{Paths, Thing};
 
@@ -90,8 +90,7 @@ pub struct Diff<'a> {
     paths: Paths,
     /// In order of their paths.
     found: Vec<Found>,
-    /// Why not all is known, where that was found out by looking inside.
-    reasons: Vec<String>,
+    both: Both,
 }
 
 impl Side {
@@ -109,7 +108,7 @@ impl<'a> Diff<'a> {
     /// Compares two points, below a path.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    /// [`Error::Damaged`] where a journal cannot be read; what the disk says.
     pub fn between(
         store: &'a Store,
         from: &Point,
@@ -142,14 +141,11 @@ impl<'a> Diff<'a> {
         past.back_noting(from, |effect| asked.note(effect))?;
         asked.sort();
         let before = past.into_tree();
-        let mut names = Names::new(&before, &after, &asked, below);
+        let mut names = Names::new(&before, &after, asked, below);
         names.compare()?;
         names.find()?;
         let Names {
-            paths,
-            found,
-            reasons,
-            ..
+            paths, found, both, ..
         } = names;
         Ok(Diff {
             before,
@@ -157,7 +153,7 @@ impl<'a> Diff<'a> {
             of_all,
             paths,
             found,
-            reasons,
+            both,
         })
     }
 
@@ -192,9 +188,10 @@ impl<'a> Diff<'a> {
 
     fn path(&self, found: &Found) -> (Option<WorldPath>, WorldPath) {
         let texts = self.before.ground().texts();
-        let from = found.was.filter(|_| found.status == Status::Renamed);
+        let (was, _) = self.both.sides(found);
+        let from = was.filter(|_| found.status == Status::Renamed);
         let from = from.map(|was| self.paths.path(&texts, was.spot));
-        (from, self.paths.path(&texts, found.spot()))
+        (from, self.paths.path(&texts, found.thing.spot))
     }
 
     fn change(&self, found: &Found) -> Result<Change> {
@@ -210,10 +207,9 @@ impl<'a> Diff<'a> {
                 Err(error) => Err(error),
             },
         };
-        let before = side(&self.before, found.was)?;
-        let after = side(&self.after, found.is)?;
-        let reason = usize::try_from(found.reason).ok();
-        let reason = reason.and_then(|reason| self.reasons.get(reason.checked_sub(1)?));
+        let (was, is) = self.both.sides(found);
+        let before = side(&self.before, was)?;
+        let after = side(&self.after, is)?;
         let (from, path) = self.path(found);
         Ok(Change {
             status: found.status,
@@ -223,7 +219,7 @@ impl<'a> Diff<'a> {
             after,
             content: found.content,
             xattrs: found.xattrs,
-            unknown: reason.cloned().or(unknown),
+            unknown: self.both.unknown(found).cloned().or(unknown),
         })
     }
 

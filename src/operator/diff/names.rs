@@ -9,18 +9,28 @@ use std::collections::{HashMap, HashSet};
 use rustix::fs::FileType;
 
 use super::asked::Asked;
-use super::found::Found;
+use super::found::{Both, Found};
 use super::paths::{Paths, Spot, Thing};
 use super::{Bytes, Side, Status, bytes};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::past::{ByNumber, NodeId, NodeSet, Place, Tree};
 
+/// How two things differ, but for where they are.
+#[derive(Default)]
+struct Look {
+    differs: bool,
+    content: bool,
+    xattrs: bool,
+    /// Why not all is known.
+    unknown: Option<String>,
+}
+
 /// The two trees, and what is found out about them on the way.
 pub(super) struct Names<'t, 'a> {
     before: &'t Tree<'a>,
     after: &'t Tree<'a>,
-    asked: &'t Asked,
+    asked: Asked,
     below: &'t WorldPath,
     done: HashSet<Place, ByNumber>,
     /// What is not at a name any more, and what has come to a name.
@@ -30,8 +40,7 @@ pub(super) struct Names<'t, 'a> {
     stayed: HashMap<NodeId, Place, ByNumber>,
     pub(super) paths: Paths,
     pub(super) found: Vec<Found>,
-    /// Why not all is known of some that were found.
-    pub(super) reasons: Vec<String>,
+    pub(super) both: Both,
 }
 
 impl<'t, 'a> Names<'t, 'a> {
@@ -39,7 +48,7 @@ impl<'t, 'a> Names<'t, 'a> {
     pub(super) fn new(
         before: &'t Tree<'a>,
         after: &'t Tree<'a>,
-        asked: &'t Asked,
+        asked: Asked,
         below: &'t WorldPath,
     ) -> Names<'t, 'a> {
         Names {
@@ -53,16 +62,18 @@ impl<'t, 'a> Names<'t, 'a> {
             stayed: HashMap::default(),
             paths: Paths::new(before.ground()),
             found: Vec::new(),
-            reasons: Vec::new(),
+            both: Both::default(),
         }
     }
 
+    /// Looks at all names that were asked for, whose places are not needed any more then.
     pub(super) fn compare(&mut self) -> Result<()> {
-        let mut asked = self.asked.places.iter();
+        let places = std::mem::take(&mut self.asked.places);
+        let mut asked = places.iter();
         let mut pending: Vec<Place> = Vec::new();
         loop {
             let place = match pending.pop() {
-                Some(place) if self.asked.has(&place) => continue,
+                Some(place) if places.binary_search(&place).is_ok() => continue,
                 Some(place) if !self.done.insert(place) => continue,
                 Some(place) => place,
                 None => match asked.next() {
@@ -203,7 +214,7 @@ impl<'t, 'a> Names<'t, 'a> {
         self.find_unmoved(&told)?;
         let mut found = std::mem::take(&mut self.found);
         found.sort_unstable_by(|a, b| {
-            let order = self.order(a.spot(), b.spot());
+            let order = self.order(a.thing.spot, b.thing.spot);
             order.then_with(|| a.is_addition().cmp(&b.is_addition()))
         });
         self.found = found;
@@ -212,8 +223,8 @@ impl<'t, 'a> Names<'t, 'a> {
 
     /// Finds what is where it was, but not as it was.
     fn find_unmoved(&mut self, told: &NodeSet) -> Result<()> {
-        let asked = self.asked;
-        for node in asked.nodes.iter().filter(|node| !told.contains(*node)) {
+        let asked = std::mem::take(&mut self.asked.nodes);
+        for node in asked.iter().filter(|node| !told.contains(*node)) {
             let (before, after) = (self.before, self.after);
             let mut from = self.paths.spot_of(false, before, node);
             let mut to = self.paths.spot_of(true, after, node);
@@ -229,56 +240,64 @@ impl<'t, 'a> Names<'t, 'a> {
                 continue;
             };
             let (was, is) = (Thing { node, spot: from }, Thing { node, spot: to });
-            let (found, differs) = self.look(was, is, true)?;
             // At another path because a directory above it is renamed: that is told of the directory.
-            self.found.extend(differs.then_some(Found {
-                status: Status::Modified,
-                ..found
-            }));
+            let look = self.look(was, is, true)?;
+            if look.differs {
+                self.add(Status::Modified, was, is, look);
+            }
         }
         Ok(())
     }
 
     /// Adds a change of what was and what is, where they differ.
     fn pair(&mut self, was: Thing, is: Thing, look_inside: bool) -> Result<()> {
-        let (found, differs) = self.look(was, is, look_inside)?;
-        let differs = differs || found.status == Status::Renamed;
-        self.found.extend(differs.then_some(found));
-        Ok(())
-    }
-
-    /// Makes a change of what was and what is, and says whether anything but the path differs.
-    fn look(&mut self, was: Thing, is: Thing, look_inside: bool) -> Result<(Found, bool)> {
         let status = match self.order(was.spot, is.spot) {
             Ordering::Equal => Status::Modified,
             _ => Status::Renamed,
         };
-        let mut found = Found::both(status, was, is);
-        if status == Status::Renamed && !look_inside {
-            return Ok((found, false));
+        let look = match status {
+            Status::Renamed if !look_inside => Look::default(),
+            _ => self.look(was, is, look_inside)?,
+        };
+        if look.differs || status == Status::Renamed {
+            self.add(status, was, is, look);
         }
+        Ok(())
+    }
+
+    fn add(&mut self, status: Status, was: Thing, is: Thing, look: Look) {
+        let mut found = Found::new(is);
+        found.status = status;
+        (found.content, found.xattrs) = (look.content, look.xattrs);
+        self.found.push(self.both.found(found, was, look.unknown));
+    }
+
+    /// Looks at what was and what is.
+    fn look(&self, was: Thing, is: Thing, inside: bool) -> Result<Look> {
         let side = |tree: &Tree<'a>, node: NodeId| match tree.meta(node) {
             Ok(meta) => Ok(Some(Side::new(node, &meta))),
             Err(Error::Missing { .. }) => Ok(None),
             Err(error) => Err(error),
         };
         let (before, after) = (side(self.before, was.node)?, side(self.after, is.node)?);
+        let mut look = Look::default();
         let Some((before, after)) = before.zip(after) else {
-            return Ok((found, true));
+            // It is said when it is told.
+            look.differs = true;
+            return Ok(look);
         };
-        if look_inside {
+        if inside {
             match self.inside(before, after) {
-                Ok((content, xattrs)) => (found.content, found.xattrs) = (content, xattrs),
+                Ok((content, xattrs)) => (look.content, look.xattrs) = (content, xattrs),
                 Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
-                    found.content = true;
-                    self.reasons.push(what);
-                    found.reason = u32::try_from(self.reasons.len()).unwrap_or_default();
+                    look.content = true;
+                    look.unknown = Some(what);
                 }
                 Err(error) => return Err(error),
             }
         }
-        let differs = found.content || found.xattrs || before.attributes() != after.attributes();
-        Ok((found, differs))
+        look.differs = look.content || look.xattrs || before.attributes() != after.attributes();
+        Ok(look)
     }
 
     /// Whether contents and extended attributes differ.

@@ -14,11 +14,6 @@ pub(super) struct Spot {
     name: Option<Label>,
 }
 
-impl Spot {
-    /// The home itself, whose path is the first that is known.
-    pub(super) const HOME: Spot = Spot { dir: 0, name: None };
-}
-
 /// A thing, where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Thing {
@@ -46,7 +41,7 @@ struct Known {
 impl Paths {
     pub(super) fn new(ground: &Ground<'_>) -> Paths {
         Paths {
-            dirs: vec![WorldPath::root()],
+            dirs: Vec::new(),
             before: Known::default(),
             after: Known::default(),
             not_shown: [TRASH, STATE].map(|name| ground.label(name)),
@@ -142,4 +137,38 @@ fn text(texts: &Pool, spot: Spot) -> &[u8] {
 fn is_shown(path: &WorldPath) -> bool {
     let first = path.components().next();
     first.is_none_or(|first| first.bytes() != TRASH && first.bytes() != STATE)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spots_are_in_the_order_of_their_paths() {
+        let names = ["a", "a.b", "a\x01", "b", "é", "~"];
+        let mut pool = Pool::default();
+        let labels: Vec<Label> = names.iter().map(|n| pool.label(n.as_bytes())).collect();
+        let dirs = ["", "a", "a/b", "a.b", "a\x01", "a\x01/a", "a"];
+        let paths = Paths {
+            dirs: dirs
+                .map(|dir| WorldPath::parse(dir.as_bytes()).unwrap())
+                .into(),
+            before: Known::default(),
+            after: Known::default(),
+            not_shown: [pool.label(TRASH), pool.label(STATE)],
+        };
+        let spots = (0..dirs.len()).flat_map(|dir| {
+            let labels = labels.iter().copied().map(Some).chain([None]);
+            let dir = u32::try_from(dir).unwrap();
+            labels.map(move |name| Spot { dir, name })
+        });
+        let spots: Vec<Spot> = spots.collect();
+        for one in &spots {
+            for other in &spots {
+                let (a, b) = (paths.path(&pool, *one), paths.path(&pool, *other));
+                assert_eq!(paths.order(&pool, *one, *other), a.cmp(&b), "{a} {b}");
+            }
+        }
+    }
 }

@@ -140,7 +140,7 @@ impl Tree<'_> {
         match self.lookup(ROOT, TRASH)? {
             Some(node) => Ok(node),
             None => {
-                let lost = self.ground().lost(None, FileType::Directory);
+                let lost = self.ground().lost(FileType::Directory);
                 self.set_name(ROOT, TRASH, Some(lost));
                 Ok(lost)
             }
@@ -191,7 +191,7 @@ impl Tree<'_> {
         if let Some(node) = ids.and_then(|ids| self.by_ids(ids)) {
             return Ok(node);
         }
-        let lost = self.ground().lost(None, kind);
+        let lost = self.ground().lost(kind);
         if let Some(ids) = ids {
             self.set_ids(lost, ids);
         }

@@ -1,8 +1,9 @@
 //! The store as it lies on the disk now, read as far as somebody asks: what every tree of the past stands on.
 //!
 //! Owns the identity of things: a [`NodeId`] is one file or directory through all its names, and through an inode that
-//! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs one `statx` when it is
-//! first asked for, a directory is listed only when somebody wants its entries. Nothing here changes the store.
+//! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs at most one `statx`
+//! when it is first asked for (`listing.rs`), all entries are met only when somebody wants them. Nothing here changes the
+//! store.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 
 use rustix::fs::FileType;
 
+use super::inode::Inode;
 use super::met::Inner;
 use super::pool::{Label, Pool};
 use crate::error::{Error, Result};
@@ -123,15 +125,20 @@ impl<'a> Ground<'a> {
             return Ok(known);
         }
         let opened = self.dir(dir)?;
-        let inner = self.inner.borrow();
-        let found = match opened.stat(Name::new(inner.pool.text(label))?) {
-            Ok(meta) => Some(meta),
-            Err(Error::NotFound | Error::NotDirectory) => None,
-            Err(error) => return Err(error),
+        let listed = self.listed(dir, &opened, label)?;
+        let texts = self.texts();
+        let name = Name::new(texts.text(label))?;
+        let found = match listed {
+            Some(found) => found,
+            None => match opened.stat(name) {
+                Ok(meta) => Some(([meta.id.0, meta.id.1], meta.kind)),
+                Err(Error::NotFound | Error::NotDirectory) => None,
+                Err(error) => return Err(error),
+            },
         };
-        drop(inner);
+        drop(texts);
         let mut inner = self.inner.borrow_mut();
-        let node = found.map(|meta| inner.intern([meta.id.0, meta.id.1], meta.kind, (dir, label)));
+        let node = found.map(|(ids, kind)| inner.intern(ids, kind, (dir, label)));
         let entries = inner.entries.entry(dir).or_default();
         entries.known.insert(label, node);
         Ok(node)
@@ -202,10 +209,13 @@ impl<'a> Ground<'a> {
     }
 
     /// Makes a node for something that is not on the disk any more.
-    pub fn lost(&self, ids: Option<Ids>, kind: FileType) -> NodeId {
-        let mut inner = self.inner.borrow_mut();
-        let inode = ids.map(|ids| inner.devices.inode(ids));
-        inner.push(inode, kind, None)
+    pub fn lost(&self, kind: FileType) -> NodeId {
+        self.inner.borrow_mut().push_lost(kind)
+    }
+
+    /// Returns an inode, small.
+    pub(super) fn inode(&self, ids: Ids) -> Inode {
+        self.inner.borrow_mut().devices.inode(ids)
     }
 
     /// Returns which inode a node is now; `None` for what is lost.
@@ -231,8 +241,16 @@ impl<'a> Ground<'a> {
     /// Returns all places that a node is known to lie at now.
     pub fn places(&self, node: NodeId) -> Vec<Slot> {
         let slot = |(dir, label): Place| (dir, self.text(label));
+        self.every_place(node).map(slot).collect()
+    }
+
+    /// The same, by label.
+    pub(in crate::operator) fn every_place(
+        &self,
+        node: NodeId,
+    ) -> impl Iterator<Item = Place> + use<> {
         let others = self.other_places(node).into_iter();
-        self.at(node).into_iter().chain(others).map(slot).collect()
+        self.at(node).into_iter().chain(others)
     }
 
     /// Returns the places that a node lies at beside the first; for most there are none.

@@ -185,7 +185,7 @@ impl Tree<'_> {
             Op::Purge { entries } => {
                 let trash = self.trash()?;
                 for entry in entries {
-                    let gone = self.ground().lost(None, FileType::Unknown);
+                    let gone = self.ground().lost(FileType::Unknown);
                     let entry = self.ground().label(&entry.0);
                     effects.push(change(trash, entry, Some(gone), None));
                 }

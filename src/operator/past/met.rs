@@ -11,6 +11,7 @@ use rustix::fs::FileType;
 
 use super::ground::{NodeId, Place, ROOT};
 use super::inode::{Devices, Inode};
+use super::listing::Listings;
 use super::pool::{ByNumber, Label, Pool};
 use super::table::Table;
 use crate::journal::Ids;
@@ -28,6 +29,7 @@ pub(super) struct Inner {
     pub(super) entries: HashMap<NodeId, Entries, ByNumber>,
     /// Further names of files that have several.
     pub(super) others: HashMap<NodeId, Vec<Place>, ByNumber>,
+    pub(super) listings: Listings,
     pub(super) open: HashMap<NodeId, Rc<Dir>, ByNumber>,
     /// What was looked for in the whole store already.
     pub(super) searched: HashSet<Ids>,
@@ -81,6 +83,11 @@ impl Inner {
         self.push_known(inode, kind, Some(place))
     }
 
+    /// Makes a node for something that is not on the disk any more.
+    pub(super) fn push_lost(&mut self, kind: FileType) -> NodeId {
+        self.push(None, kind, None)
+    }
+
     pub(super) fn by_inode(&self, inode: Inode) -> Option<NodeId> {
         let is_it = |number| self.inode(number) == Some(inode);
         self.by_ids.find(hash(inode), is_it).map(NodeId::from)
@@ -90,23 +97,18 @@ impl Inner {
         self.nodes.get(NodeId::from(number).index())?.inode
     }
 
-    /// As [`Inner::push`], for what can be found by its inode.
+    /// Makes a node that can be found by its inode.
     pub(super) fn push_known(&mut self, inode: Inode, kind: FileType, at: Option<Place>) -> NodeId {
         let node = self.push(Some(inode), kind, at);
         let mut by_ids = std::mem::take(&mut self.by_ids);
         by_ids.insert(hash(inode), node.number(), |known| {
-            self.inode(known).map_or(0, hash)
+            self.inode(known).map(hash)
         });
         self.by_ids = by_ids;
         node
     }
 
-    pub(super) fn push(
-        &mut self,
-        inode: Option<Inode>,
-        kind: FileType,
-        at: Option<Place>,
-    ) -> NodeId {
+    fn push(&mut self, inode: Option<Inode>, kind: FileType, at: Option<Place>) -> NodeId {
         self.nodes.push(Base { inode, kind, at });
         // Four thousand million nodes do not fit into memory.
         let number = u32::try_from(self.nodes.len()).ok();

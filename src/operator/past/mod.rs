@@ -22,6 +22,7 @@ pub mod ground;
 mod inode;
 mod inverse;
 pub mod layer;
+mod listing;
 mod met;
 mod near;
 mod nodes;
@@ -130,8 +131,9 @@ impl<'a> Past<'a> {
         &self.tree
     }
 
-    /// Ends the way, and keeps the tree at the point that was reached.
-    pub fn into_tree(self) -> Tree<'a> {
+    /// Ends the way, and keeps the tree at the point that was reached. It no longer knows things by their inode numbers.
+    pub fn into_tree(mut self) -> Tree<'a> {
+        self.tree.rest();
         self.tree
     }
 

@@ -249,3 +249,51 @@ impl Tree<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::operator::past::Pool;
+
+    #[test]
+    fn the_name_given_last_comes_first() {
+        let mut pool = Pool::default();
+        let places: Vec<Place> = (0..5)
+            .map(|number: u32| (ROOT, pool.label(number.to_string().as_bytes())))
+            .collect();
+        let node = |number| NodeId::numbered(number).unwrap();
+        let mut seed: usize = 7;
+        let mut throw = |sides: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % sides
+        };
+        for _ in 0..500 {
+            let mut given = Given::default();
+            // Each thing lies at one of the places, or at none.
+            let disk: Vec<Option<Place>> = (0..3).map(|_| places.get(throw(6)).copied()).collect();
+            let mut plain: Vec<Vec<Place>> = vec![Vec::new(); 3];
+            for _ in 0..throw(12) {
+                let (at, place) = (throw(3), *places.get(throw(5)).unwrap());
+                let on_disk = *disk.get(at).unwrap();
+                given.add(node(at), place, on_disk == Some(place));
+                let known = plain.get_mut(at).unwrap();
+                if !known.contains(&place) {
+                    known.insert(0, place);
+                }
+            }
+            for (at, (plain, disk)) in plain.into_iter().zip(disk).enumerate() {
+                let first = |all: Vec<Place>| {
+                    let mut seen = Vec::new();
+                    for place in all.into_iter().chain(disk) {
+                        if !seen.contains(&place) {
+                            seen.push(place);
+                        }
+                    }
+                    seen
+                };
+                assert_eq!(first(given.to(node(at)).collect()), first(plain));
+            }
+        }
+    }
+}

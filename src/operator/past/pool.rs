@@ -20,8 +20,12 @@ pub(in crate::operator) struct Pool {
     /// Where each block of names starts.
     blocks: Vec<usize>,
     labels: Table,
-    hasher: RandomState,
+    seeds: Seeds,
 }
+
+/// What nobody can know who chooses names.
+#[derive(Debug)]
+struct Seeds([u64; 2]);
 
 /// So many names make a block: together they are far shorter than 4 GiB.
 const BLOCK: usize = 4096;
@@ -42,8 +46,8 @@ impl Pool {
     }
 
     /// Returns the label of a name.
-    pub(super) fn label(&mut self, name: &[u8]) -> Label {
-        let hash = self.hasher.hash_one(name);
+    pub(in crate::operator) fn label(&mut self, name: &[u8]) -> Label {
+        let hash = self.hash(name);
         if let Some(label) = self.find(hash, name) {
             return label;
         }
@@ -59,15 +63,41 @@ impl Pool {
         let number = number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
         let mut labels = std::mem::take(&mut self.labels);
         labels.insert(hash, number, |known| {
-            self.hasher.hash_one(self.text(Label(known)))
+            Some(self.hash(self.text(Label(known))))
         });
         self.labels = labels;
         Label(number)
     }
 
+    /// Hashes a name: it is done several times for each record, most names are short, and so it takes eight bytes at once.
+    fn hash(&self, name: &[u8]) -> u64 {
+        let Seeds([one, two]) = self.seeds;
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            (product ^ (product >> 64)) as u64
+        };
+        let mut state = one ^ name.len() as u64;
+        let (words, rest) = name.as_chunks();
+        for word in words {
+            state = fold(state ^ u64::from_le_bytes(*word), two);
+        }
+        let mut last = [0; 8];
+        for (to, from) in last.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        fold(state ^ u64::from_le_bytes(last), two.rotate_left(32))
+    }
+
     fn find(&self, hash: u64, name: &[u8]) -> Option<Label> {
         let is_it = |number| self.text(Label(number)) == name;
         self.labels.find(hash, is_it).map(Label)
+    }
+}
+
+impl Default for Seeds {
+    fn default() -> Seeds {
+        let random = RandomState::new();
+        Seeds([0, 1].map(|number: u64| random.hash_one(number) | 1))
     }
 }
 
@@ -84,8 +114,12 @@ impl Hasher for Numbers {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_ne_bytes(*word));
+        }
+        for byte in rest {
+            self.write_u64(u64::from(*byte));
         }
     }
 

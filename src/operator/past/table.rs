@@ -27,18 +27,19 @@ impl Table {
         }
     }
 
-    /// Adds a number that is not in it; `hash_of` hashes those that are.
+    /// Adds a number that is not in it and greater than those that are; `hash_of` hashes these, and no others.
     pub(super) fn insert(
         &mut self,
         hash: u64,
         number: NonZeroU32,
-        hash_of: impl Fn(NonZeroU32) -> u64,
+        hash_of: impl Fn(NonZeroU32) -> Option<u64>,
     ) {
         if (self.used + 1) * 4 > self.slots.len() * 3 {
-            let size = (self.slots.len() * 2).max(64);
-            for known in std::mem::replace(&mut self.slots, vec![None; size]) {
-                if let Some(known) = known {
-                    self.put(hash_of(known), known);
+            self.slots = vec![None; (self.slots.len() * 2).max(64)];
+            // In their order, not in that of the slots: so what they stand for is read from its start to its end.
+            for known in (1..number.get()).filter_map(NonZeroU32::new) {
+                if let Some(hash) = hash_of(known) {
+                    self.put(hash, known);
                 }
             }
         }

@@ -12,6 +12,7 @@ use rustix::fs::FileType;
 
 use super::content::Content;
 use super::ground::{Ground, NodeId, ROOT};
+use super::inode::Inode;
 use super::layer::Layer;
 use super::near::Near;
 use super::nodes::NodeSet;
@@ -64,7 +65,7 @@ pub struct Tree<'a> {
     pub(super) names: HashMap<NodeId, HashMap<Label, Option<NodeId>, ByNumber>, ByNumber>,
     nodes: HashMap<NodeId, Box<Difference>, ByNumber>,
     /// Inodes that are, or are not, another node than on the disk.
-    by_ids: HashMap<Ids, Option<NodeId>>,
+    by_ids: HashMap<Inode, Option<NodeId>, ByNumber>,
     /// Nodes that were not there yet, so that their inodes (those of the disk) were not theirs; `by_ids` counts for more.
     unborn: NodeSet,
     /// Where names were given to nodes.
@@ -82,7 +83,7 @@ impl<'a> Tree<'a> {
             ground,
             names: HashMap::default(),
             nodes: HashMap::default(),
-            by_ids: HashMap::new(),
+            by_ids: HashMap::default(),
             unborn: NodeSet::default(),
             given: Given::default(),
             near: Near::default(),
@@ -125,7 +126,7 @@ impl<'a> Tree<'a> {
 
     /// Returns the node that an inode was.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
-        match self.by_ids.get(&ids) {
+        match self.by_ids.get(&self.ground.inode(ids)) {
             Some(node) => *node,
             None => self
                 .ground
@@ -231,20 +232,26 @@ impl<'a> Tree<'a> {
     }
 
     /// Forgets what was found out about a node that was not there yet. Not where it has a further name, which somebody may
-    /// have made behind the mount; nor which inode it was.
+    /// have made behind the mount.
     pub(super) fn forget_unborn(&mut self, node: NodeId) {
-        let is_known = |then: &Difference| then.ids.is_some();
-        if !self.difference(node).is_some_and(is_known) && !self.ground.has_other_places(node) {
+        if !self.ground.has_other_places(node) {
             self.nodes.remove(&node);
         }
+    }
+
+    /// Says that no further record is taken back: what is needed for that only is dropped.
+    pub(super) fn rest(&mut self) {
+        self.by_ids = HashMap::default();
+        self.near = Near::default();
+        self.ground.forget_listings();
     }
 
     /// Notes that a node was another inode.
     pub fn set_ids(&mut self, node: NodeId, ids: Ids) {
         if let Some(now) = self.ids(node) {
-            self.by_ids.insert(now, None);
+            self.by_ids.insert(self.ground.inode(now), None);
         }
-        self.by_ids.insert(ids, Some(node));
+        self.by_ids.insert(self.ground.inode(ids), Some(node));
         self.difference_mut(node).ids = Some(ids);
     }
 
@@ -253,10 +260,11 @@ impl<'a> Tree<'a> {
         let Some(ids) = self.ids(node) else {
             return;
         };
-        if self.ground.ids(node) == Some(ids) && !self.by_ids.contains_key(&ids) {
+        let inode = self.ground.inode(ids);
+        if self.ground.ids(node) == Some(ids) && !self.by_ids.contains_key(&inode) {
             self.unborn.insert(node);
         } else {
-            self.by_ids.insert(ids, None);
+            self.by_ids.insert(inode, None);
         }
     }
 
@@ -287,7 +295,7 @@ impl<'a> Tree<'a> {
             at = match self.lookup(at, name.bytes())? {
                 Some(node) => node,
                 None => {
-                    let lost = self.ground.lost(None, FileType::Directory);
+                    let lost = self.ground.lost(FileType::Directory);
                     self.set_name(at, name.bytes(), Some(lost));
                     lost
                 }
