@@ -154,13 +154,7 @@ impl Tree<'_> {
         Ok(there.filter(move |label| !is_changed(label)).chain(changed))
     }
 
-    /// Returns the names that may differ from those on the disk, each with its directory.
-    pub fn changed_names(&self) -> impl Iterator<Item = (NodeId, Box<[u8]>, Option<NodeId>)> {
-        self.changed_places()
-            .map(|((dir, label), node)| (dir, self.ground.text(label), node))
-    }
-
-    /// The same, by label.
+    /// Returns the names that may differ from those on the disk; those of one directory follow each other.
     pub(in crate::operator) fn changed_places(
         &self,
     ) -> impl Iterator<Item = (Place, Option<NodeId>)> {
@@ -240,7 +234,12 @@ impl Tree<'_> {
     }
 
     /// As [`Tree::set_name`], by label.
-    pub(super) fn set_label(&mut self, dir: NodeId, label: Label, node: Option<NodeId>) {
+    pub(in crate::operator) fn set_label(
+        &mut self,
+        dir: NodeId,
+        label: Label,
+        node: Option<NodeId>,
+    ) {
         self.names.entry(dir).or_default().insert(label, node);
         self.near.forget((dir, label));
         if let Some(node) = node {
