@@ -106,13 +106,18 @@ impl WorldPath {
         if self.is_root() {
             return None;
         }
-        let cut = self.0.iter().rposition(|b| *b == b'/').unwrap_or(0);
-        Some(WorldPath(self.0.get(..cut).unwrap_or_default().to_vec()))
+        Some(WorldPath(self.above().to_vec()))
+    }
+
+    /// Returns the path of the directory that holds this path, as [`WorldPath::bytes`] would; empty for the root.
+    pub fn above(&self) -> &[u8] {
+        let cut = memchr::memrchr(b'/', &self.0).unwrap_or(0);
+        self.0.get(..cut).unwrap_or_default()
     }
 
     /// Returns the last component; `None` for the root.
     pub fn name(&self) -> Option<Name<'_>> {
-        self.components().last()
+        self.components().next_back()
     }
 
     /// Returns the components in order.

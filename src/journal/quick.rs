@@ -8,13 +8,18 @@ use super::op::{How, Kept, Op, Replaced, Was};
 use super::record::{Actor, At, Record, Stamp};
 use crate::name::{Escaped, WorldPath};
 
-/// Reads a line; `None` where it does not stand as it is usually written.
-pub(super) fn record(line: &[u8]) -> Option<Record> {
+/// Reads a line; `None` where it does not stand as it is usually written. Who did it, when, and the hash of the line before
+/// are read in any case, and kept if that is `wanted`.
+pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
+    let keep = |text: &str| match wanted {
+        true => text.to_owned(),
+        false => String::new(),
+    };
     let mut text = Text(std::str::from_utf8(line).ok()?);
     text.skip("{\"v\":")?;
     let v = text.number()?;
     let seq = text.field(",\"seq\":", Text::number)?;
-    let time = text.field(",\"time\":", Text::string)?.to_owned();
+    let time = keep(text.field(",\"time\":", Text::string)?);
     let op = match text.field(",\"op\":", Text::string)? {
         "create" => Op::Create {
             path: text.path()?,
@@ -75,8 +80,10 @@ pub(super) fn record(line: &[u8]) -> Option<Record> {
         time,
         op,
         at: text.optional(",\"at\":", Text::at)?.unwrap_or_default(),
-        actor: text.optional(",\"actor\":", Text::actor)?,
-        prev: text.field(",\"prev\":", Text::string)?.to_owned(),
+        actor: text
+            .optional(",\"actor\":", |text| text.actor(keep))?
+            .filter(|_| wanted),
+        prev: keep(text.field(",\"prev\":", Text::string)?),
     };
     (text.0 == "}").then_some(record)
 }
@@ -235,8 +242,8 @@ impl<'a> Text<'a> {
         Some(was)
     }
 
-    fn actor(&mut self) -> Option<Actor> {
-        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    fn actor(&mut self, keep: impl Fn(&str) -> String) -> Option<Actor> {
+        let text = |text: Option<&str>| keep(text.unwrap_or_default());
         let actor = Actor {
             pid: self.field("{\"pid\":", Text::number)?,
             uid: self.field(",\"uid\":", Text::number)?,
@@ -366,7 +373,14 @@ mod tests {
     fn it_reads_what_is_written_often_and_nothing_that_serde_does_not() {
         for written in records() {
             let line = serde_json::to_vec(&written).unwrap();
-            assert_eq!(record(&line).as_ref(), Some(&written));
+            assert_eq!(record(&line, true).as_ref(), Some(&written));
+            let bare = Record {
+                time: String::new(),
+                actor: None,
+                prev: String::new(),
+                ..written
+            };
+            assert_eq!(record(&line, false), Some(bare));
             // Damaged in each place, in some ways: read as serde reads it, or not at all.
             for at in 0..line.len() {
                 for byte in *b"0\\\"}],\n\xff-e 1a" {
@@ -386,7 +400,9 @@ mod tests {
 
     #[track_caller]
     fn compare(line: &[u8]) {
-        if let Some(quick) = record(line) {
+        let quick = record(line, true);
+        assert_eq!(quick.is_some(), record(line, false).is_some());
+        if let Some(quick) = quick {
             let slow: Record = serde_json::from_slice(line).unwrap();
             assert_eq!(quick, slow);
         }
@@ -400,7 +416,7 @@ mod tests {
             mode: 1,
         };
         let line = serde_json::to_vec(&written).unwrap();
-        assert_eq!(record(&line), None);
+        assert_eq!(record(&line, true), None);
         assert_eq!(Record::parse(&line).unwrap(), written);
     }
 }

@@ -52,27 +52,32 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     let (from, to) = point::range(&store, &range)?;
     let diff = Diff::between(&store, &from, &to, &path)?;
     let mut paper = Paper::new();
+    let mut unknown = Unknown::default();
     if args.stat {
-        stat(&mut paper, &diff)?;
+        stat(&mut paper, &diff, &mut unknown)?;
     } else {
-        for change in &diff.changes {
+        for change in diff.changes() {
+            let change = change?;
+            unknown.note(&change);
             if args.json {
-                paper.json(change)?;
+                paper.json(&change)?;
             } else if args.patch {
-                whole(&mut paper, &diff, change)?;
+                whole(&mut paper, &diff, &change)?;
             } else if args.name_only {
                 paper.line(format_args!("{}", change.path));
             } else {
-                line(&mut paper, change);
+                line(&mut paper, &change);
             }
         }
     }
     paper.flush();
-    let unknown = unknown(&diff);
-    Ok(match (unknown, diff.changes.is_empty()) {
-        (true, _) => Exit::Partly,
-        (false, true) => Exit::Ok,
-        (false, false) => Exit::Nothing,
+    for line in &unknown.0 {
+        eprintln!("trumanfs: {line}");
+    }
+    Ok(match (unknown.0.is_empty(), diff.is_empty()) {
+        (false, _) => Exit::Partly,
+        (true, true) => Exit::Ok,
+        (true, false) => Exit::Nothing,
     })
 }
 
@@ -94,16 +99,16 @@ pub(in crate::cli) fn ago(word: OsString) -> OsString {
     }
 }
 
-/// Says what could not be found out.
-fn unknown(diff: &Diff<'_>) -> bool {
-    let mut any = false;
-    for change in &diff.changes {
-        if let Some(unknown) = &change.unknown {
-            eprintln!("trumanfs: {}: {unknown}", change.path);
-            any = true;
-        }
+/// What could not be found out: it is said at the end.
+#[derive(Default)]
+struct Unknown(Vec<String>);
+
+impl Unknown {
+    fn note(&mut self, change: &Change) {
+        let unknown = change.unknown.as_ref();
+        self.0
+            .extend(unknown.map(|unknown| format!("{}: {unknown}", change.path)));
     }
-    any
 }
 
 /// Tells range and path apart. What has two dots is a range, unless it begins with a slash or a dot and a slash.
@@ -218,47 +223,37 @@ fn whole(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Result<()> {
     }
 }
 
-fn stat(paper: &mut Paper, diff: &Diff<'_>) -> Result<()> {
-    // There can be many: their paths are made again where they are printed.
-    struct Row<'d> {
-        change: &'d Change,
-        counts: std::result::Result<(u64, u64), String>,
-    }
-    let path = |change: &Change| match &change.from {
-        Some(from) => format!("{from} → {}", change.path),
-        None => change.path.to_string(),
+/// What `--stat` says of a change. There can be many of them: numbers that do not fit are of files larger than are counted.
+enum Row {
+    /// It is of a directory.
+    Nothing,
+    /// The lines that were added and removed.
+    Counts(u32, u32),
+    /// What is said instead: the number of some words.
+    Words(u32),
+}
+
+fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
+    let path = |from: &Option<WorldPath>, path: &WorldPath| match from {
+        Some(from) => format!("{from} → {path}"),
+        None => path.to_string(),
     };
-    let (mut rows, mut width) = (Vec::new(), 0);
-    for change in &diff.changes {
-        let either = change.after.or(change.before);
-        if either.is_some_and(|side| side.is_dir()) {
-            continue;
+    let (mut rows, mut width) = (Vec::with_capacity(diff.len()), 0);
+    let mut words = Vec::new();
+    for change in diff.changes() {
+        let change = change?;
+        unknown.note(&change);
+        rows.push(row(diff, &change, &mut words)?);
+        if !matches!(rows.last(), Some(Row::Nothing)) {
+            width = path(&change.from, &change.path).chars().count().max(width);
         }
-        width = path(change).chars().count().max(width);
-        let differs = change.content || change.before.is_none() || change.after.is_none();
-        let counts = match differs.then(|| patch::texts(diff, change)) {
-            None if details(change).is_empty() => Err("moved".to_owned()),
-            None => Err(details(change)),
-            Some(Ok(Texts::Text(before, after))) => Ok(patch::count(&before, &after)),
-            Some(Ok(Texts::Binary)) => {
-                let size = |side: Option<Side>| side.map_or(0, |side| side.size);
-                Err(format!(
-                    "binary, {} → {}",
-                    bytes(size(change.before)),
-                    bytes(size(change.after))
-                ))
-            }
-            Some(Err(Error::Missing { .. } | Error::Damaged(_))) => Err("not known".to_owned()),
-            Some(Err(error)) => return Err(error),
-        };
-        rows.push(Row { change, counts });
     }
-    let most = rows
-        .iter()
-        .filter_map(|row| row.counts.as_ref().ok())
-        .map(|(a, b)| a + b)
-        .max()
-        .unwrap_or(0);
+    let counts = |row: &Row| match row {
+        Row::Counts(added, removed) => (u64::from(*added), u64::from(*removed)),
+        _ => (0, 0),
+    };
+    let most = rows.iter().map(counts).map(|(a, b)| a + b).max();
+    let most = most.unwrap_or(0);
     let scale = |lines: u64| {
         if most <= BAR {
             lines
@@ -268,26 +263,58 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>) -> Result<()> {
     };
     let bar = |sign: &str, lines: u64| sign.repeat(usize::try_from(scale(lines)).unwrap_or(0));
     let mut total = (0, 0);
-    for row in &rows {
-        let what = match &row.counts {
-            Ok((added, removed)) => {
-                let (added, removed) = (*added, *removed);
+    for (row, (from, to)) in rows.iter().zip(diff.paths()) {
+        let (added, removed) = counts(row);
+        let what = match row {
+            Row::Nothing => continue,
+            Row::Counts(..) => {
                 total = (total.0 + added, total.1 + removed);
                 let plus = paper.ink(Ink::Added, &bar("+", added));
                 let minus = paper.ink(Ink::Removed, &bar("-", removed));
                 format!("{:>5} {plus}{minus}", added + removed)
             }
-            Err(words) => words.clone(),
+            Row::Words(number) => words.get(*number as usize).cloned().unwrap_or_default(),
         };
-        paper.line(format_args!(" {:<width$} | {what}", path(row.change)));
+        paper.line(format_args!(" {:<width$} | {what}", path(&from, &to)));
     }
-    if !rows.is_empty() {
+    let told = rows.iter().filter(|row| !matches!(row, Row::Nothing));
+    let files = told.count() as u64;
+    if files > 0 {
         paper.line(format_args!(
             " {} differ, {} added, {} removed",
-            count(rows.len() as u64, "file"),
+            count(files, "file"),
             count(total.0, "line"),
             count(total.1, "line")
         ));
     }
     Ok(())
+}
+
+fn row(diff: &Diff<'_>, change: &Change, all: &mut Vec<String>) -> Result<Row> {
+    let either = change.after.or(change.before);
+    if either.is_some_and(|side| side.is_dir()) {
+        return Ok(Row::Nothing);
+    }
+    let differs = change.content || change.before.is_none() || change.after.is_none();
+    let words = match differs.then(|| patch::texts(diff, change)) {
+        None if details(change).is_empty() => "moved".to_owned(),
+        None => details(change),
+        Some(Ok(Texts::Text(before, after))) => {
+            let (added, removed) = patch::count(&before, &after);
+            let small = |lines| u32::try_from(lines).unwrap_or(u32::MAX);
+            return Ok(Row::Counts(small(added), small(removed)));
+        }
+        Some(Ok(Texts::Binary)) => {
+            let size = |side: Option<Side>| side.map_or(0, |side| side.size);
+            format!(
+                "binary, {} → {}",
+                bytes(size(change.before)),
+                bytes(size(change.after))
+            )
+        }
+        Some(Err(Error::Missing { .. } | Error::Damaged(_))) => "not known".to_owned(),
+        Some(Err(error)) => return Err(error),
+    };
+    all.push(words);
+    Ok(Row::Words(u32::try_from(all.len() - 1).unwrap_or(u32::MAX)))
 }

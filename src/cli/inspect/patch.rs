@@ -48,6 +48,10 @@ pub(super) fn texts(diff: &Diff<'_>, change: &Change) -> Result<Texts> {
 /// Counts the lines that were added and removed.
 pub(super) fn count(before: &[u8], after: &[u8]) -> (u64, u64) {
     let (old, new) = (lines(before), lines(after));
+    // Most of what comes or goes whole needs no comparing.
+    if old.is_empty() || new.is_empty() {
+        return (new.len() as u64, old.len() as u64);
+    }
     let diff = compare(&old, &new);
     let mut counts = (0, 0);
     for change in diff.iter_all_changes() {

@@ -5,16 +5,23 @@
 //! is modified (that is how editors save). A directory that came or went is told with all that is in it. What lies in the
 //! trash is not there. Times alone are no difference.
 
+mod asked;
+mod found;
 mod names;
+mod paths;
 
 use rustix::fs::FileType;
 
 use super::Store;
-use super::past::{Attributes, Content, Effect, NodeId, Past, Tree};
+use super::past::{Attributes, Content, NodeId, Past, ROOT, Tree};
 use super::point::Point;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use names::{Asked, Names};
+use crate::world::view::TRASH;
+use asked::Asked;
+use found::{Both, Found};
+use names::Names;
+use paths::{Paths, Thing};
 
 /// What happened to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -80,8 +87,10 @@ pub struct Diff<'a> {
     after: Tree<'a>,
     /// Whether no record was left out.
     of_all: bool,
-    /// The differences, in order of their paths.
-    pub changes: Vec<Change>,
+    paths: Paths,
+    /// In order of their paths.
+    found: Vec<Found>,
+    both: Both,
 }
 
 impl Side {
@@ -89,13 +98,17 @@ impl Side {
     pub fn is_dir(&self) -> bool {
         self.kind == "directory"
     }
+
+    fn attributes(&self) -> (&'static str, u32, u32, u32) {
+        (self.kind, self.mode, self.uid, self.gid)
+    }
 }
 
 impl<'a> Diff<'a> {
     /// Compares two points, below a path.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    /// [`Error::Damaged`] where a journal cannot be read; what the disk says.
     pub fn between(
         store: &'a Store,
         from: &Point,
@@ -121,24 +134,92 @@ impl<'a> Diff<'a> {
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
         let of_all = past.looks_at_all();
-        past.back_to(to)?;
+        past = past.acts();
+        past.back_noting(to, |_| {})?;
         let after = past.tree().clone();
-        let mut asked = Asked::default();
-        past.back_noting(from, |effect| {
-            if let Effect::Name { dir, name, .. } = effect {
-                asked.places.insert((*dir, *name));
-            }
-            asked.nodes.extend(effect.within());
-        })?;
+        let mut asked = Asked::new(after.lookup(ROOT, TRASH)?);
+        past.back_noting(from, |effect| asked.note(effect))?;
+        asked.sort();
         let before = past.into_tree();
-        let mut names = Names::new(&before, &after, &asked);
+        let mut names = Names::new(&before, &after, asked, below);
         names.compare()?;
-        let changes = names.changes(below)?;
+        names.find()?;
+        let Names {
+            paths, found, both, ..
+        } = names;
         Ok(Diff {
             before,
             after,
             of_all,
-            changes,
+            paths,
+            found,
+            both,
+        })
+    }
+
+    /// Returns how many differences there are.
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Returns what happened to each path, in their order.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.found.iter().map(|found| found.status)
+    }
+
+    /// Returns the paths that differ, in order, each with the path before of what was renamed.
+    pub fn paths(&self) -> impl Iterator<Item = (Option<WorldPath>, WorldPath)> {
+        self.found.iter().map(|found| self.path(found))
+    }
+
+    /// Returns the differences, in order of their paths. Each is made when it is its turn: the disk is asked for sizes and
+    /// the like only then, and memory does not grow with what was told.
+    ///
+    /// # Errors
+    /// What `statx(2)` says.
+    pub fn changes(&self) -> impl Iterator<Item = Result<Change>> {
+        self.found.iter().map(|found| self.change(found))
+    }
+
+    fn path(&self, found: &Found) -> (Option<WorldPath>, WorldPath) {
+        let texts = self.before.ground().texts();
+        let (was, _) = self.both.sides(found);
+        let from = was.filter(|_| found.status == Status::Renamed);
+        let from = from.map(|was| self.paths.path(&texts, was.spot));
+        (from, self.paths.path(&texts, found.thing.spot))
+    }
+
+    fn change(&self, found: &Found) -> Result<Change> {
+        let mut unknown = None;
+        let mut side = |tree: &Tree<'a>, thing: Option<Thing>| match thing {
+            None => Ok(None),
+            Some(Thing { node, .. }) => match tree.meta(node) {
+                Ok(meta) => Ok(Some(Side::new(node, &meta))),
+                Err(Error::Missing { what, .. }) => {
+                    unknown = Some(what);
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let (was, is) = self.both.sides(found);
+        let before = side(&self.before, was)?;
+        let after = side(&self.after, is)?;
+        let (from, path) = self.path(found);
+        Ok(Change {
+            status: found.status,
+            path,
+            from,
+            before,
+            after,
+            content: found.content,
+            xattrs: found.xattrs,
+            unknown: self.both.unknown(found).cloned().or(unknown),
         })
     }
 
@@ -203,19 +284,6 @@ fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
         Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
         _ => None,
     })
-}
-
-impl Change {
-    fn is_addition(&self) -> bool {
-        self.status != Status::Removed
-    }
-}
-
-fn attributes_differ(change: &Change) -> bool {
-    match (change.before, change.after) {
-        (Some(a), Some(b)) => (a.kind, a.mode, a.uid, a.gid) != (b.kind, b.mode, b.uid, b.gid),
-        _ => true,
-    }
 }
 
 impl Side {

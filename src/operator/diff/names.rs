@@ -1,70 +1,79 @@
-//! Comparing two trees name by name, and making changes of what was found.
+//! Comparing two trees name by name, and finding changes in what differs.
 //!
 //! Owns the pairing: the same thing at another name, another thing at the same name, the rest. Starts from the names that
 //! records touched; a directory that is in the home on one side only brings all that is in it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
 use rustix::fs::FileType;
 
-use super::{Bytes, Change, Side, Status, attributes_differ, bytes};
+use super::asked::Asked;
+use super::found::{Both, Found};
+use super::paths::{Paths, Spot, Thing};
+use super::{Bytes, Side, Status, bytes};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::past::{ByNumber, Label, NodeId, Place, ROOT, Tree};
-use crate::world::view::{STATE, TRASH};
+use crate::operator::past::{ByNumber, NodeId, NodeSet, Place, Tree};
 
-/// What records have touched between two points: a bit of [`Touched`](crate::operator::past::Touched), and small.
+/// How two things differ, but for where they are.
 #[derive(Default)]
-pub(super) struct Asked {
-    /// Names, each with its directory.
-    pub(super) places: HashSet<Place, ByNumber>,
-    /// Things whose content or attributes were.
-    pub(super) nodes: HashSet<NodeId, ByNumber>,
+struct Look {
+    differs: bool,
+    content: bool,
+    xattrs: bool,
+    /// Why not all is known.
+    unknown: Option<String>,
 }
 
 /// The two trees, and what is found out about them on the way.
 pub(super) struct Names<'t, 'a> {
     before: &'t Tree<'a>,
     after: &'t Tree<'a>,
-    asked: &'t Asked,
+    asked: Asked,
+    below: &'t WorldPath,
     done: HashSet<Place, ByNumber>,
     /// What is not at a name any more, and what has come to a name.
-    gone: Vec<(NodeId, WorldPath)>,
-    come: Vec<(NodeId, Place)>,
+    gone: Vec<Thing>,
+    come: Vec<Thing>,
     /// Where things are that were touched and were seen at the same name before and after.
     stayed: HashMap<NodeId, Place, ByNumber>,
-    /// The paths of directories; `None` for what is not in the home.
-    paths: HashMap<(bool, NodeId), Option<WorldPath>>,
-    /// What stands in the root and is not of the home.
-    not_shown: [Label; 2],
+    pub(super) paths: Paths,
+    pub(super) found: Vec<Found>,
+    pub(super) both: Both,
 }
 
 impl<'t, 'a> Names<'t, 'a> {
+    /// What is asked for must be sorted.
     pub(super) fn new(
         before: &'t Tree<'a>,
         after: &'t Tree<'a>,
-        asked: &'t Asked,
+        asked: Asked,
+        below: &'t WorldPath,
     ) -> Names<'t, 'a> {
         Names {
             before,
             after,
             asked,
+            below,
             done: HashSet::default(),
             gone: Vec::new(),
             come: Vec::new(),
             stayed: HashMap::default(),
-            paths: HashMap::new(),
-            not_shown: [TRASH, STATE].map(|name| before.ground().label(name)),
+            paths: Paths::new(before.ground()),
+            found: Vec::new(),
+            both: Both::default(),
         }
     }
 
+    /// Looks at all names that were asked for, whose places are not needed any more then.
     pub(super) fn compare(&mut self) -> Result<()> {
-        // What records touched is not copied: it may be much.
-        let mut asked = self.asked.places.iter();
+        let places = std::mem::take(&mut self.asked.places);
+        let mut asked = places.iter();
         let mut pending: Vec<Place> = Vec::new();
         loop {
             let place = match pending.pop() {
-                Some(place) if self.asked.places.contains(&place) => continue,
+                Some(place) if places.binary_search(&place).is_ok() => continue,
                 Some(place) if !self.done.insert(place) => continue,
                 Some(place) => place,
                 None => match asked.next() {
@@ -74,250 +83,221 @@ impl<'t, 'a> Names<'t, 'a> {
             };
             let was = self.entry(false, place)?;
             let is = self.entry(true, place)?;
+            let (was_node, is_node) = (was.map(|was| was.node), is.map(|is| is.node));
+            if was_node == is_node {
+                if let Some(node) = was_node.filter(|node| self.asked.nodes.contains(*node)) {
+                    self.stayed.insert(node, place);
+                }
+                continue;
+            }
             // What is in a directory that came or went has come or gone with it.
-            for (tree, other, entry, there) in
-                [(self.before, true, was, is), (self.after, false, is, was)]
+            for (tree, other_is_after, node) in
+                [(self.before, true, was_node), (self.after, false, is_node)]
             {
-                if let Some(node) = entry
-                    && there != entry
+                if let Some(node) = node
                     && tree.kind(node) == FileType::Directory
-                    && !self.is_shown(other, node)
+                    && !self.is_shown(other_is_after, node)
                 {
-                    match tree.children(node) {
-                        Ok(children) => {
-                            let label = |name: Box<[u8]>| (node, tree.ground().label(&name));
-                            pending.extend(children.into_keys().map(label));
-                        }
+                    match tree.labels(node) {
+                        Ok(labels) => pending.extend(labels.map(|label| (node, label))),
                         Err(Error::NotFound | Error::Missing { .. }) => {}
                         Err(error) => return Err(error),
                     }
                 }
             }
-            if was == is {
-                if let Some(node) = was.filter(|node| self.asked.nodes.contains(node)) {
-                    self.stayed.insert(node, place);
-                }
-                continue;
-            }
-            if let Some(node) = was {
-                let path = self.path_at(false, place);
-                self.gone.extend(path.map(|path| (node, path)));
-            }
-            self.come.extend(is.map(|node| (node, place)));
+            self.gone.extend(was);
+            self.come.extend(is);
         }
     }
 
-    fn tree(&self, after: bool) -> &'t Tree<'a> {
-        if after { self.after } else { self.before }
+    fn tree(&self, is_after: bool) -> &'t Tree<'a> {
+        match is_after {
+            true => self.after,
+            false => self.before,
+        }
     }
 
     /// What a name means, where its directory is in the home.
-    fn entry(&mut self, after: bool, (dir, label): Place) -> Result<Option<NodeId>> {
-        let shows = self.is_shown(after, dir) && !(dir == ROOT && self.not_shown.contains(&label));
-        match shows {
-            true => self.tree(after).lookup_label(dir, label),
-            false => Ok(None),
-        }
+    fn entry(&mut self, is_after: bool, place: Place) -> Result<Option<Thing>> {
+        let tree = self.tree(is_after);
+        let Some(spot) = self.paths.spot(is_after, tree, place) else {
+            return Ok(None);
+        };
+        let node = tree.lookup_label(place.0, place.1)?;
+        Ok(node.map(|node| Thing { node, spot }))
     }
 
     /// Whether a directory is in the home and not in the trash.
-    fn is_shown(&mut self, after: bool, dir: NodeId) -> bool {
-        self.with_path(after, dir, |path| path.is_some())
+    fn is_shown(&mut self, is_after: bool, dir: NodeId) -> bool {
+        self.paths.dir(is_after, self.tree(is_after), dir).is_some()
     }
 
-    /// The path of a name, where its directory is in the home.
-    fn path_at(&mut self, after: bool, (dir, label): Place) -> Option<WorldPath> {
-        let mut path = self.with_path(after, dir, |path| path.cloned())?;
-        self.before.ground().push(&mut path, label)?;
-        Some(path)
+    fn order(&self, one: Spot, other: Spot) -> Ordering {
+        let texts = self.before.ground().texts();
+        self.paths.order(&texts, one, other)
     }
 
-    fn with_path<T>(
-        &mut self,
-        after: bool,
-        dir: NodeId,
-        use_it: impl FnOnce(Option<&WorldPath>) -> T,
-    ) -> T {
-        let tree = self.tree(after);
-        let path = self.paths.entry((after, dir));
-        use_it(path.or_insert_with(|| shown_path(tree, dir)).as_ref())
+    /// Whether a path is asked for.
+    fn is_below(&self, spot: Spot) -> bool {
+        let path = || self.paths.path(&self.before.ground().texts(), spot);
+        self.below.is_root() || self.below.contains(&path())
     }
 
-    pub(super) fn changes(mut self, below: &WorldPath) -> Result<Vec<Change>> {
-        let mut changes = Vec::new();
-        let mut told = HashSet::<NodeId, ByNumber>::default();
-        let mut gone = std::mem::take(&mut self.gone);
-        gone.sort_by(|a, b| a.1.cmp(&b.1));
-        let gone_nodes: HashSet<NodeId, ByNumber> = gone.iter().map(|(node, _)| *node).collect();
-        let mut come: HashMap<NodeId, Vec<WorldPath>, ByNumber> = HashMap::default();
-        let mut by_path: HashMap<WorldPath, NodeId> = HashMap::new();
-        // What has come and can be nothing but new: most of it, often.
-        let mut new = Vec::new();
-        for (node, place) in std::mem::take(&mut self.come) {
-            if gone.is_empty() {
-                new.push((node, place));
-                continue;
+    /// Pairs what is gone with what has come, and finds what else has changed. In the order of their paths.
+    pub(super) fn find(&mut self) -> Result<()> {
+        let (mut gone, come) = (
+            std::mem::take(&mut self.gone),
+            std::mem::take(&mut self.come),
+        );
+        gone.sort_unstable_by(|a, b| self.order(a.spot, b.spot));
+        let mut gone_nodes = NodeSet::default();
+        gone_nodes.extend(gone.iter().map(|thing| thing.node));
+        // Names that a thing that is gone from another has now, and what is at the names of what is gone.
+        let mut moved: HashMap<NodeId, Vec<usize>, ByNumber> = HashMap::default();
+        let mut instead: HashMap<usize, usize> = HashMap::new();
+        for (number, is) in come.iter().enumerate().filter(|_| !gone.is_empty()) {
+            if gone_nodes.contains(is.node) {
+                moved.entry(is.node).or_default().push(number);
             }
-            let Some(path) = self.path_at(true, place) else {
-                continue;
-            };
-            let moved = gone_nodes.contains(&node);
-            if moved {
-                come.entry(node).or_default().push(path.clone());
-            }
-            if moved || gone.binary_search_by(|(_, gone)| gone.cmp(&path)).is_ok() {
-                by_path.insert(path, node);
-            } else {
-                new.push((node, place));
+            if let Ok(was) = gone.binary_search_by(|was| self.order(was.spot, is.spot)) {
+                instead.insert(was, number);
             }
         }
-        for paths in come.values_mut() {
-            paths.sort_by(|a, b| b.cmp(a));
+        for numbers in moved.values_mut() {
+            let spot = |number: &usize| come.get(*number).map(|thing| thing.spot);
+            numbers.sort_by(|a, b| match spot(b).zip(spot(a)) {
+                Some((b, a)) => self.order(b, a),
+                None => Ordering::Equal,
+            });
         }
+        let mut told = NodeSet::default();
+        let mut taken: HashSet<usize> = HashSet::new();
         let mut lost = Vec::new();
         // First what is the same thing at another name,
-        for (node, from) in gone {
-            match come.get_mut(&node).and_then(Vec::pop) {
-                Some(to) => {
-                    by_path.remove(&to);
-                    told.insert(node);
-                    let touched = self.asked.nodes.contains(&node);
-                    if below.contains(&from) || below.contains(&to) {
-                        changes.extend(self.pair(Some((node, from)), Some((node, to)), touched)?);
-                    }
-                }
-                None => lost.push((node, from)),
+        for (number, was) in gone.into_iter().enumerate() {
+            let to = moved.get_mut(&was.node).and_then(Vec::pop);
+            let Some((to, is)) = to.and_then(|to| Some((to, *come.get(to)?))) else {
+                lost.push((number, was));
+                continue;
+            };
+            taken.insert(to);
+            told.insert(was.node);
+            if self.is_below(was.spot) || self.is_below(is.spot) {
+                self.pair(was, is, self.asked.nodes.contains(was.node))?;
             }
         }
         // then what is another thing at the same name,
-        for (node, path) in lost {
-            told.insert(node);
-            let other = by_path.get(&path).copied();
-            let same_kind = |other: &NodeId| self.before.kind(node) == self.after.kind(*other);
-            let other = other.filter(same_kind);
-            if other.is_some() {
-                by_path.remove(&path);
-            }
-            if below.contains(&path) {
-                let is = other.map(|other| (other, path.clone()));
-                changes.extend(self.pair(Some((node, path)), is, true)?);
+        for (number, was) in lost {
+            told.insert(was.node);
+            let is = instead.get(&number).copied();
+            let is = is.filter(|number| !taken.contains(number));
+            let is = is.and_then(|number| Some((number, *come.get(number)?)));
+            let same_kind = |is: NodeId| self.before.kind(was.node) == self.after.kind(is);
+            let is = is.filter(|(_, is)| same_kind(is.node));
+            taken.extend(is.map(|(number, _)| number));
+            if self.is_below(was.spot) {
+                match is {
+                    Some((_, is)) => self.pair(was, is, true)?,
+                    None => self.found.push(Found::gone(was)),
+                }
             }
         }
         // then what is new,
-        for (path, node) in by_path {
-            told.insert(node);
-            if below.contains(&path) {
-                changes.extend(self.pair(None, Some((node, path)), true)?);
+        for (number, is) in come.into_iter().enumerate() {
+            if !taken.contains(&number) {
+                told.insert(is.node);
+                if self.is_below(is.spot) {
+                    self.found.push(Found::new(is));
+                }
             }
         }
-        for (node, place) in new {
-            told.insert(node);
-            let path = self.path_at(true, place);
-            if let Some(path) = path.filter(|path| below.contains(path)) {
-                changes.extend(self.pair(None, Some((node, path)), true)?);
-            }
-        }
-        // and what is where it was, but not as it was.
-        let untold = self.asked.nodes.iter().filter(|node| !told.contains(node));
-        let nodes: BTreeSet<NodeId> = untold.copied().collect();
-        for node in nodes {
-            let from = shown_path(self.before, node);
-            let paths = match from.zip(shown_path(self.after, node)) {
-                Some(paths) => Some(paths),
-                // It has several names, and the one asked for is in the trash.
-                None => match self.stayed.get(&node).copied() {
-                    Some(place) => self.path_at(false, place).zip(self.path_at(true, place)),
-                    None => None,
-                },
-            };
-            if let Some((from, to)) = paths
-                && below.contains(&to)
-            {
-                // At another path because a directory above it is renamed: that is told of the directory.
-                let change = self.pair(Some((node, from)), Some((node, to)), true)?;
-                changes.extend(
-                    change
-                        .filter(|change| {
-                            change.content
-                                || change.xattrs
-                                || change.unknown.is_some()
-                                || attributes_differ(change)
-                        })
-                        .map(|change| Change {
-                            status: Status::Modified,
-                            from: None,
-                            ..change
-                        }),
-                );
-            }
-        }
-        changes.sort_by(|a, b| {
-            a.path
-                .cmp(&b.path)
-                .then_with(|| a.is_addition().cmp(&b.is_addition()))
+        self.find_unmoved(&told)?;
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_unstable_by(|a, b| {
+            let order = self.order(a.thing.spot, b.thing.spot);
+            order.then_with(|| a.is_addition().cmp(&b.is_addition()))
         });
-        Ok(changes)
+        self.found = found;
+        Ok(())
     }
 
-    /// Makes a change of what was and what is; none where they do not differ.
-    fn pair(
-        &self,
-        was: Option<(NodeId, WorldPath)>,
-        is: Option<(NodeId, WorldPath)>,
-        look_inside: bool,
-    ) -> Result<Option<Change>> {
-        let mut unknown = None;
-        let mut side = |tree: &Tree<'a>, node: NodeId| match tree.meta(node) {
-            Ok(meta) => Ok(Some(Side::new(node, &meta))),
-            Err(Error::Missing { what, .. }) => {
-                unknown = Some(what);
-                Ok(None)
+    /// Finds what is where it was, but not as it was.
+    fn find_unmoved(&mut self, told: &NodeSet) -> Result<()> {
+        let asked = std::mem::take(&mut self.asked.nodes);
+        for node in asked.iter().filter(|node| !told.contains(*node)) {
+            let (before, after) = (self.before, self.after);
+            let mut from = self.paths.spot_of(false, before, node);
+            let mut to = self.paths.spot_of(true, after, node);
+            if from.is_none() || to.is_none() {
+                // It has several names, and the one asked for is in the trash.
+                let Some(place) = self.stayed.get(&node).copied() else {
+                    continue;
+                };
+                from = self.paths.spot(false, before, place);
+                to = self.paths.spot(true, after, place);
             }
+            let Some((from, to)) = from.zip(to).filter(|(_, to)| self.is_below(*to)) else {
+                continue;
+            };
+            let (was, is) = (Thing { node, spot: from }, Thing { node, spot: to });
+            // At another path because a directory above it is renamed: that is told of the directory.
+            let look = self.look(was, is, true)?;
+            if look.differs {
+                self.add(Status::Modified, was, is, look);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a change of what was and what is, where they differ.
+    fn pair(&mut self, was: Thing, is: Thing, look_inside: bool) -> Result<()> {
+        let status = match self.order(was.spot, is.spot) {
+            Ordering::Equal => Status::Modified,
+            _ => Status::Renamed,
+        };
+        let look = match status {
+            Status::Renamed if !look_inside => Look::default(),
+            _ => self.look(was, is, look_inside)?,
+        };
+        if look.differs || status == Status::Renamed {
+            self.add(status, was, is, look);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, status: Status, was: Thing, is: Thing, look: Look) {
+        let mut found = Found::new(is);
+        found.status = status;
+        (found.content, found.xattrs) = (look.content, look.xattrs);
+        self.found.push(self.both.found(found, was, look.unknown));
+    }
+
+    /// Looks at what was and what is.
+    fn look(&self, was: Thing, is: Thing, inside: bool) -> Result<Look> {
+        let side = |tree: &Tree<'a>, node: NodeId| match tree.meta(node) {
+            Ok(meta) => Ok(Some(Side::new(node, &meta))),
+            Err(Error::Missing { .. }) => Ok(None),
             Err(error) => Err(error),
         };
-        let before = was
-            .as_ref()
-            .map(|(node, _)| side(self.before, *node))
-            .transpose()?
-            .flatten();
-        let after = is
-            .as_ref()
-            .map(|(node, _)| side(self.after, *node))
-            .transpose()?
-            .flatten();
-        let (status, path, from) = match (was, is) {
-            (Some((_, from)), Some((_, to))) if from == to => (Status::Modified, to, None),
-            (Some((_, from)), Some((_, to))) => (Status::Renamed, to, Some(from)),
-            (None, Some((_, path))) => (Status::Added, path, None),
-            (Some((_, path)), None) => (Status::Removed, path, None),
-            (None, None) => return Ok(None),
+        let (before, after) = (side(self.before, was.node)?, side(self.after, is.node)?);
+        let mut look = Look::default();
+        let Some((before, after)) = before.zip(after) else {
+            // It is said when it is told.
+            look.differs = true;
+            return Ok(look);
         };
-        let mut change = Change {
-            status,
-            path,
-            from,
-            before,
-            after,
-            content: false,
-            xattrs: false,
-            unknown,
-        };
-        if look_inside && let (Some(before), Some(after)) = (before, after) {
+        if inside {
             match self.inside(before, after) {
-                Ok((content, xattrs)) => (change.content, change.xattrs) = (content, xattrs),
+                Ok((content, xattrs)) => (look.content, look.xattrs) = (content, xattrs),
                 Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
-                    change.content = true;
-                    change.unknown = Some(what);
+                    look.content = true;
+                    look.unknown = Some(what);
                 }
                 Err(error) => return Err(error),
             }
         }
-        let same = change.status == Status::Modified
-            && !change.content
-            && !change.xattrs
-            && change.unknown.is_none()
-            && !attributes_differ(&change);
-        Ok((!same).then_some(change))
+        look.differs = look.content || look.xattrs || before.attributes() != after.attributes();
+        Ok(look)
     }
 
     /// Whether contents and extended attributes differ.
@@ -334,12 +314,4 @@ impl<'t, 'a> Names<'t, 'a> {
         let xattrs = self.before.xattrs(before.node)? != self.after.xattrs(after.node)?;
         Ok((content, xattrs))
     }
-}
-
-/// The path of a node, where it is in the home and not in the trash.
-fn shown_path(tree: &Tree<'_>, node: NodeId) -> Option<WorldPath> {
-    tree.path(node).filter(|path| {
-        let first = path.components().next();
-        first.is_none_or(|first| first.bytes() != TRASH && first.bytes() != STATE)
-    })
 }

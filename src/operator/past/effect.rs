@@ -70,6 +70,16 @@ impl Effect {
     }
 }
 
+impl Effect {
+    /// Returns what came to be.
+    pub(super) fn born(&self) -> Option<NodeId> {
+        match self {
+            Effect::Born(node) => Some(*node),
+            _ => None,
+        }
+    }
+}
+
 /// A record and the session it is of.
 pub type Told<'r> = (&'r Arc<str>, &'r Record);
 
@@ -130,7 +140,7 @@ impl Tree<'_> {
         match self.lookup(ROOT, TRASH)? {
             Some(node) => Ok(node),
             None => {
-                let lost = self.ground().lost(None, FileType::Directory);
+                let lost = self.ground().lost(FileType::Directory);
                 self.set_name(ROOT, TRASH, Some(lost));
                 Ok(lost)
             }
@@ -181,7 +191,7 @@ impl Tree<'_> {
         if let Some(node) = ids.and_then(|ids| self.by_ids(ids)) {
             return Ok(node);
         }
-        let lost = self.ground().lost(None, kind);
+        let lost = self.ground().lost(kind);
         if let Some(ids) = ids {
             self.set_ids(lost, ids);
         }
@@ -190,7 +200,7 @@ impl Tree<'_> {
 
     /// Returns the thing that a record speaks of: what is at the path if it is that inode, else that inode.
     pub(super) fn find(&mut self, path: &WorldPath, ids: Ids) -> Result<Option<NodeId>> {
-        match self.resolve(path)? {
+        match self.resolve_near(path)? {
             Some(node) if self.ids(node) == Some(ids) => {
                 self.ground().meet(true);
                 Ok(Some(node))

@@ -1,24 +1,25 @@
 //! The store as it lies on the disk now, read as far as somebody asks: what every tree of the past stands on.
 //!
 //! Owns the identity of things: a [`NodeId`] is one file or directory through all its names, and through an inode that
-//! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs one `statx` when it is
-//! first asked for, a directory is listed only when somebody wants its entries. Nothing here changes the store.
+//! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs at most one `statx`
+//! when it is first asked for (`listing.rs`), all entries are met only when somebody wants them. Nothing here changes the
+//! store.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use rustix::fs::FileType;
 
-use super::inode::{Devices, Inode};
-use super::pool::{ByNumber, Label, Pool};
+use super::inode::Inode;
+use super::met::Inner;
+use super::pool::{Label, Pool};
 use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::world::view::STATE;
 use crate::world::{Dir, Id, Meta, Node, root};
 
 /// One file, directory or other thing, whatever its names are.
@@ -49,55 +50,13 @@ pub struct Ground<'a> {
     met: Cell<(u64, u64)>,
 }
 
-#[derive(Debug)]
-pub(super) struct Inner {
-    pool: Pool,
-    nodes: Vec<Base>,
-    devices: Devices,
-    by_ids: HashMap<Inode, NodeId, ByNumber>,
-    entries: HashMap<NodeId, Entries, ByNumber>,
-    /// Further names of files that have several.
-    others: HashMap<NodeId, Vec<Place>, ByNumber>,
-    open: HashMap<NodeId, Rc<Dir>, ByNumber>,
-    /// What was looked for in the whole store already.
-    pub(super) searched: HashSet<Ids>,
-    /// Attributes lately asked for: directories are asked again and again.
-    stats: HashMap<NodeId, Meta, ByNumber>,
-}
-
-/// What is known of a node by the disk.
-#[derive(Debug)]
-struct Base {
-    inode: Option<Inode>,
-    kind: FileType,
-    /// One of its names; absent for what is not on the disk any more.
-    at: Option<Place>,
-}
-
-#[derive(Debug, Default)]
-struct Entries {
-    known: HashMap<Label, Option<NodeId>, ByNumber>,
-    whole: bool,
-}
-
 impl<'a> Ground<'a> {
     /// Starts with the root alone.
     pub fn new(store: &'a Store) -> Ground<'a> {
         let id = store.root().id();
-        let mut inner = Inner {
-            pool: Pool::default(),
-            nodes: Vec::new(),
-            devices: Devices::default(),
-            by_ids: HashMap::default(),
-            entries: HashMap::default(),
-            others: HashMap::default(),
-            open: HashMap::default(),
-            searched: HashSet::new(),
-            stats: HashMap::default(),
-        };
+        let mut inner = Inner::default();
         let inode = inner.devices.inode([id.0, id.1]);
-        let root = inner.push(Some(inode), FileType::Directory, None);
-        inner.by_ids.insert(inode, root);
+        inner.push_known(inode, FileType::Directory, None);
         Ground {
             store,
             inner: RefCell::new(inner),
@@ -127,6 +86,11 @@ impl<'a> Ground<'a> {
     /// Returns the label of a name.
     pub(in crate::operator) fn label(&self, name: &[u8]) -> Label {
         self.inner.borrow_mut().pool.label(name)
+    }
+
+    /// Gives access to all names that were met. While it is held, nothing can be asked for that is not known yet.
+    pub(in crate::operator) fn texts(&self) -> Ref<'_, Pool> {
+        Ref::map(self.inner.borrow(), |inner| &inner.pool)
     }
 
     /// Returns a name.
@@ -161,15 +125,20 @@ impl<'a> Ground<'a> {
             return Ok(known);
         }
         let opened = self.dir(dir)?;
-        let inner = self.inner.borrow();
-        let found = match opened.stat(Name::new(inner.pool.text(label))?) {
-            Ok(meta) => Some(meta),
-            Err(Error::NotFound | Error::NotDirectory) => None,
-            Err(error) => return Err(error),
+        let listed = self.listed(dir, &opened, label)?;
+        let texts = self.texts();
+        let name = Name::new(texts.text(label))?;
+        let found = match listed {
+            Some(found) => found,
+            None => match opened.stat(name) {
+                Ok(meta) => Some(([meta.id.0, meta.id.1], meta.kind)),
+                Err(Error::NotFound | Error::NotDirectory) => None,
+                Err(error) => return Err(error),
+            },
         };
-        drop(inner);
+        drop(texts);
         let mut inner = self.inner.borrow_mut();
-        let node = found.map(|meta| inner.intern([meta.id.0, meta.id.1], meta.kind, (dir, label)));
+        let node = found.map(|(ids, kind)| inner.intern(ids, kind, (dir, label)));
         let entries = inner.entries.entry(dir).or_default();
         entries.known.insert(label, node);
         Ok(node)
@@ -180,14 +149,23 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// What opening the directory and `getdents64(2)` say.
     pub fn names(&self, dir: NodeId) -> Result<BTreeSet<Box<[u8]>>> {
+        let labels = self.labels(dir)?;
+        let texts = self.texts();
+        Ok(labels.map(|label| texts.text(label).into()).collect())
+    }
+
+    /// The same, by label and in no order.
+    ///
+    /// # Errors
+    /// As [`Ground::names`].
+    pub(super) fn labels(&self, dir: NodeId) -> Result<impl Iterator<Item = Label> + use<>> {
         self.list(dir)?;
         let inner = self.inner.borrow();
-        let entries = inner.entries.get(&dir);
-        let known = entries.into_iter().flat_map(|entries| &entries.known);
+        let known = inner.entries.get(&dir).into_iter();
+        let known = known.flat_map(|entries| &entries.known);
         let there = known.filter(|(_, node)| node.is_some());
-        Ok(there
-            .map(|(label, _)| inner.pool.text(*label).into())
-            .collect())
+        let labels: Vec<Label> = there.map(|(label, _)| *label).collect();
+        Ok(labels.into_iter())
     }
 
     /// Reads what a directory has now, once: from then on each of its entries is found by its inode number.
@@ -228,14 +206,17 @@ impl<'a> Ground<'a> {
     /// Returns the node that an inode is now, if it was met already.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
         let inner = self.inner.borrow();
-        inner.by_ids.get(&inner.devices.known(ids)?).copied()
+        inner.by_inode(inner.devices.known(ids)?)
     }
 
     /// Makes a node for something that is not on the disk any more.
-    pub fn lost(&self, ids: Option<Ids>, kind: FileType) -> NodeId {
-        let mut inner = self.inner.borrow_mut();
-        let inode = ids.map(|ids| inner.devices.inode(ids));
-        inner.push(inode, kind, None)
+    pub fn lost(&self, kind: FileType) -> NodeId {
+        self.inner.borrow_mut().push_lost(kind)
+    }
+
+    /// Returns an inode, small.
+    pub(super) fn inode(&self, ids: Ids) -> Inode {
+        self.inner.borrow_mut().devices.inode(ids)
     }
 
     /// Returns which inode a node is now; `None` for what is lost.
@@ -261,14 +242,26 @@ impl<'a> Ground<'a> {
     /// Returns all places that a node is known to lie at now.
     pub fn places(&self, node: NodeId) -> Vec<Slot> {
         let slot = |(dir, label): Place| (dir, self.text(label));
+        self.every_place(node).map(slot).collect()
+    }
+
+    /// The same, by label.
+    pub(in crate::operator) fn every_place(
+        &self,
+        node: NodeId,
+    ) -> impl Iterator<Item = Place> + use<> {
         let others = self.other_places(node).into_iter();
-        self.at(node).into_iter().chain(others).map(slot).collect()
+        self.at(node).into_iter().chain(others)
     }
 
     /// Returns the places that a node lies at beside the first; for most there are none.
     pub(super) fn other_places(&self, node: NodeId) -> Vec<Place> {
         let others = &self.inner.borrow().others;
         others.get(&node).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn has_other_places(&self, node: NodeId) -> bool {
+        self.inner.borrow().others.contains_key(&node)
     }
 
     /// Returns whether a node lies on the disk.
@@ -349,48 +342,26 @@ impl<'a> Ground<'a> {
     }
 }
 
-impl Inner {
-    /// Returns what is known of a name without asking the disk.
-    fn known(&self, dir: NodeId, label: Label) -> Option<Option<NodeId>> {
-        let base = self.nodes.get(dir.index())?;
-        let nothing = base.kind != FileType::Directory
-            || (base.at.is_none() && dir != ROOT)
-            || (dir == ROOT && self.pool.text(label) == STATE);
-        if nothing {
-            return Some(None);
-        }
-        let entries = self.entries.get(&dir)?;
-        match entries.known.get(&label) {
-            Some(known) => Some(*known),
-            None => entries.whole.then_some(None),
-        }
-    }
-
-    fn is_whole(&self, dir: NodeId) -> bool {
-        self.entries.get(&dir).is_some_and(|entries| entries.whole)
-    }
-
-    fn intern(&mut self, ids: Ids, kind: FileType, place: Place) -> NodeId {
-        let inode = self.devices.inode(ids);
-        if let Some(node) = self.by_ids.get(&inode).copied() {
-            self.others.entry(node).or_default().push(place);
-            return node;
-        }
-        let node = self.push(Some(inode), kind, Some(place));
-        self.by_ids.insert(inode, node);
-        node
-    }
-
-    fn push(&mut self, inode: Option<Inode>, kind: FileType, at: Option<Place>) -> NodeId {
-        self.nodes.push(Base { inode, kind, at });
-        // Four thousand million nodes do not fit into memory.
-        let number = u32::try_from(self.nodes.len()).ok();
-        NodeId(number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
+impl From<NonZeroU32> for NodeId {
+    fn from(number: NonZeroU32) -> NodeId {
+        NodeId(number)
     }
 }
 
 impl NodeId {
-    fn index(self) -> usize {
+    /// Its number, from 1.
+    pub(super) fn number(self) -> NonZeroU32 {
+        self.0
+    }
+
+    /// Its number, from 0.
+    pub(super) fn index(self) -> usize {
         self.0.get() as usize - 1
+    }
+
+    /// The thing of a number.
+    pub(super) fn numbered(index: usize) -> Option<NodeId> {
+        let number = u32::try_from(index).ok()?.checked_add(1)?;
+        NonZeroU32::new(number).map(NodeId)
     }
 }

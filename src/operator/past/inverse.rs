@@ -40,7 +40,7 @@ impl Tree<'_> {
             }
             Op::Link { path, from, ids } => {
                 // So that another name of it is known when this one has gone.
-                self.resolve(from)?;
+                self.resolve_near(from)?;
                 let (dir, name, node) = self.expect(path, at, Some(*ids), FileType::RegularFile)?;
                 effects.push(leave(dir, name, node));
             }
@@ -185,7 +185,7 @@ impl Tree<'_> {
             Op::Purge { entries } => {
                 let trash = self.trash()?;
                 for entry in entries {
-                    let gone = self.ground().lost(None, FileType::Unknown);
+                    let gone = self.ground().lost(FileType::Unknown);
                     let entry = self.ground().label(&entry.0);
                     effects.push(change(trash, entry, Some(gone), None));
                 }

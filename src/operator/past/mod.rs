@@ -13,6 +13,7 @@
 //! Works without a lock, also while the store is mounted; what changes meanwhile may then be seen on one side of the point
 //! or the other.
 
+mod ahead;
 mod concern;
 pub mod content;
 mod copy;
@@ -21,10 +22,15 @@ pub mod ground;
 mod inode;
 mod inverse;
 pub mod layer;
+mod listing;
+mod met;
+mod near;
+mod nodes;
 mod places;
 mod pool;
 pub mod records;
 mod search;
+mod table;
 pub mod tree;
 
 use std::collections::{BTreeSet, HashSet};
@@ -36,8 +42,9 @@ pub use copy::xattrs;
 pub use effect::Effect;
 pub(in crate::operator) use ground::Place;
 pub use ground::{Ground, NodeId, ROOT, Slot};
-pub(in crate::operator) use pool::ByNumber;
+pub use nodes::NodeSet;
 pub use pool::Label;
+pub(in crate::operator) use pool::{ByNumber, Pool};
 pub use records::Newest;
 pub use tree::{Attributes, Tree};
 
@@ -106,6 +113,14 @@ impl<'a> Past<'a> {
         Ok(past)
     }
 
+    /// Goes on with records that say what was done and nothing else: [`Newest::acts`].
+    pub fn acts(self) -> Past<'a> {
+        Past {
+            records: self.records.acts(),
+            ..self
+        }
+    }
+
     /// Returns whether no record is passed over.
     pub fn looks_at_all(&self) -> bool {
         self.concern.is_none()
@@ -116,8 +131,9 @@ impl<'a> Past<'a> {
         &self.tree
     }
 
-    /// Ends the way, and keeps the tree at the point that was reached.
-    pub fn into_tree(self) -> Tree<'a> {
+    /// Ends the way, and keeps the tree at the point that was reached. It no longer knows things by their inode numbers.
+    pub fn into_tree(mut self) -> Tree<'a> {
+        self.tree.rest();
         self.tree
     }
 
@@ -143,7 +159,11 @@ impl<'a> Past<'a> {
         {
             for effect in self.tree.effects(&record, &session)? {
                 note(&effect);
+                let born = effect.born();
                 self.tree.reverse(effect, (&session, &record));
+                if let Some(node) = born {
+                    self.tree.forget_unborn(node);
+                }
             }
         }
         Ok(())

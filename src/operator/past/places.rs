@@ -14,6 +14,67 @@ use crate::error::Result;
 use crate::name::WorldPath;
 use crate::world::view::TRASH;
 
+/// The names that nodes were given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Given {
+    /// Each with the number of the one before of the same node, as in `last`.
+    all: Vec<(Place, u32)>,
+    /// The last of each node: its number and one; 0 for a node that was given none, `DISK` where there is only the name
+    /// that it has on the disk, which is not kept twice.
+    last: Vec<u32>,
+}
+
+const DISK: u32 = u32::MAX;
+
+impl Given {
+    fn last(&self, node: NodeId) -> u32 {
+        self.last.get(node.index()).copied().unwrap_or(0)
+    }
+
+    fn get(&self, number: u32) -> Option<(Place, u32)> {
+        let at = usize::try_from(number).ok()?.checked_sub(1)?;
+        self.all.get(at).copied()
+    }
+
+    /// The names of a node but for the one on the disk; the one given last comes first.
+    fn to(&self, node: NodeId) -> impl Iterator<Item = Place> {
+        let mut next = self.last(node);
+        std::iter::from_fn(move || {
+            let (place, before) = self.get(next)?;
+            next = before;
+            Some(place)
+        })
+    }
+
+    fn add(&mut self, node: NodeId, place: Place, is_on_disk: bool) {
+        let last = self.last(node);
+        let mut at = last;
+        while let Some((known, before)) = self.get(at) {
+            if known == place {
+                return;
+            }
+            at = before;
+        }
+        if at == DISK && is_on_disk {
+            return;
+        }
+        let number = match last == 0 && is_on_disk {
+            true => DISK,
+            false => {
+                self.all.push((place, last));
+                // Four thousand million of them do not fit into memory.
+                u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+            }
+        };
+        if self.last.len() <= node.index() {
+            self.last.resize(node.index() + 1, 0);
+        }
+        if let Some(last) = self.last.get_mut(node.index()) {
+            *last = number;
+        }
+    }
+}
+
 impl Tree<'_> {
     /// Returns what a directory has at a name.
     ///
@@ -79,13 +140,21 @@ impl Tree<'_> {
         Ok(children)
     }
 
-    /// Returns the names that may differ from those on the disk, each with its directory.
-    pub fn changed_names(&self) -> impl Iterator<Item = (NodeId, Box<[u8]>, Option<NodeId>)> {
-        self.changed_places()
-            .map(|((dir, label), node)| (dir, self.ground.text(label), node))
+    /// Returns the names of a directory's entries by label, in no order.
+    ///
+    /// # Errors
+    /// As [`Tree::children`].
+    pub(in crate::operator) fn labels(&self, dir: NodeId) -> Result<impl Iterator<Item = Label>> {
+        let changed = self.names.get(&dir);
+        let is_changed =
+            move |label: &Label| changed.is_some_and(|names| names.contains_key(label));
+        let there = self.ground.labels(dir)?;
+        let changed = changed.into_iter().flatten();
+        let changed = changed.filter_map(|(label, node)| node.is_some().then_some(*label));
+        Ok(there.filter(move |label| !is_changed(label)).chain(changed))
     }
 
-    /// The same, by label.
+    /// Returns the names that may differ from those on the disk; those of one directory follow each other.
     pub(in crate::operator) fn changed_places(
         &self,
     ) -> impl Iterator<Item = (Place, Option<NodeId>)> {
@@ -128,6 +197,11 @@ impl Tree<'_> {
         Some((dir, self.ground.text(label)))
     }
 
+    /// The same, by label.
+    pub(in crate::operator) fn place_of(&self, node: NodeId) -> Option<Place> {
+        self.best_place(node)
+    }
+
     fn best_place(&self, node: NodeId) -> Option<Place> {
         let mut places = self.every_place(node);
         let first = places.next()?;
@@ -148,13 +222,7 @@ impl Tree<'_> {
             let there = self.lookup_label(*dir, *label);
             there.ok().flatten() == Some(node)
         };
-        let number = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
-        let mut next = self.up.get(&node).copied().and_then(number);
-        let given = std::iter::from_fn(move || {
-            let (place, before) = *self.given.get(next?)?;
-            next = number(before);
-            Some(place)
-        });
+        let given = self.given.to(node);
         let others = std::iter::once_with(move || self.ground.other_places(node)).flatten();
         let there = std::iter::once_with(move || self.ground.at(node)).flatten();
         given.chain(there).chain(others).filter(holds)
@@ -166,23 +234,65 @@ impl Tree<'_> {
     }
 
     /// As [`Tree::set_name`], by label.
-    pub(super) fn set_label(&mut self, dir: NodeId, label: Label, node: Option<NodeId>) {
+    pub(in crate::operator) fn set_label(
+        &mut self,
+        dir: NodeId,
+        label: Label,
+        node: Option<NodeId>,
+    ) {
         self.names.entry(dir).or_default().insert(label, node);
-        let Some(node) = node else {
-            return;
-        };
-        let mut at = self.up.get(&node).copied().unwrap_or(0);
-        let last = at;
-        while let Some((place, before)) = at.checked_sub(1).and_then(|n| self.given.get(n as usize))
-        {
-            if *place == (dir, label) {
-                return;
-            }
-            at = *before;
+        self.near.forget((dir, label));
+        if let Some(node) = node {
+            let is_on_disk = self.ground.at(node) == Some((dir, label));
+            self.given.add(node, (dir, label), is_on_disk);
         }
-        self.given.push(((dir, label), last));
-        // Four thousand million of them do not fit into memory.
-        let number = u32::try_from(self.given.len()).unwrap_or(u32::MAX);
-        self.up.insert(node, number);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::operator::past::Pool;
+
+    #[test]
+    fn the_name_given_last_comes_first() {
+        let mut pool = Pool::default();
+        let places: Vec<Place> = (0..5)
+            .map(|number: u32| (ROOT, pool.label(number.to_string().as_bytes())))
+            .collect();
+        let node = |number| NodeId::numbered(number).unwrap();
+        let mut seed: usize = 7;
+        let mut throw = |sides: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % sides
+        };
+        for _ in 0..500 {
+            let mut given = Given::default();
+            // Each thing lies at one of the places, or at none.
+            let disk: Vec<Option<Place>> = (0..3).map(|_| places.get(throw(6)).copied()).collect();
+            let mut plain: Vec<Vec<Place>> = vec![Vec::new(); 3];
+            for _ in 0..throw(12) {
+                let (at, place) = (throw(3), *places.get(throw(5)).unwrap());
+                let on_disk = *disk.get(at).unwrap();
+                given.add(node(at), place, on_disk == Some(place));
+                let known = plain.get_mut(at).unwrap();
+                if !known.contains(&place) {
+                    known.insert(0, place);
+                }
+            }
+            for (at, (plain, disk)) in plain.into_iter().zip(disk).enumerate() {
+                let first = |all: Vec<Place>| {
+                    let mut seen = Vec::new();
+                    for place in all.into_iter().chain(disk) {
+                        if !seen.contains(&place) {
+                            seen.push(place);
+                        }
+                    }
+                    seen
+                };
+                assert_eq!(first(given.to(node(at)).collect()), first(plain));
+            }
+        }
     }
 }

@@ -3,84 +3,101 @@
 //! What records touched can be a million names, so what one costs decides how much memory a question about the past takes.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::num::NonZeroU32;
+
+use super::table::Table;
 
 /// A name that a `Pool` keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Label(u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label(NonZeroU32);
 
 /// Every name that was met.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(in crate::operator) struct Pool {
     bytes: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<usize>,
-    /// By hash, with open addressing: a label's number and one, or 0. Its length is a power of two, a quarter of it free.
-    table: Vec<u32>,
-    hasher: RandomState,
+    /// Where each ends, from where its block starts.
+    ends: Vec<u32>,
+    /// Where each block of names starts.
+    blocks: Vec<usize>,
+    labels: Table,
+    seeds: Seeds,
 }
+
+/// What nobody can know who chooses names.
+#[derive(Debug)]
+struct Seeds([u64; 2]);
+
+/// So many names make a block: together they are far shorter than 4 GiB.
+const BLOCK: usize = 4096;
 
 impl Pool {
     /// Returns the name.
-    pub(super) fn text(&self, label: Label) -> &[u8] {
-        let at = label.0 as usize;
-        let start = at.checked_sub(1).and_then(|before| self.ends.get(before));
+    pub(in crate::operator) fn text(&self, label: Label) -> &[u8] {
+        let at = label.0.get() as usize - 1;
+        let block = self.blocks.get(at / BLOCK).copied().unwrap_or_default();
+        let start = match at % BLOCK {
+            0 => 0,
+            _ => self.ends.get(at - 1).copied().unwrap_or_default(),
+        };
         let end = self.ends.get(at).copied().unwrap_or_default();
-        let start = start.copied().unwrap_or_default();
-        self.bytes.get(start..end).unwrap_or_default()
-    }
-
-    /// Finds the label of a name that was met before.
-    pub(super) fn find(&self, name: &[u8]) -> Option<Label> {
-        self.seek(name).and_then(|(_, label)| label)
+        self.bytes
+            .get(block + start as usize..block + end as usize)
+            .unwrap_or_default()
     }
 
     /// Returns the label of a name.
-    pub(super) fn label(&mut self, name: &[u8]) -> Label {
-        if let Some(label) = self.find(name) {
+    pub(in crate::operator) fn label(&mut self, name: &[u8]) -> Label {
+        let hash = self.hash(name);
+        if let Some(label) = self.find(hash, name) {
             return label;
         }
-        if (self.ends.len() + 1) * 4 > self.table.len() * 3 {
-            self.grow();
-        }
-        // Four thousand million names do not fit into memory.
-        let label = Label(u32::try_from(self.ends.len()).unwrap_or(u32::MAX));
-        if let Some((at, None)) = self.seek(name)
-            && let Some(free) = self.table.get_mut(at)
-        {
-            *free = label.0.saturating_add(1);
+        if self.ends.len().is_multiple_of(BLOCK) {
+            self.blocks.push(self.bytes.len());
         }
         self.bytes.extend_from_slice(name);
-        self.ends.push(self.bytes.len());
-        label
+        let block = self.blocks.last().copied().unwrap_or_default();
+        let end = u32::try_from(self.bytes.len() - block);
+        self.ends.push(end.unwrap_or(u32::MAX));
+        // Four thousand million names do not fit into memory.
+        let number = u32::try_from(self.ends.len()).ok();
+        let number = number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
+        let mut labels = std::mem::take(&mut self.labels);
+        labels.insert(hash, number, |known| {
+            Some(self.hash(self.text(Label(known))))
+        });
+        self.labels = labels;
+        Label(number)
     }
 
-    /// Where in the table a name is or would be.
-    fn seek(&self, name: &[u8]) -> Option<(usize, Option<Label>)> {
-        let last = self.table.len().checked_sub(1)?;
-        let mut at = self.hasher.hash_one(name) as usize & last;
-        loop {
-            let label = match self.table.get(at)?.checked_sub(1) {
-                None => return Some((at, None)),
-                Some(number) => Label(number),
-            };
-            if self.text(label) == name {
-                return Some((at, Some(label)));
-            }
-            at = (at + 1) & last;
+    /// Hashes a name: it is done several times for each record, most names are short, and so it takes eight bytes at once.
+    fn hash(&self, name: &[u8]) -> u64 {
+        let Seeds([one, two]) = self.seeds;
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            (product ^ (product >> 64)) as u64
+        };
+        let mut state = one ^ name.len() as u64;
+        let (words, rest) = name.as_chunks();
+        for word in words {
+            state = fold(state ^ u64::from_le_bytes(*word), two);
         }
+        let mut last = [0; 8];
+        for (to, from) in last.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        fold(state ^ u64::from_le_bytes(last), two.rotate_left(32))
     }
 
-    fn grow(&mut self) {
-        let size = (self.table.len() * 2).max(64);
-        self.table = vec![0; size];
-        for number in 0..u32::try_from(self.ends.len()).unwrap_or(u32::MAX) {
-            let label = Label(number);
-            if let Some((at, None)) = self.seek(self.text(label))
-                && let Some(free) = self.table.get_mut(at)
-            {
-                *free = number.saturating_add(1);
-            }
-        }
+    fn find(&self, hash: u64, name: &[u8]) -> Option<Label> {
+        let is_it = |number| self.text(Label(number)) == name;
+        self.labels.find(hash, is_it).map(Label)
+    }
+}
+
+impl Default for Seeds {
+    fn default() -> Seeds {
+        let random = RandomState::new();
+        Seeds([0, 1].map(|number: u64| random.hash_one(number) | 1))
     }
 }
 
@@ -97,8 +114,12 @@ impl Hasher for Numbers {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_ne_bytes(*word));
+        }
+        for byte in rest {
+            self.write_u64(u64::from(*byte));
         }
     }
 
@@ -120,17 +141,17 @@ mod tests {
     #[test]
     fn a_name_has_one_label() {
         let mut pool = Pool::default();
-        assert_eq!(pool.find(b"a"), None);
-        let names: Vec<String> = (0..5000).map(|i| format!("{}", i * i % 4001)).collect();
+        let names: Vec<String> = (0..50_000u64)
+            .map(|i| format!("{}", i * i % 40_009))
+            .collect();
         let labels: Vec<Label> = names.iter().map(|n| pool.label(n.as_bytes())).collect();
         for (name, label) in names.iter().zip(&labels) {
             assert_eq!(pool.text(*label), name.as_bytes());
-            assert_eq!(pool.find(name.as_bytes()), Some(*label));
+            assert_eq!(pool.label(name.as_bytes()), *label);
         }
-        assert_eq!(
-            (pool.find(b""), pool.label(b"") == pool.label(b"")),
-            (None, true)
-        );
-        assert!(pool.ends.len() < names.len());
+        let distinct: std::collections::HashSet<&String> = names.iter().collect();
+        assert_eq!(pool.ends.len(), distinct.len());
+        let empty = pool.label(b"");
+        assert_eq!((pool.label(b""), pool.text(empty)), (empty, &b""[..]));
     }
 }

@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::ahead::Ahead;
 use crate::error::{Error, Result};
 use crate::journal::{Backward, Glance, Op, Record};
 use crate::operator::Store;
 use crate::world::settle::{open_journal, sessions};
+
+/// A journal that is longer is read ahead.
+const LONG: u64 = 1 << 20;
 
 /// Goes through the records of all sessions from the newest to the oldest. Memory does not grow with their number.
 #[derive(Debug)]
@@ -15,14 +19,23 @@ pub struct Newest<'a> {
     waiting: Vec<String>,
     current: Option<Session>,
     trusting: bool,
+    acts: bool,
 }
 
 #[derive(Debug)]
 struct Session {
     id: Arc<str>,
-    records: Backward,
+    records: Source,
     /// Records that did not happen: their `abort` comes first on this way.
     aborted: HashSet<u64>,
+}
+
+/// Where the records of a session come from.
+#[derive(Debug)]
+enum Source {
+    Here(Box<Backward>),
+    /// From a second thread, which parses all of them.
+    Ahead(Ahead),
 }
 
 impl<'a> Newest<'a> {
@@ -36,6 +49,7 @@ impl<'a> Newest<'a> {
             waiting: sessions(store.state())?,
             current: None,
             trusting: false,
+            acts: false,
         })
     }
 
@@ -50,12 +64,20 @@ impl<'a> Newest<'a> {
         })
     }
 
+    /// Gives out records without who did it, when, and the hashes: they are empty.
+    pub fn acts(self) -> Newest<'a> {
+        Newest { acts: true, ..self }
+    }
+
     /// Returns the next older record that happened, and its session; `None` when there are no more.
     ///
     /// # Errors
     /// [`Error::Damaged`] naming session and place of a line that is no record.
     pub fn next_record(&mut self) -> Result<Option<(Arc<str>, Record)>> {
-        self.next_where(|_| true)
+        self.next_from(true, |_, records| match records {
+            Source::Here(records) => records.next_record(),
+            Source::Ahead(records) => records.next_record(),
+        })
     }
 
     /// As [`Newest::next_record`], for the next record that is wanted; the others are not parsed.
@@ -77,19 +99,29 @@ impl<'a> Newest<'a> {
         &mut self,
         mut wanted: impl FnMut(&str, &Glance<'_>) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
+        self.next_from(false, |session, records| match records {
+            Source::Here(records) => {
+                records.next_where(|glance| glance.op == "abort" || wanted(session, glance))
+            }
+            // Somebody wanted all of this session before.
+            Source::Ahead(records) => records.next_record(),
+        })
+    }
+
+    fn next_from(
+        &mut self,
+        all: bool,
+        mut next: impl FnMut(&str, &mut Source) -> Result<Option<Record>>,
+    ) -> Result<Option<(Arc<str>, Record)>> {
         loop {
             let Some(session) = &mut self.current else {
                 let Some(id) = self.waiting.pop() else {
                     return Ok(None);
                 };
-                match open_journal(self.store.state(), &id) {
-                    Ok(file) => {
-                        let records = Backward::new(file)?;
+                match self.source(&id, all) {
+                    Ok(records) => {
                         self.current = Some(Session {
-                            records: match self.trusting {
-                                true => records.trusting(),
-                                false => records,
-                            },
+                            records,
                             id: id.into(),
                             aborted: HashSet::new(),
                         });
@@ -100,15 +132,10 @@ impl<'a> Newest<'a> {
                 }
                 continue;
             };
-            let record = session
-                .records
-                .next_where(|glance| glance.op == "abort" || wanted(&session.id, glance))
-                .map_err(|error| match error {
-                    Error::Damaged(what) => {
-                        Error::Damaged(format!("session {}: {what}", session.id))
-                    }
-                    error => error,
-                })?;
+            let record = next(&session.id, &mut session.records).map_err(|error| match error {
+                Error::Damaged(what) => Error::Damaged(format!("session {}: {what}", session.id)),
+                error => error,
+            })?;
             match record {
                 None => self.current = None,
                 Some(Record {
@@ -123,6 +150,29 @@ impl<'a> Newest<'a> {
                     return Ok(Some((session.id.clone(), record)));
                 }
             }
+        }
+    }
+
+    fn source(&self, id: &str, all: bool) -> Result<Source> {
+        let here = || {
+            let file = open_journal(self.store.state(), id)?;
+            let is_long = file.metadata().is_ok_and(|meta| meta.len() > LONG);
+            let mut records = Backward::new(file)?;
+            if self.trusting {
+                records = records.trusting();
+            }
+            if self.acts {
+                records = records.acts();
+            }
+            Ok((records, is_long))
+        };
+        let (records, is_long) = here()?;
+        if !(all && is_long) {
+            return Ok(Source::Here(Box::new(records)));
+        }
+        match Ahead::new(records) {
+            Some(ahead) => Ok(Source::Ahead(ahead)),
+            None => Ok(Source::Here(Box::new(here()?.0))),
         }
     }
 }

@@ -292,12 +292,12 @@ fn a_path_by_itself_is_what_it_is_among_all() {
             let at = path(places[dice.throw(9)]);
             let all = Diff::between(&store, from, to, &WorldPath::root()).unwrap();
             let below = Diff::between(&store, from, to, &at).unwrap();
-            let is_below = |change: &&crate::operator::diff::Change| {
+            let is_below = |change: &crate::operator::diff::Change| {
                 at.contains(&change.path) || change.from.as_ref().is_some_and(|f| at.contains(f))
             };
-            let all: Vec<_> = all.changes.iter().filter(is_below).collect();
-            let below: Vec<_> = below.changes.iter().collect();
-            let text = |changes: &[_]| serde_json::to_string(changes).unwrap();
+            let all = all.changes().map(Result::unwrap).filter(is_below).collect();
+            let below = below.changes().map(Result::unwrap).collect();
+            let text = |changes: &Vec<_>| serde_json::to_string(changes).unwrap();
             assert_eq!(text(&below), text(&all), "{at}, {from} to {to}, {seed}");
 
             let mut past = Past::now(&store).unwrap();

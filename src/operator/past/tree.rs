@@ -11,11 +11,15 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::content::Content;
-use super::ground::{Ground, NodeId, Place, ROOT};
+use super::ground::{Ground, NodeId, ROOT};
+use super::inode::Inode;
 use super::layer::Layer;
+use super::near::Near;
+use super::nodes::NodeSet;
+use super::places::Given;
 use super::pool::{ByNumber, Label};
 use crate::error::{Error, Result};
-use crate::journal::{At, Ids, Stamp};
+use crate::journal::{Ids, Stamp};
 use crate::name::{WorldPath, escape};
 
 /// The attributes of a node at a point.
@@ -61,15 +65,15 @@ pub struct Tree<'a> {
     pub(super) names: HashMap<NodeId, HashMap<Label, Option<NodeId>, ByNumber>, ByNumber>,
     nodes: HashMap<NodeId, Box<Difference>, ByNumber>,
     /// Inodes that are, or are not, another node than on the disk.
-    by_ids: HashMap<Ids, Option<NodeId>>,
+    by_ids: HashMap<Inode, Option<NodeId>, ByNumber>,
     /// Nodes that were not there yet, so that their inodes (those of the disk) were not theirs; `by_ids` counts for more.
-    unborn: HashSet<NodeId, ByNumber>,
-    /// The names that nodes were given, each with the number of the one before of the same node, and one.
-    pub(super) given: Vec<(Place, u32)>,
-    /// The last of each node: its number and one.
-    pub(super) up: HashMap<NodeId, u32, ByNumber>,
-    /// The directory that the present record was asked for last: its path, its number, and which it is.
-    last: Option<(WorldPath, u64, NodeId)>,
+    unborn: NodeSet,
+    /// Where names were given to nodes.
+    pub(super) given: Given,
+    pub(super) near: Near,
+    /// The directory that the present record was asked for last and that was not at its path: the path, its number, and
+    /// which it is.
+    pub(super) last: Option<(Box<[u8]>, u64, NodeId)>,
 }
 
 impl<'a> Tree<'a> {
@@ -79,10 +83,10 @@ impl<'a> Tree<'a> {
             ground,
             names: HashMap::default(),
             nodes: HashMap::default(),
-            by_ids: HashMap::new(),
-            unborn: HashSet::default(),
-            given: Vec::new(),
-            up: HashMap::default(),
+            by_ids: HashMap::default(),
+            unborn: NodeSet::default(),
+            given: Given::default(),
+            near: Near::default(),
             last: None,
         }
     }
@@ -122,12 +126,12 @@ impl<'a> Tree<'a> {
 
     /// Returns the node that an inode was.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
-        match self.by_ids.get(&ids) {
+        match self.by_ids.get(&self.ground.inode(ids)) {
             Some(node) => *node,
             None => self
                 .ground
                 .by_ids(ids)
-                .filter(|node| !self.unborn.contains(node)),
+                .filter(|node| !self.unborn.contains(*node)),
         }
     }
 
@@ -227,12 +231,27 @@ impl<'a> Tree<'a> {
         self.nodes.entry(node).or_default()
     }
 
+    /// Forgets what was found out about a node that was not there yet. Not where it has a further name, which somebody may
+    /// have made behind the mount.
+    pub(super) fn forget_unborn(&mut self, node: NodeId) {
+        if !self.ground.has_other_places(node) {
+            self.nodes.remove(&node);
+        }
+    }
+
+    /// Says that no further record is taken back: what is needed for that only is dropped.
+    pub(super) fn rest(&mut self) {
+        self.by_ids = HashMap::default();
+        self.near = Near::default();
+        self.ground.forget_listings();
+    }
+
     /// Notes that a node was another inode.
     pub fn set_ids(&mut self, node: NodeId, ids: Ids) {
         if let Some(now) = self.ids(node) {
-            self.by_ids.insert(now, None);
+            self.by_ids.insert(self.ground.inode(now), None);
         }
-        self.by_ids.insert(ids, Some(node));
+        self.by_ids.insert(self.ground.inode(ids), Some(node));
         self.difference_mut(node).ids = Some(ids);
     }
 
@@ -241,45 +260,16 @@ impl<'a> Tree<'a> {
         let Some(ids) = self.ids(node) else {
             return;
         };
-        if self.ground.ids(node) == Some(ids) && !self.by_ids.contains_key(&ids) {
+        let inode = self.ground.inode(ids);
+        if self.ground.ids(node) == Some(ids) && !self.by_ids.contains_key(&inode) {
             self.unborn.insert(node);
         } else {
-            self.by_ids.insert(ids, None);
+            self.by_ids.insert(inode, None);
         }
     }
 
-    /// Returns the directory that a record speaks of. A directory may have moved between the resolving of a path and the
-    /// record, so its number counts for more than the path.
-    ///
-    /// # Errors
-    /// As [`Tree::lookup`].
-    pub fn dir_at(&mut self, path: &WorldPath, at: Option<&At>) -> Result<NodeId> {
-        let Some((_, _, number)) = at else {
-            return self.dir_of(path);
-        };
-        let above = path.parent().unwrap_or_default();
-        if let Some((of, known, node)) = &self.last
-            && (of, known) == (&above, number)
-        {
-            return Ok(*node);
-        }
-        let node = self.dir_by_number(path, &above, *number)?;
-        self.last = Some((above, *number, node));
-        Ok(node)
-    }
-
-    fn dir_by_number(
-        &mut self,
-        path: &WorldPath,
-        above: &WorldPath,
-        number: u64,
-    ) -> Result<NodeId> {
-        let ids = [self.ground.store().root().id().0, number];
-        if let Some(node) = self.resolve(above)?
-            && self.ids(node).is_none_or(|known| known == ids)
-        {
-            return Ok(node);
-        }
+    /// The directory with an inode number, or else the one that a path's last name is in.
+    pub(super) fn dir_by_ids(&mut self, path: &WorldPath, ids: Ids) -> Result<NodeId> {
         if self.by_ids(ids).is_none() {
             self.ground.search(&HashSet::from([ids]))?;
         }
@@ -305,7 +295,7 @@ impl<'a> Tree<'a> {
             at = match self.lookup(at, name.bytes())? {
                 Some(node) => node,
                 None => {
-                    let lost = self.ground.lost(None, FileType::Directory);
+                    let lost = self.ground.lost(FileType::Directory);
                     self.set_name(at, name.bytes(), Some(lost));
                     lost
                 }

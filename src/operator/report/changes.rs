@@ -46,7 +46,7 @@ struct Page<'a, 'd> {
 
 /// How many paths of each kind there are: added, modified, renamed, removed.
 pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
-    let of = |status: Status| diff.changes.iter().filter(|c| c.status == status).count() as u64;
+    let of = |status: Status| diff.statuses().filter(|s| *s == status).count() as u64;
     [
         Status::Added,
         Status::Modified,
@@ -56,10 +56,10 @@ pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
     .map(of)
 }
 
-/// Writes the tree.
-pub(super) fn tree(diff: &Diff<'_>) -> String {
+/// Writes the tree of the changes that are listed.
+pub(super) fn tree(diff: &Diff<'_>, listed: &[Change]) -> String {
     let mut top = Folder::default();
-    for change in diff.changes.iter().take(LISTED) {
+    for change in listed {
         let parts: Vec<String> = change
             .path
             .components()
@@ -97,7 +97,7 @@ pub(super) fn tree(diff: &Diff<'_>) -> String {
         left_out: 0,
     };
     page.folder(&top, 0);
-    let more = diff.changes.len().saturating_sub(LISTED) as u64;
+    let more = diff.len().saturating_sub(LISTED) as u64;
     if more > 0 {
         page.html.raw("<p class=\"more\">").number(more).raw(
             " further changes are not listed here. <code>trumanfs diff</code> shows all of them.</p>",

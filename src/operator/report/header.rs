@@ -4,12 +4,11 @@ use chrono::{DateTime, Utc};
 
 use super::facts::shell;
 use super::html::{Html, grouped, size};
-use super::{Page, changes};
+use super::{Listing, Page, changes};
 use crate::error::Result;
-use crate::operator::diff::Diff;
 
 impl Page {
-    pub(super) fn header(&self, html: &mut Html, diff: &Result<Diff<'_>>) {
+    pub(super) fn header(&self, html: &mut Html, diff: &Result<Listing<'_>>) {
         let facts = &self.facts;
         let (began, last) = (
             facts.began.unwrap_or_default(),
@@ -61,7 +60,7 @@ impl Page {
             html.raw("</strong><span>").text(word).raw("</span></li>");
         };
         card(grouped(facts.changes), "changes recorded", "");
-        if let Ok(diff) = diff {
+        if let Ok((diff, _)) = diff {
             let [added, modified, renamed, removed] = changes::counts(diff);
             card(grouped(added), "paths added", "added");
             card(grouped(modified), "modified", "modified");

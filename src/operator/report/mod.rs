@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use chrono::Utc;
 use sha2::{Digest, Sha256};
 
-use super::diff::Diff;
+use super::diff::{Change, Diff};
 use super::kept::{self, Version};
 use super::point::{Operation, Point};
 use super::trash::{self, Listed};
@@ -117,7 +117,10 @@ pub fn page(
         session: id.to_owned(),
         seq: facts.last_seq,
     });
-    let diff = Diff::between(store, &from, &to, &WorldPath::root());
+    let diff = Diff::between(store, &from, &to, &WorldPath::root()).and_then(|diff| {
+        let listed: Result<Vec<Change>> = diff.changes().take(changes::LISTED).collect();
+        listed.map(|listed| (diff, listed))
+    });
     step("writing the page");
     let page = Page {
         store: shell(target),
@@ -133,6 +136,9 @@ pub fn page(
     Ok(page.write(diff))
 }
 
+/// What differs, and the changes that are listed.
+type Listing<'a> = (Diff<'a>, Vec<Change>);
+
 struct Page {
     /// The store, as a shell wants it.
     store: String,
@@ -147,7 +153,7 @@ struct Page {
 }
 
 impl Page {
-    fn write(&self, diff: Result<Diff<'_>>) -> String {
+    fn write(&self, diff: Result<Listing<'_>>) -> String {
         let mut html = Html::default();
         let hash = |text: &str| base64(&Sha256::digest(text.as_bytes()));
         html.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -260,7 +266,7 @@ impl Page {
         html.raw("</section>\n");
     }
 
-    fn changes(&self, html: &mut Html, diff: &Result<Diff<'_>>) {
+    fn changes(&self, html: &mut Html, diff: &Result<Listing<'_>>) {
         html.raw("<section aria-labelledby=\"changes\"><h2 id=\"changes\">What is different</h2>");
         match diff {
             Err(error) => {
@@ -269,14 +275,14 @@ impl Page {
                 );
                 html.text(&error.to_string()).raw("</p>");
             }
-            Ok(diff) if diff.changes.is_empty() => {
+            Ok((diff, _)) if diff.is_empty() => {
                 html.raw(
                     "<p class=\"empty\">Nothing: at its end everything was as at its start.</p>",
                 );
             }
-            Ok(diff) => {
+            Ok((diff, listed)) => {
                 html.raw("<p class=\"lead\">The home at the end of the session against its start. Files with a triangle unfold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
-                html.raw(&changes::tree(diff)).raw("</div>");
+                html.raw(&changes::tree(diff, listed)).raw("</div>");
             }
         }
         html.raw("</section>\n");

@@ -68,9 +68,15 @@ impl<'a, 'h> Mover<'a, 'h> {
     /// Returns how many names shall change.
     pub(super) fn count(target: &Tree<'_>) -> Result<u64> {
         let mut count = 0;
-        for (dir, name, then) in target.changed_names() {
-            let shows = target.path(dir).is_some_and(|path| !in_trash(&path));
-            if shows && target.ground().lookup(dir, &name)? != then {
+        let mut last = None;
+        for ((dir, name), then) in target.changed_places() {
+            // The names of one directory follow each other.
+            let shows = match last {
+                Some((of, shows)) if of == dir => shows,
+                _ => target.path(dir).is_some_and(|path| !in_trash(&path)),
+            };
+            last = Some((dir, shows));
+            if shows && target.ground().lookup_label(dir, name)? != then {
                 count += 1;
             }
         }
@@ -79,8 +85,8 @@ impl<'a, 'h> Mover<'a, 'h> {
 
     /// Says whether links would have to move while the world hides them, so that none can.
     pub(super) fn needs_links(target: &Tree<'_>) -> Result<bool> {
-        for (dir, name, then) in target.changed_names() {
-            let now = target.ground().lookup(dir, &name)?;
+        for ((dir, name), then) in target.changed_places() {
+            let now = target.ground().lookup_label(dir, name)?;
             let is_link = |node: Option<NodeId>| {
                 node.is_some_and(|node| target.kind(node) == FileType::Symlink)
             };
@@ -93,10 +99,10 @@ impl<'a, 'h> Mover<'a, 'h> {
 
     pub(super) fn run(&mut self) -> Result<()> {
         let mut changes = Vec::new();
-        for (dir, name, then) in self.target.changed_names() {
-            let now = self.target.ground().lookup(dir, &name)?;
+        for ((dir, label), then) in self.target.changed_places() {
+            let now = self.target.ground().lookup_label(dir, label)?;
             if now != then {
-                let slot = (dir, name);
+                let slot = (dir, self.target.ground().text(label));
                 changes.push(Change { slot, now, then });
             }
         }

@@ -15,7 +15,7 @@ use crate::journal::Record;
 use crate::name::escape;
 use crate::operator::Store;
 use crate::operator::past::layer::{Kind, Layer};
-use crate::operator::past::{ByNumber, Effect, Label, NodeId, Past, ROOT, RecordId, Slot, Tree};
+use crate::operator::past::{ByNumber, Effect, Label, NodeId, Past, Place, ROOT, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::TRASH;
 
@@ -85,15 +85,15 @@ pub(super) struct Planner<'a, 'p> {
     /// The record that last changed something, of those that stay, coming from the newest.
     pub(super) touched: HashMap<Touched, RecordId, ByNumber>,
     /// Names that are used instead, because something later stands at the name.
-    instead: HashMap<Slot, Box<[u8]>>,
+    instead: HashMap<Place, Label, ByNumber>,
     /// Contents that go beside the file.
     pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
     /// Directories that the selection made, with their place and record.
-    pub(super) born: Vec<(NodeId, Slot, RecordId)>,
+    pub(super) born: Vec<(NodeId, Place, RecordId)>,
     /// Records of which it was said already that they cannot be taken back.
     pub(super) fixed: HashSet<RecordId>,
     /// Where the selection changed names.
-    pub(super) changed: HashMap<Slot, RecordId>,
+    pub(super) changed: HashMap<Place, RecordId, ByNumber>,
 }
 
 /// Plans an undo. Nothing is changed.
@@ -110,11 +110,11 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Resu
         conflicts: Vec::new(),
         notes: Vec::new(),
         touched: HashMap::default(),
-        instead: HashMap::new(),
+        instead: HashMap::default(),
         beside: HashMap::new(),
         born: Vec::new(),
         fixed: HashSet::new(),
-        changed: HashMap::new(),
+        changed: HashMap::default(),
     };
     if let Some(oldest) = &selection.oldest {
         planner.walk(selection, oldest)?;
@@ -234,16 +234,15 @@ impl Planner<'_, '_> {
             else {
                 continue;
             };
-            let name = &self.target.ground().text(*name);
-            let there = self.target.lookup(*dir, &self.alias(*dir, name))?;
+            let there = self.target.lookup_label(*dir, self.alias((*dir, *name)))?;
             if there != *after {
                 as_left = false;
-                in_the_way.get_or_insert((*dir, name.clone(), *after, there));
+                in_the_way.get_or_insert((*dir, *name, *after, there));
             }
             as_before &= there == *before || Some(*dir) == trash;
             if before.is_some() && Some(*dir) != trash && placeless.is_none() {
                 let by = self.removal_of(*dir, trash);
-                placeless = by.map(|by| (name.clone(), by));
+                placeless = by.map(|by| (*name, by));
             }
         }
         let forced = if as_left {
@@ -252,7 +251,8 @@ impl Planner<'_, '_> {
             // It was gathered under its directory: there, but not where anybody would look for it.
             if let Some((name, by)) = placeless {
                 let what = "has no place: its directory was removed later; undo that as well";
-                self.conflict(told, escape(&name), what, Some(by), false);
+                let name = escape(&self.target.ground().text(name));
+                self.conflict(told, name, what, Some(by), false);
             }
             return Ok(false);
         } else if let Some(way) = in_the_way {
@@ -271,17 +271,18 @@ impl Planner<'_, '_> {
             else {
                 continue;
             };
-            let name = &self.target.ground().text(*name);
-            let mut alias = self.alias(*dir, name);
-            let there = self.target.lookup(*dir, &alias)?;
+            let mut alias = self.alias((*dir, *name));
+            let there = self.target.lookup_label(*dir, alias)?;
             // Beside what is there, and from now on for all that concerns the name.
             if forced && self.choice == Choice::KeepBoth && there != *after && Some(*dir) != trash {
-                alias = super::settle::beside(&alias, told.1.seq);
-                self.instead.insert((*dir, name.clone()), alias.clone());
+                let ground = self.target.ground();
+                let beside = super::settle::beside(&ground.text(alias), told.1.seq);
+                alias = ground.label(&beside);
+                self.instead.insert((*dir, *name), alias);
             }
-            self.target.set_name(*dir, &alias, *before);
+            self.target.set_label(*dir, alias, *before);
             let of = (told.0.clone(), told.1.seq);
-            self.changed.insert((*dir, alias.clone()), of.clone());
+            self.changed.insert((*dir, alias), of.clone());
             if let Some(node) = born
                 && self.past.tree().kind(node) == FileType::Directory
             {
@@ -293,10 +294,11 @@ impl Planner<'_, '_> {
 
     fn name_conflict(
         &mut self,
-        (dir, name, after, there): (NodeId, Box<[u8]>, Option<NodeId>, Option<NodeId>),
+        (dir, label, after, there): (NodeId, Label, Option<NodeId>, Option<NodeId>),
         trash: Option<NodeId>,
         told: (&Arc<str>, &Record),
     ) {
+        let name = self.target.ground().text(label);
         let at = match self.target.path(dir).or_else(|| self.past.tree().path(dir)) {
             Some(path) if path.is_root() => format!("/{}", escape(&name)),
             Some(path) => format!("{path}/{}", escape(&name)),
@@ -310,16 +312,12 @@ impl Planner<'_, '_> {
             (Some(_), Some(_)) => "is something else now",
             (None, _) => "has come to be there later",
         };
-        let by = self.culprit(dir, &name);
+        let by = self.culprit((dir, label));
         self.conflict(told, at, what, by, !lost);
     }
 
-    fn alias(&self, dir: NodeId, name: &[u8]) -> Box<[u8]> {
-        let given = match self.instead.is_empty() {
-            true => None,
-            false => self.instead.get(&(dir, name.into())).cloned(),
-        };
-        given.unwrap_or_else(|| name.into())
+    fn alias(&self, place: Place) -> Label {
+        self.instead.get(&place).copied().unwrap_or(place.1)
     }
 
     pub(super) fn name_of(&self, node: NodeId) -> String {
@@ -330,9 +328,8 @@ impl Planner<'_, '_> {
         path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
     }
 
-    pub(super) fn culprit(&self, dir: NodeId, name: &[u8]) -> Option<RecordId> {
-        let label = self.target.ground().label(name);
-        self.touched.get(&Touched::Name(dir, label)).cloned()
+    pub(super) fn culprit(&self, (dir, name): Place) -> Option<RecordId> {
+        self.touched.get(&Touched::Name(dir, name)).cloned()
     }
 
     pub(super) fn conflict(

@@ -106,13 +106,16 @@ pub fn run(
 fn changes(plan: &Plan<'_>) -> Result<Vec<String>> {
     let target = &plan.target;
     let mut lines = Vec::new();
-    for (dir, name, then) in target.changed_names() {
-        let now = target.ground().lookup(dir, &name)?;
-        let path = target.path(dir).filter(|path| !in_trash(path));
-        let Some(path) = path.filter(|_| now != then) else {
+    let ground = target.ground();
+    for ((dir, label), then) in target.changed_places() {
+        let now = ground.lookup_label(dir, label)?;
+        if now == then {
+            continue;
+        }
+        let Some(dir) = target.path(dir).filter(|path| !in_trash(path)) else {
             continue;
         };
-        let path = path.join(crate::name::Name::new(&name)?);
+        let path = dir.join(crate::name::Name::new(&ground.text(label))?);
         lines.push(match then.map(|node| target.ground().path(node)) {
             None => format!("remove {path}"),
             Some(Some(from)) if !in_trash(&from) => format!("move {from} to {path}"),

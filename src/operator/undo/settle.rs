@@ -10,7 +10,7 @@ use crate::journal::{Op, Record};
 use crate::name::{NAME_MAX, escape};
 use crate::operator::Store;
 use crate::operator::past::layer::Layer;
-use crate::operator::past::{Content, Newest, NodeId, ROOT, RecordId, Slot};
+use crate::operator::past::{ByNumber, Content, Newest, NodeId, Place, ROOT, RecordId};
 use crate::world::view::{TRASH, in_trash};
 
 /// How many conflicts are told with the record that is in the way.
@@ -28,13 +28,15 @@ impl Planner<'_, '_> {
     /// What comes back must exist, and so must the directory it comes back into.
     fn places(&mut self) -> Result<()> {
         let trash = self.target.lookup(ROOT, TRASH)?;
-        let mut changed: Vec<_> = self.changed.clone().into_iter().collect();
-        changed.sort_unstable_by(|one, two| one.1.cmp(&two.1));
-        for ((dir, name), of) in changed {
-            let Some(node) = self.target.lookup(dir, &name)? else {
+        let changed = std::mem::take(&mut self.changed);
+        let mut in_order: Vec<(&RecordId, Place)> =
+            changed.iter().map(|(place, of)| (of, *place)).collect();
+        in_order.sort_unstable();
+        for (of, (dir, name)) in in_order {
+            let Some(node) = self.target.lookup_label(dir, name)? else {
                 continue;
             };
-            let now = self.target.ground().lookup(dir, &name)?;
+            let now = self.target.ground().lookup_label(dir, name)?;
             if now == Some(node) || Some(dir) == trash {
                 continue;
             }
@@ -48,9 +50,11 @@ impl Planner<'_, '_> {
             } else {
                 continue;
             };
-            self.fixed_conflict(&of, format!("{} {problem}", escape(&name)), by);
-            self.target.set_name(dir, &name, now);
+            let text = self.target.ground().text(name);
+            self.fixed_conflict(of, format!("{} {problem}", escape(&text)), by);
+            self.target.set_label(dir, name, now);
         }
+        self.changed = changed;
         Ok(())
     }
 
@@ -58,23 +62,27 @@ impl Planner<'_, '_> {
     pub(super) fn removal_of(&self, dir: NodeId, trash: Option<NodeId>) -> Option<RecordId> {
         let path = self.target.path(dir).filter(in_trash)?;
         let entry = path.components().nth(1)?;
-        self.culprit(trash?, entry.bytes())
+        let entry = self.target.ground().label(entry.bytes());
+        self.culprit((trash?, entry))
     }
 
     /// A directory that the selection made moves into the trash; what somebody else put into it must not go with it.
     fn made_directories(&mut self) -> Result<()> {
         for (node, (dir, name), of) in std::mem::take(&mut self.born) {
-            if self.target.lookup(dir, &name)? == Some(node) || self.target.slot(node).is_some() {
+            let there = self.target.lookup_label(dir, name)?;
+            if there == Some(node) || self.target.slot(node).is_some() {
                 continue;
             }
             let Some(child) = self.target.children(node)?.into_keys().next() else {
                 continue;
             };
-            let by = self.culprit(node, &child);
-            let what = format!("{} has {} in it since", escape(&name), escape(&child));
+            let ground = self.target.ground();
+            let by = self.culprit((node, ground.label(&child)));
+            let text = ground.text(name);
+            let what = format!("{} has {} in it since", escape(&text), escape(&child));
             self.forcible_conflict(&of, what, by);
             if self.choice == Choice::KeepBoth {
-                self.target.set_name(dir, &name, Some(node));
+                self.target.set_label(dir, name, Some(node));
             }
         }
         Ok(())
@@ -82,12 +90,12 @@ impl Planner<'_, '_> {
 
     /// Forced, a thing may have been given a name while it still has the one that somebody gave it later.
     fn surplus(&mut self) -> Result<()> {
-        let mut count: HashMap<NodeId, i64> = HashMap::new();
+        let mut count: HashMap<NodeId, i32, ByNumber> = HashMap::default();
         for (dir, name) in self.changed.keys() {
-            if let Some(node) = self.target.lookup(*dir, name)? {
+            if let Some(node) = self.target.lookup_label(*dir, *name)? {
                 *count.entry(node).or_default() += 1;
             }
-            if let Some(node) = self.target.ground().lookup(*dir, name)? {
+            if let Some(node) = self.target.ground().lookup_label(*dir, *name)? {
                 *count.entry(node).or_default() -= 1;
             }
         }
@@ -95,20 +103,20 @@ impl Planner<'_, '_> {
             if surplus <= 0 || self.target.is_lost(node) {
                 continue;
             }
-            let places = self.target.ground().places(node).into_iter();
-            let unchanged: Vec<Slot> = places.filter(|at| !self.changed.contains_key(at)).collect();
-            let later = unchanged.into_iter().next();
+            let mut places = self.target.ground().every_place(node);
+            let later = places.find(|at| !self.changed.contains_key(at));
             match (self.choice, later) {
                 (Choice::Force, Some(at)) => {
-                    self.target.set_name(at.0, &at.1, None);
+                    self.target.set_label(at.0, at.1, None);
                     self.changed.insert(at, (Arc::from(""), 0));
                 }
                 (Choice::Force | Choice::KeepBoth, _) => {
-                    let given: Vec<Slot> = self.changed.keys().cloned().collect();
+                    let given: Vec<Place> = self.changed.keys().copied().collect();
                     for (dir, name) in given {
-                        let now = self.target.ground().lookup(dir, &name)?;
-                        if self.target.lookup(dir, &name)? == Some(node) && now != Some(node) {
-                            self.target.set_name(dir, &name, now);
+                        let now = self.target.ground().lookup_label(dir, name)?;
+                        let then = self.target.lookup_label(dir, name)?;
+                        if then == Some(node) && now != Some(node) {
+                            self.target.set_label(dir, name, now);
                             break;
                         }
                     }

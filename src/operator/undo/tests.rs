@@ -660,6 +660,26 @@ fn what_was_removed_from_a_directory_that_went_too_has_no_place() {
 }
 
 #[test]
+fn what_has_no_place_is_told_by_the_same_name_each_time() {
+    let lab = Lab::new();
+    lab.mkdir("d").unwrap();
+    lab.put("d/a", "1");
+    lab.put("d/b", "2");
+    lab.mv("d/a", "d/b", Renaming::Exchange).unwrap();
+    let swap = lab.seq();
+    lab.rm_all("d").unwrap();
+    let told: std::collections::BTreeSet<String> = (0..16)
+        .map(|_| {
+            let (_, conflicts) = lab.undo_as(&op(&lab, swap), Choice::Stop);
+            assert_eq!(conflicts.len(), 1, "{conflicts:#?}");
+            conflicts[0].what.clone()
+        })
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told.iter().all(|what| what.contains("has no place")));
+}
+
+#[test]
 fn a_directory_that_moved_takes_what_comes_back() {
     let lab = Lab::new();
     lab.mkdir("d").unwrap();

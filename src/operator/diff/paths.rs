@@ -1,0 +1,174 @@
+//! Where things are on both sides, as small numbers: a change keeps no text, and gets its path when it is told.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use crate::name::{Name, WorldPath};
+use crate::operator::past::{ByNumber, Ground, Label, NodeId, Place, Pool, ROOT, Tree};
+use crate::world::view::{STATE, TRASH};
+
+/// Where something is: a directory's path by its number, and a name in it; none for the home itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    dir: u32,
+    name: Option<Label>,
+}
+
+/// A thing, where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Thing {
+    pub(super) node: NodeId,
+    pub(super) spot: Spot,
+}
+
+/// The paths of the directories that were asked for.
+#[derive(Debug)]
+pub(super) struct Paths {
+    dirs: Vec<WorldPath>,
+    before: Known,
+    after: Known,
+    /// What stands in the root and is not of the home.
+    not_shown: [Label; 2],
+}
+
+/// The directories of one tree; `None` for what is not in the home, or in the trash.
+#[derive(Debug, Default)]
+struct Known {
+    dirs: HashMap<NodeId, Option<u32>, ByNumber>,
+    last: Option<(NodeId, Option<u32>)>,
+}
+
+impl Paths {
+    pub(super) fn new(ground: &Ground<'_>) -> Paths {
+        Paths {
+            dirs: Vec::new(),
+            before: Known::default(),
+            after: Known::default(),
+            not_shown: [TRASH, STATE].map(|name| ground.label(name)),
+        }
+    }
+
+    /// Returns the number of a directory's path, where it is in the home.
+    pub(super) fn dir(&mut self, is_after: bool, tree: &Tree<'_>, node: NodeId) -> Option<u32> {
+        let known = match is_after {
+            true => &mut self.after,
+            false => &mut self.before,
+        };
+        if let Some((_, number)) = known.last.filter(|(last, _)| *last == node) {
+            return number;
+        }
+        let dirs = &mut self.dirs;
+        let number = *known.dirs.entry(node).or_insert_with(|| {
+            let path = tree.path(node).filter(is_shown)?;
+            dirs.push(path);
+            u32::try_from(dirs.len() - 1).ok()
+        });
+        known.last = Some((node, number));
+        number
+    }
+
+    /// Returns where a name is, where its directory is in the home.
+    pub(super) fn spot(
+        &mut self,
+        is_after: bool,
+        tree: &Tree<'_>,
+        (dir, name): Place,
+    ) -> Option<Spot> {
+        let shows = dir != ROOT || !self.not_shown.contains(&name);
+        let dir = self.dir(is_after, tree, dir)?;
+        let name = Some(name);
+        shows.then_some(Spot { dir, name })
+    }
+
+    /// Returns where a thing is, where it is in the home and not in the trash.
+    pub(super) fn spot_of(
+        &mut self,
+        is_after: bool,
+        tree: &Tree<'_>,
+        node: NodeId,
+    ) -> Option<Spot> {
+        match node {
+            ROOT => Some(Spot {
+                dir: self.dir(is_after, tree, node)?,
+                name: None,
+            }),
+            node => self.spot(is_after, tree, tree.place_of(node)?),
+        }
+    }
+
+    /// Makes the path.
+    pub(super) fn path(&self, texts: &Pool, spot: Spot) -> WorldPath {
+        let dir = usize::try_from(spot.dir);
+        let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
+        match (dir, spot.name.map(|name| Name::new(texts.text(name)))) {
+            (Some(dir), Some(Ok(name))) => dir.join(name),
+            (dir, _) => dir.cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Compares as the paths would, without making them.
+    pub(super) fn order(&self, texts: &Pool, one: Spot, other: Spot) -> Ordering {
+        let (one_name, other_name) = (text(texts, one), text(texts, other));
+        match one.dir == other.dir {
+            true => one_name.cmp(other_name),
+            false => self
+                .parts(one, one_name)
+                .flatten()
+                .cmp(self.parts(other, other_name).flatten()),
+        }
+    }
+
+    fn parts<'p>(&'p self, spot: Spot, name: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
+        let dir = usize::try_from(spot.dir);
+        let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
+        let dir = dir.map(WorldPath::bytes).unwrap_or_default();
+        let slash = match dir.is_empty() || name.is_empty() {
+            true => &b""[..],
+            false => b"/",
+        };
+        [dir, slash, name].into_iter()
+    }
+}
+
+fn text(texts: &Pool, spot: Spot) -> &[u8] {
+    spot.name.map_or(&b""[..], |name| texts.text(name))
+}
+
+fn is_shown(path: &WorldPath) -> bool {
+    let first = path.components().next();
+    first.is_none_or(|first| first.bytes() != TRASH && first.bytes() != STATE)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spots_are_in_the_order_of_their_paths() {
+        let names = ["a", "a.b", "a\x01", "b", "é", "~"];
+        let mut pool = Pool::default();
+        let labels: Vec<Label> = names.iter().map(|n| pool.label(n.as_bytes())).collect();
+        let dirs = ["", "a", "a/b", "a.b", "a\x01", "a\x01/a", "a"];
+        let paths = Paths {
+            dirs: dirs
+                .map(|dir| WorldPath::parse(dir.as_bytes()).unwrap())
+                .into(),
+            before: Known::default(),
+            after: Known::default(),
+            not_shown: [pool.label(TRASH), pool.label(STATE)],
+        };
+        let spots = (0..dirs.len()).flat_map(|dir| {
+            let labels = labels.iter().copied().map(Some).chain([None]);
+            let dir = u32::try_from(dir).unwrap();
+            labels.map(move |name| Spot { dir, name })
+        });
+        let spots: Vec<Spot> = spots.collect();
+        for one in &spots {
+            for other in &spots {
+                let (a, b) = (paths.path(&pool, *one), paths.path(&pool, *other));
+                assert_eq!(paths.order(&pool, *one, *other), a.cmp(&b), "{a} {b}");
+            }
+        }
+    }
+}
