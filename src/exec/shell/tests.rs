@@ -335,6 +335,22 @@ fn a_line_does_not_outlive_its_time() {
     bench.writes("echo on", "on\n");
 }
 
+/// One line of a file that takes minutes to search.
+#[test]
+fn a_search_of_one_huge_line_ends_with_the_time() {
+    let mut bench = Bench::new();
+    std::fs::write(bench.dir.path().join("big"), "ab".repeat(500_000)).unwrap();
+    bench.shell.limits.time = Some(Duration::from_millis(300));
+    let start = std::time::Instant::now();
+    let outcome = bench.shell.run(b"grep -cE '(a|b){1,5000}c' big");
+    assert_eq!(outcome.status, LATE, "{outcome:?}");
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
 #[test]
 fn lines_that_go_on_are_known() {
     let bench = Bench::new();

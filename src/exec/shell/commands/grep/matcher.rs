@@ -4,6 +4,7 @@
 //! `expression`). Where a match ends matters for `-o` alone. POSIX wants the longest of the leftmost ones, which another
 //! automaton finds, from where the first one starts.
 
+use std::io;
 use std::ops::Range;
 
 use memchr::{memchr, memrchr};
@@ -13,12 +14,16 @@ use regex_automata::{Anchored, Input, MatchKind, meta};
 use regex_syntax::hir::Hir;
 
 use super::expression::Wrong;
+use super::patient::{Patient, is_big};
+use crate::exec::shell::stream::Deadline;
 
 /// What is searched for.
 pub(super) struct Matcher {
     regex: meta::Regex,
     cache: meta::Cache,
     longest: Option<(DFA, Cache)>,
+    /// For an expression whose search may take long.
+    patient: Option<Patient>,
 }
 
 impl Matcher {
@@ -37,28 +42,44 @@ impl Matcher {
             true => Some(longest(hir).ok_or(too_big)?),
             false => None,
         };
+        let patient = match is_big(hir) {
+            true => Some(Patient::new(automaton(hir).ok_or(too_big)?)),
+            false => None,
+        };
         let cache = regex.create_cache();
         Ok(Matcher {
             regex,
             cache,
             longest,
+            patient,
         })
     }
 
     /// Returns the first line in a range of whole lines that matches, with its newline.
-    pub(super) fn line(&mut self, text: &[u8], lines: Range<usize>) -> Option<Range<usize>> {
-        let input = Input::new(text).range(lines.clone()).earliest(true);
-        let half = self.regex.search_half_with(&mut self.cache, &input)?;
-        let at = half.offset();
-        // What matches behind the last newline is no line.
-        if at >= lines.end {
-            return None;
-        }
-        let before = text.get(lines.start..at)?;
-        let start = memrchr(b'\n', before).map_or(lines.start, |newline| lines.start + newline + 1);
-        let after = text.get(at..lines.end)?;
-        let end = memchr(b'\n', after).map_or(lines.end, |newline| at + newline + 1);
-        Some(start..end)
+    ///
+    /// # Errors
+    /// `TimedOut`, for expressions that may take long.
+    pub(super) fn line(
+        &mut self,
+        text: &[u8],
+        lines: Range<usize>,
+        deadline: &Deadline,
+    ) -> io::Result<Option<Range<usize>>> {
+        let patient = self.patient.as_mut();
+        let found = patient.map(|patient| patient.first_end(text, lines.clone(), deadline));
+        let end = match found {
+            Some(Ok(end)) => end,
+            Some(Err(Some(error))) => return Err(error),
+            Some(Err(None)) | None => self.first_end(text, lines.clone()),
+        };
+        Ok(end.and_then(|at| line_of(text, lines, at)))
+    }
+
+    /// Returns where the first match in a range ends that ends at all.
+    fn first_end(&mut self, text: &[u8], range: Range<usize>) -> Option<usize> {
+        let input = Input::new(text).range(range).earliest(true);
+        let half = self.regex.search_half_with(&mut self.cache, &input);
+        half.map(|half| half.offset())
     }
 
     /// Returns the longest of the leftmost matches in a range that ends with its line.
@@ -75,14 +96,31 @@ impl Matcher {
     }
 }
 
+/// Returns the line in a range of whole lines in which a match ends.
+fn line_of(text: &[u8], lines: Range<usize>, at: usize) -> Option<Range<usize>> {
+    // What matches behind the last newline is no line.
+    if at >= lines.end {
+        return None;
+    }
+    let before = text.get(lines.start..at)?;
+    let start = memrchr(b'\n', before).map_or(lines.start, |newline| lines.start + newline + 1);
+    let after = text.get(at..lines.end)?;
+    let end = memchr(b'\n', after).map_or(lines.end, |newline| at + newline + 1);
+    Some(start..end)
+}
+
 fn longest(hir: &Hir) -> Option<(DFA, Cache)> {
+    let dfa = automaton(hir)?;
+    let cache = dfa.create_cache();
+    Some((dfa, cache))
+}
+
+fn automaton(hir: &Hir) -> Option<DFA> {
     let config = thompson::Config::new().utf8(false);
     let nfa = NFA::compiler().configure(config).build_from_hir(hir).ok()?;
     // All matches are gone through, so the last one is the longest. However large the states are, there is room for them.
     let config = DFA::config()
         .match_kind(MatchKind::All)
         .skip_cache_capacity_check(true);
-    let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
-    let cache = dfa.create_cache();
-    Some((dfa, cache))
+    DFA::builder().configure(config).build_from_nfa(nfa).ok()
 }

@@ -9,6 +9,7 @@ mod expression;
 mod filter;
 mod matcher;
 mod options;
+mod patient;
 mod print;
 mod search;
 #[cfg(test)]

@@ -59,6 +59,7 @@ impl Search {
         let mut scan = Scan {
             options,
             matcher: &mut self.matcher,
+            deadline,
             printer: Printer::new(options, out, name),
             used: &mut self.used,
             quiet: options.report != Report::Lines,
@@ -135,6 +136,7 @@ impl Search {
 struct Scan<'s> {
     options: &'s Options<'s>,
     matcher: &'s mut Matcher,
+    deadline: &'s Deadline,
     printer: Printer<'s>,
     used: &'s mut bool,
     /// Whether no line is written.
@@ -153,7 +155,7 @@ impl Scan<'_> {
     fn lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
         let mut at = range.start;
         while at < range.end && self.count < self.options.most {
-            let found = self.matcher.line(text, at..range.end);
+            let found = self.matcher.line(text, at..range.end, self.deadline)?;
             let selected = match (self.options.invert, &found) {
                 (false, None) => break,
                 (false, Some(found)) => found.clone(),

@@ -526,3 +526,43 @@ proptest! {
         prop_assert_eq!((out, status), expected, "{:?} {:?} {}", line, text, err);
     }
 }
+
+/// A part that never matches makes an expression big, and so another automaton searches.
+#[test]
+fn big_expressions_find_the_same_lines() {
+    let mut bench = bench();
+    let text = "one two\ntwo\n\nfoobar foo\nfoo_bar\nTwo\nfive \nno newline at its end: foo";
+    let long = format!("{}\n{text}\nfoo{0}\nfive", "x".repeat(70_000));
+    for text in [text, &long, "", "\n", "foo"] {
+        for pattern in [
+            "two",
+            "^two$",
+            "^$",
+            "^",
+            "$",
+            "",
+            "o+",
+            "(f|t).o",
+            "\\bfoo\\b",
+            "\\<fo",
+            "bar\\>",
+            "foo$",
+            "^f",
+            "[^o]$",
+            "x{3}",
+            "nothing",
+            ".",
+            "o|^$",
+            "\\Boo",
+        ] {
+            for flags in [
+                "-n", "-c", "-vn", "-on", "-in", "-nx", "-nw", "-bm2", "-A1", "-q",
+            ] {
+                let big = format!("{pattern}|Zz{{1001}}Q");
+                let call = |pattern: &str| words(&["grep", flags, "-E", "-e", pattern]);
+                let quick = bench.call(&call(pattern), text);
+                assert_eq!(bench.call(&call(&big), text), quick, "{flags} {pattern}");
+            }
+        }
+    }
+}
