@@ -242,10 +242,18 @@ fn opening_looks_at_the_session_that_the_lock_names() {
     let other = store
         .path()
         .join(".trumanfs/sessions/99990101T000000.000000Z-0000");
+    // Long enough for a file system's clock to go on.
+    std::thread::sleep(Duration::from_millis(50));
     fs::create_dir(&other).unwrap();
     fs::write(other.join("journal.jsonl"), "rubbish\n").unwrap();
+    // Somebody has put it there since, which shows.
+    let error = StoredHome::open(store.path()).unwrap_err().to_string();
+    assert!(error.contains("99990101T000000.000000Z-0000"), "{error}");
+    let sessions = fs::File::open(store.path().join(".trumanfs/sessions")).unwrap();
+    sessions.set_modified(std::time::UNIX_EPOCH).unwrap();
     exec(store.path(), "cat f");
     exec(store.path(), "touch g");
+    exec(store.path(), "cat g");
     // Where it names none that is there, all are listed.
     fs::write(store.path().join(".trumanfs/lock"), "").unwrap();
     let error = StoredHome::open(store.path()).unwrap_err().to_string();

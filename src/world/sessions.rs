@@ -1,11 +1,11 @@
 //! The sessions of a store: which there are, and the files of their journals.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::root::open_beneath;
+use super::root::{open_beneath, stat_fd};
 use super::state::SESSIONS;
 use crate::error::{Error, Result};
 use crate::journal::FILE;
@@ -71,7 +71,9 @@ pub(super) fn following(state: impl AsFd, last: Option<&str>, id: String) -> Res
         return Ok(id); // of no session
     };
     let listed;
-    let newest = match last.filter(|last| start(last).is_some()) {
+    let state = state.as_fd();
+    let is_newest = |last: &&str| start(last).is_some() && is_last_made(state, last);
+    let newest = match last.filter(is_newest) {
         Some(last) => Some(last),
         None => {
             listed = sessions(state)?.pop();
@@ -100,7 +102,8 @@ fn start(id: &str) -> Option<(chrono::NaiveDateTime, &str)> {
 /// Opens the journal of the newest session; `None` where there is none, or its beginner died before it.
 ///
 /// A session begins under the lock, after the lock's file has been made to name it. So the one that is named there is the
-/// newest if it is there at all, and not all need be listed, which takes longer with each.
+/// newest if it is there at all, and not all need be listed, which takes longer with each. Unless somebody has put others
+/// there since.
 pub(super) fn newest(
     state: impl AsFd,
     named: Option<&str>,
@@ -108,7 +111,9 @@ pub(super) fn newest(
 ) -> Result<Option<(String, File)>> {
     let state = state.as_fd();
     let open = |session: &str| open_session_file(state, session, flags);
-    if let Some(named) = named.filter(|id| Name::new(id.as_bytes()).is_ok()) {
+    if let Some(named) = named.filter(|id| Name::new(id.as_bytes()).is_ok())
+        && is_last_made(state, named)
+    {
         match open(named) {
             Err(Error::NotFound) => {}
             file => return file.map(|file| Some((named.to_owned(), file))),
@@ -121,6 +126,19 @@ pub(super) fn newest(
         // Killed between making the directory and the journal: nothing was done.
         Err(Error::NotFound) => Ok(None),
         file => file.map(|file| Some((session, file))),
+    }
+}
+
+/// Returns whether no session was made or taken away since what is in this one was made.
+fn is_last_made(state: BorrowedFd<'_>, session: &str) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let changed = |path: &str| {
+        let dir = open_beneath(state, path.as_bytes(), flags, Mode::empty())?;
+        stat_fd(dir.as_fd()).map(|meta| meta.mtime)
+    };
+    match (changed(SESSIONS), changed(&format!("{SESSIONS}/{session}"))) {
+        (Ok(all), Ok(this)) => all <= this,
+        _ => false,
     }
 }
 
@@ -139,14 +157,17 @@ mod tests {
             "29991231T235959.999999Z-ffff",
         );
         assert_eq!(follows(None, early), early);
+        let make = |id: &str| std::fs::create_dir_all(dir.path().join(SESSIONS).join(id)).unwrap();
+        make(early);
         assert_eq!(follows(Some(early), late), late);
         assert_eq!(follows(Some(early), early), early, "whoever settles it");
+        make(late);
         assert_eq!(follows(Some(late), early), "30000101T000000.000000Z-0001");
         assert_eq!(follows(Some(late), "fsck"), "fsck");
-        // Where the lock names no session, those that there are tell.
-        std::fs::create_dir_all(dir.path().join(SESSIONS).join(late)).unwrap();
+        // Where the lock names no session, or not the last that was made, those that there are tell.
+        assert_eq!(follows(Some("gone"), early), "30000101T000000.000000Z-0001");
         assert_eq!(follows(Some("fsck"), early), "30000101T000000.000000Z-0001");
         let new = new_session_id();
-        assert!(start(&new).is_some() && follows(Some(early), &new) == new);
+        assert!(start(&new).is_some() && follows(Some(late), &new).starts_with("30000101T"));
     }
 }
