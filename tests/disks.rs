@@ -338,17 +338,11 @@ fn change(home: &Path, n: u64) {
         let x = (n + 1)
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(salt * 1_442_695_040_888_963_407);
-        (x ^ x >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33 & 0xffff_ffff % below.max(1)
+        ((x ^ (x >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) % below
     };
-    let file = |salt| {
-        home.join(format!(
-            "d{}/f{}",
-            random(salt, 3) % 3,
-            random(salt + 9, 12) % 12
-        ))
-    };
+    let file = |salt| home.join(format!("d{}/f{}", random(salt, 3), random(salt + 9, 12)));
     let (one, two) = (file(1), file(2));
-    let _ = match random(3, 8) % 8 {
+    let _ = match random(3, 8) {
         0 => fs::remove_file(&one),
         1 => fs::write(&one, format!("new {n}\n").repeat(n as usize % 700 + 1)),
         2 => fs::rename(&one, &two),

@@ -102,7 +102,7 @@ impl Journal {
         }
     }
 
-    /// Starts a thread that has records written out [`SOON`] after they are made, as long as this journal lives. By itself the
+    /// Starts a thread that has records written out a second after they are made, as long as this journal lives. By itself the
     /// kernel takes half a minute, but has moved and made files on the disk after a few seconds; a power cut would
     /// leave changes without their records. Nothing waits for it, and it commits nothing by itself.
     pub fn write_out(self: &Arc<Journal>) {
