@@ -105,6 +105,7 @@ pub struct World {
     actors: Actors,
     identity: Identity,
     session: String,
+    /// Held for reading while a name moves, for writing while another inode takes a file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
 }
 
