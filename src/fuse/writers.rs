@@ -51,9 +51,10 @@ impl Writers {
         }
     }
 
-    /// Returns whether a thread has a node open for writing, or had it lately.
+    /// Returns whether a thread has a node open for writing, or had it lately. Never of 0, which the kernel says for
+    /// everybody of a PID namespace that the daemon does not see.
     pub(super) fn wrote_lately(&self, node: u64, thread: u32) -> bool {
-        let writer = self.by.get(&(node, thread));
+        let writer = self.by.get(&(node, thread)).filter(|_| thread != 0);
         writer.is_some_and(|writer| writer.is_of(Instant::now()))
     }
 }
@@ -61,6 +62,13 @@ impl Writers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whom_the_daemon_does_not_see_is_nobody() {
+        let mut writers = Writers::default();
+        writers.begin(1, 0);
+        assert!(!writers.wrote_lately(1, 0));
+    }
 
     #[test]
     fn writers_of_long_ago_are_dropped_and_no_others() {
