@@ -409,6 +409,26 @@ fn assert_refused(store: &Path, home: &Path, words: &[&str]) {
     }
 }
 
+/// One directory shown at another by bindfs; unmounted when dropped.
+struct Bound(PathBuf);
+
+impl Bound {
+    fn mount(from: &Path, at: &Path, options: &[&str]) -> Result<Bound, String> {
+        let mut bindfs = Command::new("bindfs");
+        match bindfs.args(options).args([from, at]).output() {
+            Ok(output) if output.status.success() => Ok(Bound(at.to_owned())),
+            Ok(output) => panic!("bindfs: {}", describe(&output)),
+            Err(error) => Err(format!("needs bindfs: {error}")),
+        }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
 struct Place {
     _dir: tempfile::TempDir,
     store: PathBuf,
@@ -501,6 +521,78 @@ fn a_state_directory_that_is_none_is_refused() {
             "something was made by way of {name}"
         );
     }
+}
+
+/// The store on bindfs: it cannot do what removals and replacements are made of.
+#[test]
+fn a_store_whose_file_system_lacks_the_moves_is_refused() {
+    need_mount!();
+    let below = place();
+    let place = place();
+    fs::remove_file(place.store.join("f")).unwrap();
+    let bound = match Bound::mount(&below.store, &place.store, &[]) {
+        Ok(bound) => bound,
+        Err(reason) => skip!("{reason}"),
+    };
+    let refused = std::panic::catch_unwind(|| {
+        let words = ["cannot do RENAME_", "removals", "ext4"];
+        assert_refused(&place.store, &place.home, &words);
+        let exec = |line: &str| {
+            trumanfs(&[
+                "exec".as_ref(),
+                "--root".as_ref(),
+                place.store.as_os_str(),
+                "--".as_ref(),
+                line.as_ref(),
+            ])
+        };
+        let said = describe(&exec("rm f"));
+        assert!(said.contains("cannot do RENAME_"), "{said}");
+        assert_eq!(exec("cat f").stdout, b"f", "reading needs no moves");
+        let names = |dir| fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name());
+        assert_eq!(names(&below.store).collect::<Vec<_>>(), ["f"], "half-made");
+        // A store that was used elsewhere before: nothing in it is touched, and its log can be read.
+        let other = Place {
+            store: below.store.clone(),
+            ..self::place()
+        };
+        let mounted = mount(&other.store, &other.home);
+        assert!(mounted.status.success(), "{}", describe(&mounted));
+        fs::remove_file(other.home.join("f")).unwrap();
+        let ended = trumanfs(&["umount".as_ref(), other.home.as_os_str()]);
+        assert!(ended.status.success(), "{}", describe(&ended));
+        let state = |dir: &Path| {
+            let mut list = Command::new("find");
+            list.args([".", "-ls"]).current_dir(dir.join(".trumanfs"));
+            let text = String::from_utf8(list.output().unwrap().stdout).unwrap();
+            assert!(text.contains("journal.jsonl"), "{text}");
+            text
+        };
+        let before = state(&below.store);
+        assert_refused(&place.store, &place.home, &words);
+        assert_eq!(state(&below.store), before);
+        let log = trumanfs(&["log".as_ref(), place.store.as_os_str()]);
+        assert!(describe(&log).contains("unlink /f"), "{}", describe(&log));
+    });
+    drop(bound);
+    refused.unwrap_or_else(|panic| panic!("{}", common::child::words(&*panic)));
+}
+
+#[test]
+fn a_store_whose_file_system_keeps_no_modes_is_refused() {
+    need_mount!();
+    let (below, place) = (place(), place());
+    fs::remove_file(place.store.join("f")).unwrap();
+    let bound = match Bound::mount(&below.store, &place.store, &["-p", "0755"]) {
+        Ok(bound) => bound,
+        Err(reason) => skip!("{reason}"),
+    };
+    let refused = std::panic::catch_unwind(|| {
+        assert_refused(&place.store, &place.home, &["keeps no modes", "ext4"]);
+        assert!(!below.store.join(".trumanfs").exists(), "half-made");
+    });
+    drop(bound);
+    refused.unwrap_or_else(|panic| panic!("{}", common::child::words(&*panic)));
 }
 
 #[test]

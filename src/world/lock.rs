@@ -64,6 +64,12 @@ pub(super) fn alone(file: &mut File) -> Result<()> {
         match rustix::fs::flock(&*file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) => {}
+            Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => {
+                return Err(Error::refused(
+                    "the store's file system cannot lock files, which keeps a second daemon out",
+                    "Put the store on a local file system, or let the file server lock.",
+                ));
+            }
             Err(errno) => return Err(Error::os("flock")(errno)),
         }
         if !share(file)? {

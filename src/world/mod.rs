@@ -14,6 +14,7 @@ mod create;
 mod door;
 mod erase;
 mod file;
+mod ground;
 mod list;
 pub mod lists;
 pub mod lock;

@@ -9,8 +9,9 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
+use super::ground;
 use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
 use super::lock;
 use super::meta::Id;
@@ -136,10 +137,11 @@ impl State {
     /// Opens and locks the directory, making it where it is missing.
     ///
     /// # Errors
-    /// [`Error::Refused`] naming who already serves the store; what the system calls say.
+    /// [`Error::Refused`] naming who already serves the store, or what its file system cannot do; what the system calls say.
     pub fn open(root: &Root, mut holder: Holder) -> Result<State> {
-        match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        let made = match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
+            Ok(()) => true,
+            Err(rustix::io::Errno::EXIST) => false,
             Err(errno) => {
                 let error = Error::os("mkdirat")(errno);
                 return Err(Error::refused(
@@ -147,10 +149,19 @@ impl State {
                     "The store must be writable for whoever mounts it, and have space left.",
                 ));
             }
-        }
+        };
         let fd = open_unlocked(root)?.ok_or(Error::NotFound)?;
         let mut lock = open_file(fd.as_fd(), LOCK, OFlags::RDWR)?;
         lock::alone(&mut lock)?;
+        if let Err(error) = ground::fit(fd.as_fd(), made) {
+            // Nothing half-made stays on ground that is refused. Over a network an open file keeps a name until it is closed.
+            if made {
+                drop(lock);
+                let _ = rustix::fs::unlinkat(&fd, LOCK, AtFlags::empty());
+                let _ = rustix::fs::unlinkat(root, STATE, AtFlags::REMOVEDIR);
+            }
+            return Err(error);
+        }
         let before = read_holder(&mut lock);
         holder.epoch = before.as_ref().map_or(1, |h| h.epoch + 1);
         let last = before.as_ref().map(|holder| &*holder.session);
