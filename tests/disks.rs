@@ -71,6 +71,15 @@ impl Disk {
         Ok(disk)
     }
 
+    /// Cuts the power: what the disk holds at this moment, as a disk of its own. The image lies where files can be cloned.
+    fn cut(&self, base: &Path) -> Disk {
+        static CUTS: AtomicU64 = AtomicU64::new(0);
+        let cut = base.join(format!("cut{}", CUTS.fetch_add(1, Ordering::Relaxed)));
+        let clone: [&Path; 3] = ["--reflink=always".as_ref(), &self.at("image"), &cut];
+        run("cp", &clone).unwrap();
+        Disk::of(base, &cut)
+    }
+
     /// Brings up what is in an image, with the store that is there.
     fn of(base: &Path, image: &Path) -> Disk {
         let dir = tempfile::TempDir::with_prefix_in("trumanfs-disk-", base).unwrap();
@@ -82,7 +91,9 @@ impl Disk {
         for name in ["mnt", "home"] {
             fs::create_dir(disk.at(name)).unwrap();
         }
-        disk.attach().unwrap();
+        // The other half of a cloned xfs may be mounted.
+        let attached = disk.attach_with("loop,nouuid").or_else(|_| disk.attach());
+        attached.unwrap();
         disk
     }
 
@@ -103,7 +114,11 @@ impl Disk {
     }
 
     fn attach(&self) -> Result<(), String> {
-        let options: [&Path; 2] = ["-o".as_ref(), "loop".as_ref()];
+        self.attach_with("loop")
+    }
+
+    fn attach_with(&self, options: &str) -> Result<(), String> {
+        let options: [&Path; 2] = ["-o".as_ref(), options.as_ref()];
         run(
             "mount",
             &[options[0], options[1], &self.at("image"), &self.at("mnt")],
@@ -120,12 +135,9 @@ impl Disk {
     }
 
     fn mount_home(&self, option: &str) {
-        let mount: [&Path; 4] = [
-            "mount".as_ref(),
-            &self.store(),
-            &self.at("home"),
-            option.as_ref(),
-        ];
+        let (store, home) = (self.store(), self.at("home"));
+        let mut mount: Vec<&Path> = vec!["mount".as_ref(), &store, &home];
+        mount.extend(option.split(' ').map(Path::new));
         let output = trumanfs(&mount);
         assert!(output.status.success(), "{}", describe(&output));
         assert!(common::watch::is_mountpoint(&self.at("home")));
@@ -367,17 +379,88 @@ fn change(home: &Path, n: u64) {
     };
 }
 
+/// The file systems on which the power is cut: what makes them, and how many megabytes they need.
+const CUT: [(&[&str], u64); 2] = [
+    (&["mkfs.ext4", "-q"], 64),
+    (&["mkfs.xfs", "-q", "-m", "reflink=1"], 320),
+];
+
+/// What was just written, and never synced, is a former content like others once something destroys it: with `--durable` it
+/// is on the disk before that, whichever way it is kept.
+#[test]
+fn with_durable_what_was_just_written_is_not_lost_with_what_destroyed_it() {
+    need_mount!();
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
+        Ok(base) => base,
+        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+    };
+    let base_at = base.at("mnt");
+    for (mkfs, megabytes) in CUT {
+        for option in ["--durable", "--durable --no-passthrough"] {
+            let disk = Disk::within(&base_at, mkfs, megabytes).unwrap();
+            let names = [
+                "emptied", "cut", "over", "appended", "removed", "replaced", "big", "bigger",
+            ];
+            for (n, name) in names.iter().enumerate() {
+                let size = if name.starts_with("big") {
+                    3 << 20
+                } else {
+                    2152
+                };
+                let content: Vec<u8> = (0..size)
+                    .map(|at| b'a' + (at % 23) as u8 + n as u8 % 3)
+                    .collect();
+                fs::write(disk.store().join(name), content).unwrap();
+            }
+            run("sync", &["--file-system".as_ref(), &disk.at("mnt")]).unwrap();
+            disk.mount_home(option);
+            sh(
+                &disk.at("home"),
+                "for f in emptied cut over appended removed replaced big bigger; do printf abc >>$f; done
+                 echo new >made; echo other >other; sync other; mkdir d; echo there >d/there",
+            );
+            let made = trumanfs(&[
+                "checkpoint",
+                "create",
+                disk.at("home").to_str().unwrap(),
+                "written",
+            ]);
+            assert!(made.status.success(), "{}", describe(&made));
+            let written = tree(&disk.at("home"));
+            sh(
+                &disk.at("home"),
+                ": >emptied; truncate -s 100 cut; printf over | dd of=over bs=1 seek=2153 conv=notrunc status=none
+                 printf def >>appended; rm removed made d/there; mv other replaced; : >bigger
+                 printf over | dd of=big bs=1 seek=3145728 conv=notrunc status=none; rmdir d",
+            );
+            let after = disk.cut(&base_at);
+            disk.umount_home();
+            let undone = after.says(&["undo", "--to", "written"]);
+            assert!(undone.starts_with("undone"), "{mkfs:?} {option}: {undone}");
+            let there = tree(&after.store());
+            let differs = |name: &&PathBuf| there.get(*name) != written.get(*name);
+            let names: Vec<_> = there.keys().chain(written.keys()).filter(differs).collect();
+            assert!(names.is_empty(), "{mkfs:?} {option}: {names:?}");
+        }
+    }
+}
+
 /// The power goes at any moment: what a disk holds then is a clone of its image. With `--durable` all that was on the disk
 /// before the session can be had back.
 #[test]
 fn with_durable_a_power_cut_loses_nothing() {
     need_mount!();
-    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 512) {
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
         Ok(base) => base,
         Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
     };
-    let base_at = base.at("mnt");
-    let disk = Disk::within(&base_at, &["mkfs.ext4", "-q"], 64).unwrap();
+    for (mkfs, megabytes) in CUT {
+        power_cuts(&base.at("mnt"), mkfs, megabytes);
+    }
+}
+
+fn power_cuts(base_at: &Path, mkfs: &[&str], megabytes: u64) {
+    let disk = Disk::within(base_at, mkfs, megabytes).unwrap();
     for n in 0..36 {
         let dir = disk.store().join(format!("d{}", n % 3));
         fs::create_dir_all(&dir).unwrap();
@@ -391,7 +474,7 @@ fn with_durable_a_power_cut_loses_nothing() {
     let start = tree(&disk.store());
     disk.mount_home("--durable");
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let cuts: Vec<PathBuf> = std::thread::scope(|scope| {
+    let cuts: Vec<Disk> = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 change(&disk.at("home"), done.fetch_add(1, Ordering::Relaxed));
@@ -402,21 +485,14 @@ fn with_durable_a_power_cut_loses_nothing() {
             while done.load(Ordering::Relaxed) < 60 * (n + 1) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let cut = base_at.join(format!("cut{n}"));
-            run(
-                "cp",
-                &["--reflink=always".as_ref(), &disk.at("image"), &cut],
-            )
-            .unwrap();
-            cut
+            disk.cut(base_at)
         });
         let cuts = cuts.collect();
         stop.store(true, Ordering::Relaxed);
         cuts
     });
     disk.umount_home();
-    for cut in cuts {
-        let after = Disk::of(&base_at, &cut);
+    for (cut, after) in cuts.iter().enumerate() {
         after.mount_home("--durable");
         after.umount_home();
         let sessions = fs::read_dir(after.store().join(".trumanfs/sessions")).unwrap();
@@ -425,10 +501,42 @@ fn with_durable_a_power_cut_loses_nothing() {
             .min()
             .unwrap();
         let undone = after.says(&["undo", "--session", first.to_str().unwrap()]);
-        assert!(undone.starts_with("undone"), "{cut:?}: {undone}");
+        assert!(undone.starts_with("undone"), "{mkfs:?} {cut}: {undone}");
         let there = tree(&after.store());
         let differs = |name: &&PathBuf| there.get(*name) != start.get(*name);
         let names: Vec<_> = there.keys().chain(start.keys()).filter(differs).collect();
-        assert!(names.is_empty(), "{cut:?}: {names:?}");
+        assert!(names.is_empty(), "{mkfs:?} {cut}: {names:?}");
+    }
+}
+
+/// The move of a directory is on the disk as soon as anybody syncs anything; so must be what it would uncover.
+#[test]
+fn what_is_hidden_stays_so_where_the_power_goes_after_it_was_moved() {
+    need_mount!();
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
+        Ok(base) => base,
+        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+    };
+    for (mkfs, megabytes) in CUT {
+        let disk = Disk::within(&base.at("mnt"), mkfs, megabytes).unwrap();
+        sh(
+            &disk.store(),
+            "mkdir d; echo hidden >d/secret; echo other >other; sync -f .",
+        );
+        disk.mount_home("--hide=/d/secret");
+        sh(&disk.at("home"), "mv d e; echo more >>other; sync other");
+        let after = disk.cut(&base.at("mnt"));
+        disk.umount_home();
+        assert!(
+            after.store().join("e/secret").exists(),
+            "{mkfs:?}: it has not moved"
+        );
+        after.mount_home("--hide=/d/secret");
+        assert!(
+            !after.home("e/secret").exists(),
+            "{mkfs:?}: a hidden file shows"
+        );
+        assert_eq!(fs::read_dir(after.home("e")).unwrap().count(), 0);
+        after.umount_home();
     }
 }

@@ -55,6 +55,7 @@ impl World {
             true => Op::Rmdir { path, ids, trash },
             false => Op::Unlink { path, ids, trash },
         };
+        self.secure_found(&found, true)?;
         let entry = self.retire(&found, op, &self.actor(caller))?;
         drop(names);
         Ok(Removed {

@@ -12,6 +12,7 @@ mod attr;
 mod blocks;
 mod create;
 mod door;
+mod durable;
 mod erase;
 mod file;
 mod ground;
@@ -170,6 +171,10 @@ impl World {
             home: options.home.map(Escaped),
         };
         journal.note(begin, None)?;
+        if options.durable {
+            // The directories of the session, and what the store held before it.
+            state.sync_file_system()?;
+        }
         let world = World {
             root,
             view,

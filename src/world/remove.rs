@@ -58,6 +58,7 @@ impl World {
         }
         self.view.changeable(&found.path(), false)?;
         let actor = self.actor(caller);
+        self.secure_found(&found, false)?;
         let entry = self.retire(
             &found,
             |path, ids, trash| Op::Unlink { path, ids, trash },

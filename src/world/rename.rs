@@ -198,6 +198,7 @@ impl World {
         }
         let trash = self.trash.dir(&self.root)?;
         let actor = self.actor(caller);
+        self.secure_found(target, false)?;
         loop {
             let entry = self.trash.reserve(target.name);
             let replaced = Replaced {
@@ -261,15 +262,21 @@ impl World {
         if self.holds_protected(&found.path())? {
             return Err(Error::ReadOnly);
         }
+        let mut pinned = false;
         self.walk(&found.path(), |step| {
             let hidden = self.view.hides(step.path, step.is_dir);
             if hidden {
                 self.state.pin(step.id)?;
                 self.view.pin(step.id);
+                pinned = true;
             }
             // What lies in something hidden is hidden with it.
             Ok(!hidden)
-        })
+        })?;
+        match pinned {
+            true => self.state.sync_pinned(),
+            false => Ok(()),
+        }
     }
 
     /// Returns whether anything below a directory is read-only by a pattern.

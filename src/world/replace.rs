@@ -75,6 +75,7 @@ impl World {
         if !possible {
             return Ok(None);
         }
+        self.secure(&held.node)?;
         let making = self.versions.make(meta.blocks * 512)?;
         match self.like(&making, held, flags, mode) {
             Ok(Some(file)) => Ok(Some(Fresh {
@@ -247,6 +248,7 @@ impl World {
         let actor = self.actor(caller);
         if let Some(mut fresh) = self.fresh(held, OFlags::RDWR, meta.permissions(), door)? {
             content.write_to(fresh.file.as_fd())?;
+            self.versions.sync(&fresh.file)?;
             let new = Some(World::ids(fresh.meta.id));
             let pending = self
                 .journal

@@ -309,6 +309,23 @@ impl State {
         Ok(parse_pinned(&text, self.id.0))
     }
 
+    /// Waits until all that the store's file system holds is on the disk.
+    ///
+    /// # Errors
+    /// What `syncfs(2)` says.
+    pub fn sync_file_system(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.lock).map_err(Error::os("syncfs"))
+    }
+
+    /// Waits until what is kept hidden is on the disk: with the move that would show it, and without this, it would show
+    /// after a power cut.
+    ///
+    /// # Errors
+    /// What `fdatasync(2)` says; then the move must not be made.
+    pub fn sync_pinned(&self) -> Result<()> {
+        rustix::fs::fdatasync(&*self.pinned.lock()).map_err(Error::os("fdatasync"))
+    }
+
     /// Lets the lock go and leaves a word on who held it last.
     pub fn close(&self) {
         lock::let_go(&self.lock);

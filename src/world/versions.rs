@@ -202,8 +202,13 @@ impl Versions {
         )
     }
 
-    /// Waits until a version is on the disk, where records are too before what they announce is done.
-    fn sync(&self, version: &OwnedFd) -> Result<()> {
+    /// Returns whether a content is on the disk before it is destroyed.
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// With `--durable`, waits until a version is on the disk, as records are before what they announce is done.
+    pub(super) fn sync(&self, version: &OwnedFd) -> Result<()> {
         match self.durable {
             true => rustix::fs::fdatasync(version).map_err(Error::os("fdatasync")),
             false => Ok(()),
@@ -277,6 +282,8 @@ impl World {
         }
         let range = match destroys {
             Destroys::Nothing => {
+                // The record says of the file that it held so much: that is on the disk, too.
+                self.secure(&held.node)?;
                 return Ok(Keeping {
                     kept: Some(Kept {
                         how: How::Length,
@@ -317,6 +324,8 @@ impl World {
             if destroys != Destroys::Anything {
                 in_time(range.1.saturating_sub(range.0), door)?;
             }
+            // What is not saved is read from the file.
+            versions.sync(&source)?;
             let map = versions.create(&map_name(making.n), OFlags::WRONLY | OFlags::APPEND)?;
             // Its size is the file's, so that what was not saved is not taken for the end.
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
