@@ -85,7 +85,7 @@ enum Command {
     Cat(inspect::CatArgs),
     /// Takes back what was done: operations, a program's or a process's doing, a session, everything since a point
     Undo(undo::UndoArgs),
-    /// Takes the last undo back
+    /// Takes the last undo or restore back; again, the one before
     Redo(undo::RedoArgs),
     /// Puts a file or a tree back as it was
     Restore(restore::RestoreArgs),

@@ -98,6 +98,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     }
     Ok(match (&restored.failed, restored.notes.is_empty()) {
         (Some(_), _) | (_, false) => Exit::Partly,
+        _ if restored.same => Exit::Nothing,
         _ => Exit::Ok,
     })
 }
@@ -111,6 +112,10 @@ fn print_restored(wish: &PutBack, restored: &Restored) {
         eprintln!(
             "trumanfs: stopped half-way: {error}\n  `trumanfs redo` takes back what was done."
         );
+        return;
+    }
+    if restored.same {
+        say(format_args!("nothing to do: {to} is as {path} was at {at}"));
         return;
     }
     let would = if wish.dry_run {

@@ -10,7 +10,9 @@ use crate::daemon::control::{self, Answer, Failure, Request};
 use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::point::{self, Operation, Point};
-use crate::operator::undo::{Choice, Hands, InProcess, Report, Wanted, Wish, run};
+use crate::operator::undo::{
+    Choice, Hands, InProcess, LastDone, Report, Wanted, Wish, last_done, run,
+};
 use crate::world::{Caller, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
 /// What `trumanfs undo` takes.
@@ -72,16 +74,14 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
     carry_out(&path, &store, wanted, format!("undo{what}"), &args.how)
 }
 
-/// Takes the last undo back.
+/// Takes the last undo or restore back. Which one that is, is settled first: so whoever asks once more, because it stopped
+/// half-way, can name it.
 pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
-    carry_out(
-        &path,
-        &store,
-        Wanted::LastUndo,
-        "redo".to_owned(),
-        &args.how,
-    )
+    let LastDone { operation, what } = last_done(&store)?;
+    let what = format!("redo: takes back {operation} ({what})");
+    let wanted = Wanted::Operations(vec![operation]);
+    carry_out(&path, &store, wanted, what, &args.how)
 }
 
 fn wanted(args: &UndoArgs, store: &Store) -> Result<(Wanted, String)> {

@@ -4,12 +4,12 @@ use super::remove::Removed;
 use super::root::Dir;
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::Op;
+use crate::journal::{Op, Pending};
 use crate::name::Name;
 
 impl World {
-    /// Records that an undo begins, and returns the number of the record; the changes that belong to it name it
-    /// ([`Caller::undo`]).
+    /// Records that an undo begins; the changes that belong to it name its number ([`Caller::undo`]). Where it turns out to
+    /// change nothing, the record is taken back ([`Pending::abort`]).
     ///
     /// # Errors
     /// What the journal's `write(2)` says; then nothing may be done.
@@ -19,9 +19,9 @@ impl World {
         of: Vec<(String, u64, u64)>,
         redo: bool,
         caller: Caller,
-    ) -> Result<u64> {
+    ) -> Result<Pending<'_>> {
         let op = Op::Undo { what, of, redo };
-        self.journal.note(op, Some(&self.actor(caller)))
+        self.journal.begin(op, &[], Some(&self.actor(caller)))
     }
 
     /// Gives this point a name, and returns the number of the record.

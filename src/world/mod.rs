@@ -107,6 +107,8 @@ pub struct World {
     actors: Actors,
     identity: Identity,
     session: String,
+    /// Whether it is the world of a home.
+    mounted: bool,
     /// Held for reading while a name moves, for writing while another inode takes a file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
 }
@@ -163,6 +165,7 @@ impl World {
         let evict = evict.transpose().map_err(Error::os("fcntl"))?;
         let room = room::Room::new(options.keep.max, evict);
         let versions = Versions::new(dir, options.keep, room, options.durable);
+        let mounted = options.home.is_some();
         let begin = Op::Begin {
             session: session.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -185,13 +188,19 @@ impl World {
             actors: Actors::default(),
             identity: options.identity,
             session,
+            mounted,
             names: parking_lot::RwLock::default(),
         };
         Ok((world, settled))
     }
 
-    /// Ends the session and lets the store go.
+    /// Ends the session and lets the store go. One in which an operator, with nothing mounted, did nothing leaves nothing.
     pub fn close(&self) {
+        // Its begin is its only record.
+        if !self.mounted && self.journal.last() == 1 {
+            self.state.forget_session(&self.session);
+            return self.state.close();
+        }
         if let Err(error) = self.journal.note(Op::End, None) {
             log::warn!("the end of the session could not be recorded: {error}");
         }

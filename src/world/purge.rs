@@ -110,25 +110,43 @@ impl World {
     ) -> Result<Purged> {
         let actor = self.actor(caller);
         let mut purged = Purged::default();
+        let label = |(session, n): &(String, u64)| {
+            Escaped(format!("{session}/{}", file_name(*n)).into_bytes())
+        };
         for some in versions.chunks(AT_ONCE) {
-            let op = Op::Evict {
-                versions: some.to_vec(),
-            };
-            self.journal.note(op, Some(&actor))?;
-            for (session, n) in some {
-                let label = || Escaped(format!("{session}/{}", file_name(*n)).into_bytes());
+            let (there, missing): (Vec<_>, Vec<_>) =
+                some.iter().partition(|version| self.has_version(version));
+            purged.missing.extend(missing.into_iter().map(label));
+            if there.is_empty() {
+                continue;
+            }
+            let versions = there.iter().map(|version| (*version).clone()).collect();
+            self.journal.note(Op::Evict { versions }, Some(&actor))?;
+            for version in there {
+                let (session, n) = version;
                 if *session == self.session && self.versions.room().is_live(*n) {
-                    purged.left.push((label(), "is being written".to_owned()));
+                    purged
+                        .left
+                        .push((label(version), "is being written".to_owned()));
                     continue;
                 }
                 match self.delete_version(session, *n, &mut purged, step) {
                     Ok(()) => purged.entries += 1,
-                    Err(Error::NotFound) => purged.missing.push(label()),
-                    Err(error) => purged.left.push((label(), error.to_string())),
+                    Err(Error::NotFound) => purged.missing.push(label(version)),
+                    Err(error) => purged.left.push((label(version), error.to_string())),
                 }
             }
         }
         Ok(purged)
+    }
+
+    fn has_version(&self, (session, n): &(String, u64)) -> bool {
+        let dir = Name::new(session.as_bytes()).and_then(|_| versions_of(&self.state, session));
+        let Ok(Some(dir)) = dir else {
+            return false;
+        };
+        let file = file_name(*n);
+        Name::new(file.as_bytes()).is_ok_and(|name| stat_at(dir.as_fd(), name).is_ok())
     }
 
     /// Deletes what an interrupted purge has left, and says whether that was anything.

@@ -225,6 +225,18 @@ impl State {
         )
     }
 
+    /// Takes the directory of a session away that has recorded nothing. What kept a content is not one of those, and stays.
+    pub(super) fn forget_session(&self, session: &str) {
+        use rustix::fs::{AtFlags, unlinkat};
+        let dir = format!("{SESSIONS}/{session}");
+        let versions = format!("{dir}/{}", super::versions::VERSIONS);
+        let journal = format!("{dir}/{}", crate::journal::FILE);
+        // A session without a journal is one that never began: wherever this stops, what is left says so.
+        let _ = unlinkat(&self.fd, versions, AtFlags::REMOVEDIR)
+            .and_then(|()| unlinkat(&self.fd, journal, AtFlags::empty()))
+            .and_then(|()| unlinkat(&self.fd, dir, AtFlags::REMOVEDIR));
+    }
+
     /// Makes the directory of a session's versions, for whoever acts on the store, and opens it.
     ///
     /// # Errors

@@ -72,17 +72,27 @@ pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
             || then
                 .mtime
                 .is_some_and(|m| m != (now.mtime.sec, now.mtime.nsec))
-            || !then.xattrs.is_empty();
+            || other_xattrs(&plan.target, node)?;
         extent.attributes += u64::from(other);
     }
     Ok(extent)
 }
 
-/// Carries a plan out, under a record that says what was asked for.
+/// Returns whether the extended attributes of a thing shall be others than they are.
+fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
+    let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
+        return Ok(false);
+    };
+    let now = crate::operator::past::xattrs(&target.ground().node(node)?)?;
+    let is_other = |(name, value): (&Vec<u8>, &Option<Vec<u8>>)| now.get(name) != value.as_ref();
+    Ok(then.xattrs.iter().any(is_other))
+}
+
+/// Carries a plan out, under a record that says what was asked for. A plan of nothing leaves no record.
 ///
 /// # Errors
-/// [`Error::Conflict`] where the plan has one that stops it; what writing the first record says. Then nothing was changed.
-/// What fails later is in the outcome.
+/// [`Error::Conflict`] where the plan has one that stops it; what writing the first record, or the first change, says. Then
+/// nothing was changed. What fails later is in the outcome.
 pub fn apply(
     plan: &Plan<'_>,
     selection: &Selection,
@@ -106,9 +116,10 @@ pub fn apply(
         });
     }
     let of = selection.named();
-    let record = hands
+    let begun = hands
         .world()
         .note_undo(what.to_owned(), of, selection.redo, caller)?;
+    let record = begun.seq();
     let mut outcome = Outcome {
         record: Some(record),
         ..Outcome::default()
@@ -117,7 +128,14 @@ pub fn apply(
         undo: Some(record),
         ..caller
     };
-    outcome.failed = carry_out(plan, hands, caller, &mut outcome).err();
+    let failed = carry_out(plan, hands, caller, &mut outcome).err();
+    if outcome.moves + outcome.contents + outcome.attributes == 0 {
+        let nothing = Error::refused("nothing had to be changed", "");
+        begun.abort(failed.as_ref().unwrap_or(&nothing));
+        return failed.map_or_else(|| Ok(Outcome::default()), Err);
+    }
+    begun.done();
+    outcome.failed = failed;
     Ok(outcome)
 }
 
@@ -147,8 +165,7 @@ pub(super) fn carry_out(
     }
     for (node, content, seq) in &plan.beside {
         if let Some(path) = place(&plan.target, *node) {
-            put_beside(&path, content.as_ref(), *seq, hands, caller)?;
-            outcome.contents += 1;
+            put_beside(&path, content.as_ref(), *seq, hands, caller, outcome)?;
         }
     }
     // What is done in a directory changes its time, so those come last.
@@ -156,7 +173,7 @@ pub(super) fn carry_out(
     changed.sort_by_key(|node| (is_dir(node), *node));
     for node in changed {
         if let Some(path) = place(&plan.target, node) {
-            outcome.attributes += u64::from(attributes(&path, &plan.target, node, hands, caller)?);
+            attributes(&path, &plan.target, node, hands, caller, outcome)?;
         }
     }
     Ok(())
@@ -218,6 +235,7 @@ fn put_beside(
     seq: u64,
     hands: &dyn Hands,
     caller: Caller,
+    outcome: &mut Outcome,
 ) -> Result<()> {
     let world = hands.world();
     let held = hold(hands, path)?;
@@ -230,6 +248,7 @@ fn put_beside(
     let mode = held.node.meta().permissions();
     let flags = OFlags::RDWR | OFlags::EXCL;
     let made = world.create(&dir, name, flags, mode, &NoDoor, caller)?;
+    outcome.contents += 1;
     content.copy_to(std::os::fd::AsFd::as_fd(&made.file))?;
     hands.made(&dir, name);
     Ok(())
@@ -241,13 +260,14 @@ fn attributes(
     node: NodeId,
     hands: &dyn Hands,
     caller: Caller,
-) -> Result<bool> {
+    outcome: &mut Outcome,
+) -> Result<()> {
     let Some(then) = target.difference(node) else {
-        return Ok(false);
+        return Ok(());
     };
     let held = hold(hands, path)?;
     let meta = held.node.meta();
-    let mut done = false;
+    let before = outcome.attributes;
     for (name, value) in &then.xattrs {
         let there = hands.world().get_xattr(&held, name).ok();
         if there == *value {
@@ -257,7 +277,7 @@ fn attributes(
             Some(value) => hands.world().set_xattr(&held, name, value, 0, caller)?,
             None => hands.world().remove_xattr(&held, name, caller)?,
         }
-        done = true;
+        outcome.attributes = before + 1;
     }
     let mode = then.mode.unwrap_or(meta.permissions());
     let uid = then.uid.filter(|uid| *uid != meta.uid);
@@ -276,9 +296,9 @@ fn attributes(
     };
     if change != Change::default() {
         hands.set_attr(&held, change, caller)?;
-        done = true;
+        outcome.attributes = before + 1;
     }
-    Ok(done)
+    Ok(())
 }
 
 fn hold(hands: &dyn Hands, path: &WorldPath) -> Result<Held> {

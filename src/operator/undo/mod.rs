@@ -17,6 +17,7 @@ mod moves;
 pub mod plan;
 pub mod report;
 pub mod restore;
+mod same;
 pub mod select;
 mod settle;
 
@@ -24,7 +25,7 @@ pub use apply::{Outcome, apply};
 pub use hands::{Hands, InProcess};
 pub use plan::{Choice, Conflict, Plan, plan};
 pub use report::{Report, Wish, run};
-pub use select::{Selection, Wanted, select};
+pub use select::{LastDone, Selection, Wanted, last_done, select};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]

@@ -2,20 +2,21 @@
 //!
 //! What stands in the place goes to the trash as one entry; a file that is there and was one gets its content back instead,
 //! so that what is there becomes a version. Nothing else in the store is touched, so this never conflicts with what came
-//! later.
+//! later. Where everything is as it was, nothing is done and nothing recorded.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
 
 use super::apply::Former;
 use super::hands::Hands;
+use super::same::is_same;
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{Effect, NodeId, Past, Tree};
+use crate::operator::past::{Attributes, Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::in_trash;
 use crate::world::{Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time};
@@ -40,10 +41,13 @@ pub struct Restored {
     pub at: String,
     /// Where to.
     pub to: WorldPath,
+    /// Whether what is there is so already, so that nothing is to be done.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub same: bool,
     /// The number of the record; absent where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<u64>,
-    /// How many files and directories were made or got a content.
+    /// How many files and directories were made, or got a content or attributes.
     pub made: u64,
     /// The entry of the trash that what stood there became.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -91,6 +95,13 @@ pub fn restore(
         to: to.clone(),
         ..Restored::default()
     };
+    let now = Tree::now(tree.ground().clone());
+    if let Some(there) = now.resolve(&to)?
+        && is_same(tree, node, &now, there)?
+    {
+        restored.same = true;
+        return Ok(restored);
+    }
     let Some(hands) = hands.filter(|_| !wish.dry_run) else {
         return Ok(restored);
     };
@@ -101,8 +112,12 @@ pub fn restore(
         },
         error => error,
     })?;
-    let what = format!("restore {} as at {at} to {to}", wish.path);
-    let record = hands.world().note_undo(what, Vec::new(), false, caller)?;
+    let what = match wish.path == to {
+        true => format!("restore {to} as at {at}"),
+        false => format!("restore {} as at {at} to {to}", wish.path),
+    };
+    let begun = hands.world().note_undo(what, Vec::new(), false, caller)?;
+    let record = begun.seq();
     restored.record = Some(record);
     let mut copier = Copier {
         tree,
@@ -114,20 +129,27 @@ pub fn restore(
         known: HashMap::new(),
         restored,
     };
-    let copied = copier.place(node, &dir, name);
+    let failed = copier.place(node, &dir, name).err();
     let mut restored = copier.restored;
-    restored.failed = copied.err().map(|error| error.to_string());
+    if let (Some(error), 0) = (&failed, restored.made) {
+        begun.abort(error);
+        return failed.map_or_else(|| Ok(restored), Err);
+    }
+    begun.done();
+    restored.failed = failed.map(|error| error.to_string());
     Ok(restored)
 }
 
 /// Goes back to before the last record that changed what is, or was, at a path. What `rm -r` took apart is taken as one
-/// change: the directory as it was before the first of it.
+/// change, the directory as it was before the first of it; and so is all that an undo or a restore did.
 fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     let mut found: Option<Point> = None;
     let mut gathered: HashSet<Escaped> = HashSet::new();
-    while let Some((session, record)) =
-        past.back_by_one(|_, _| found.is_none() || !gathered.is_empty())?
-    {
+    let mut whole: Option<RecordId> = None;
+    while let Some((session, record)) = past.back_by_one(|session, seq| {
+        let in_whole = |(of, first): &RecordId| **of == *session && seq >= *first;
+        found.is_none() || !gathered.is_empty() || whole.as_ref().is_some_and(in_whole)
+    })? {
         let point = Point::After(Operation {
             session: session.to_string(),
             seq: record.seq - 1,
@@ -168,6 +190,10 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
             if there.is_some() {
                 gathered.clear();
             }
+            let undo = record.actor.as_ref().and_then(|actor| actor.undo);
+            whole = undo.map(|undo| (session.clone(), undo));
+            found = Some(point);
+        } else if whole.as_ref() == Some(&(session.clone(), record.seq)) {
             found = Some(point);
         }
     }
@@ -175,6 +201,22 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         what: format!("no record changed {path}"),
         remedy: "It is as it was since the store was first mounted, or it never was.".to_owned(),
     })
+}
+
+/// How a thing looked besides its content.
+struct Looks {
+    meta: Attributes,
+    /// Absent for what has none of its own.
+    xattrs: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl Looks {
+    fn of(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
+        let meta = tree.meta(node)?;
+        let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
+        let xattrs = has_xattrs.then(|| tree.xattrs(node)).transpose()?;
+        Ok(Looks { meta, xattrs })
+    }
 }
 
 struct Copier<'t, 'a, 'h> {
@@ -198,11 +240,13 @@ impl Copier<'_, '_, '_> {
                     && self.tree.kind(node) == FileType::RegularFile =>
             {
                 let content = self.tree.content(node)?;
+                // What is asked of the node is asked before its inode moves aside.
+                let then = Looks::of(self.tree, node)?;
                 let held = world.hold(dir, name)?;
                 self.hands
                     .put_content(&held, &Former(&content), self.caller)?;
                 self.restored.made += 1;
-                return self.attributes(node, dir, name);
+                return self.attributes(&then, dir, name);
             }
             // Whole before what is there goes: the copy may be made of it, and may fail.
             Ok(_) => {
@@ -222,11 +266,13 @@ impl Copier<'_, '_, '_> {
 
     fn copy(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
         let world = self.hands.world();
-        let meta = self.tree.meta(node)?;
+        let looks = Looks::of(self.tree, node)?;
+        let meta = looks.meta;
         let caller = self.caller;
         match meta.kind {
             FileType::Directory => {
                 world.mkdir(dir, name, meta.mode | 0o700, caller)?;
+                self.restored.made += 1;
                 self.hands.made(dir, name);
                 let path = dir.path().join(name);
                 for (name, child) in self.tree.children(node)? {
@@ -250,43 +296,44 @@ impl Copier<'_, '_, '_> {
                     let (dir_of, name_of) = world.parent(first)?;
                     let held = world.hold(&dir_of, name_of)?;
                     world.link(&held, dir, name, caller)?;
+                    self.restored.made += 1;
                     self.hands.made(dir, name);
                     return Ok(());
                 }
                 let content = self.tree.content(node)?;
                 let flags = OFlags::RDWR | OFlags::EXCL;
                 let made = world.create(dir, name, flags, meta.mode, &NoDoor, caller)?;
+                self.restored.made += 1;
                 content.copy_to(made.file.as_fd())?;
                 self.hands.made(dir, name);
                 self.known.insert(node, dir.path().join(name));
             }
             FileType::Symlink => {
                 world.symlink(dir, name, &self.tree.target(node)?, caller)?;
-                self.hands.made(dir, name);
                 self.restored.made += 1;
+                self.hands.made(dir, name);
                 return Ok(());
             }
             kind => {
                 let mode = kind.as_raw_mode() | meta.mode;
                 world.mknod(dir, name, mode, caller)?;
+                self.restored.made += 1;
                 self.hands.made(dir, name);
             }
         }
-        self.restored.made += 1;
-        self.attributes(node, dir, name)
+        self.attributes(&looks, dir, name)
     }
 
-    fn attributes(&self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
+    fn attributes(&self, then: &Looks, dir: &Dir, name: Name<'_>) -> Result<()> {
         let world = self.hands.world();
-        let meta = self.tree.meta(node)?;
+        let meta = then.meta;
         let held: Held = world.hold(dir, name)?;
-        if meta.kind == FileType::RegularFile || meta.kind == FileType::Directory {
-            let then = self.tree.xattrs(node)?;
+        if let Some(then) = &then.xattrs {
             let now = crate::operator::past::xattrs(&held.node)?;
             for name in now.keys().filter(|name| !then.contains_key(*name)) {
                 world.remove_xattr(&held, name, self.caller)?;
             }
-            for (name, value) in &then {
+            for (name, value) in then {
                 if now.get(name) != Some(value) {
                     world.set_xattr(&held, name, value, 0, self.caller)?;
                 }

@@ -31,8 +31,6 @@ pub enum Wanted {
         /// By this program only: its name, or its path.
         program: Option<String>,
     },
-    /// The last undo that has not been taken back.
-    LastUndo,
 }
 
 /// The records that are to be taken back.
@@ -46,6 +44,17 @@ pub struct Selection {
     pub count: u64,
     /// Whether it takes an undo back.
     pub redo: bool,
+    /// The undos that were asked for by their numbers.
+    undos: Vec<(String, u64, u64)>,
+}
+
+/// The newest thing that an operator did and `redo` takes back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastDone {
+    /// Its record.
+    pub operation: Operation,
+    /// What was asked for, in the words of the command.
+    pub what: String,
 }
 
 /// How many ranges a record of an undo names at most. More would make a line of megabytes; they are only needed to know
@@ -63,14 +72,20 @@ impl Selection {
     }
 
     /// Returns what the record of the undo says.
+    /// Returns what the record of the undo says.
     pub fn named(&self) -> Vec<(String, u64, u64)> {
+        self.named_up_to(NAMED)
+    }
+
+    pub(super) fn named_up_to(&self, limit: usize) -> Vec<(String, u64, u64)> {
         let all = self.ranges.iter().flat_map(|(session, ranges)| {
             let of = move |(from, to): &(u64, u64)| (session.to_string(), *from, *to);
             ranges.iter().map(of)
         });
-        let named: Vec<_> = all.take(NAMED + 1).collect();
-        match named.len() > NAMED {
-            true => Vec::new(),
+        let named: Vec<_> = all.take(limit + 1).collect();
+        match named.len() > limit {
+            // By its own number an undo is known too, so that a redo does not take it back for ever.
+            true => self.undos.clone(),
             false => named,
         }
     }
@@ -219,6 +234,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
                     .find(|u| (&u.session, u.seq) == (&session, seq))
                 {
                     selection.redo |= !undo.redo;
+                    selection.undos.push((session.to_string(), seq, seq));
                     selection.add(pass.changes_of(&session, seq));
                 }
             }
@@ -239,38 +255,6 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
                 });
             }
         }
-        Wanted::LastUndo => {
-            let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
-            let mut last = None;
-            while let Some((session, record)) = records.next_record()? {
-                let seq = record.seq;
-                pass.met(&session, record, |_| false);
-                let Some(undo) = pass
-                    .undos
-                    .last()
-                    .filter(|u| (&u.session, u.seq) == (&session, seq))
-                else {
-                    continue;
-                };
-                let dead = taken_back
-                    .iter()
-                    .any(|(s, from, to)| **s == *session && (*from..=*to).contains(&seq));
-                if dead {
-                    continue;
-                }
-                if !undo.redo {
-                    last = Some((session, seq));
-                    break;
-                }
-                taken_back.extend(undo.of.iter().cloned());
-            }
-            let (session, seq) = last.ok_or_else(|| Error::Missing {
-                what: "there is no undo that could be taken back".to_owned(),
-                remedy: "`trumanfs log` shows what was undone.".to_owned(),
-            })?;
-            selection.redo = true;
-            selection.add(pass.changes_of(&session, seq));
-        }
     }
     selection.add(std::mem::take(&mut pass.chosen));
     // From the oldest on, because one may have taken back the other.
@@ -281,6 +265,44 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         }
     }
     Ok(selection)
+}
+
+/// Finds what `redo` takes back: the newest undo or restore that changed something and that no redo has taken back since.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
+pub fn last_done(store: &Store) -> Result<LastDone> {
+    let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
+    let mut acted: HashSet<(Arc<str>, u64)> = HashSet::new();
+    let mut records = Newest::trusting(store)?;
+    while let Some((session, record)) = records.next_record()? {
+        let seq = record.seq;
+        if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {
+            acted.insert((session.clone(), undo));
+        }
+        let Op::Undo { what, of, redo } = record.op else {
+            continue;
+        };
+        let dead = taken_back
+            .iter()
+            .any(|(s, from, to)| **s == *session && (*from..=*to).contains(&seq));
+        // One that changed nothing left nothing to take back, and as a redo took nothing back.
+        if dead || !acted.contains(&(session.clone(), seq)) {
+            continue;
+        }
+        if !redo {
+            let operation = Operation {
+                session: session.to_string(),
+                seq,
+            };
+            return Ok(LastDone { operation, what });
+        }
+        taken_back.extend(of);
+    }
+    Err(Error::Missing {
+        what: "there is no undo and no restore that could be taken back".to_owned(),
+        remedy: "`trumanfs log` shows what was undone and restored.".to_owned(),
+    })
 }
 
 fn check(record: &Record) -> Result<()> {

@@ -1,0 +1,52 @@
+//! Whether a thing of the past is what stands there now, so that putting it back would do nothing.
+
+use rustix::fs::FileType;
+
+use crate::error::Result;
+use crate::operator::past::{NodeId, Tree};
+
+/// Returns whether a thing was what another is now: kind, content, attributes, and of a directory all in it. What cannot be
+/// read any more is not the same.
+pub(super) fn is_same(
+    then: &Tree<'_>,
+    node: NodeId,
+    now: &Tree<'_>,
+    other: NodeId,
+) -> Result<bool> {
+    let (Ok(was), Ok(is)) = (then.meta(node), now.meta(other)) else {
+        return Ok(false);
+    };
+    if (was.kind, was.mode, was.uid, was.gid, was.mtime)
+        != (is.kind, is.mode, is.uid, is.gid, is.mtime)
+    {
+        return Ok(false);
+    }
+    match was.kind {
+        FileType::Symlink => return Ok(then.target(node)? == now.target(other)?),
+        FileType::RegularFile => {
+            let (Ok(was), Ok(is)) = (then.content(node), now.content(other)) else {
+                return Ok(false);
+            };
+            if !was.equals(&is)? || was.data()? != is.data()? {
+                return Ok(false);
+            }
+        }
+        FileType::Directory => {
+            let (were, are) = (then.children(node)?, now.children(other)?);
+            if were.len() != are.len() {
+                return Ok(false);
+            }
+            for (name, child) in were {
+                let is = match are.get(&name) {
+                    Some(there) => is_same(then, child, now, *there)?,
+                    None => false,
+                };
+                if !is {
+                    return Ok(false);
+                }
+            }
+        }
+        _ => return Ok(true),
+    }
+    Ok(then.xattrs(node)? == now.xattrs(other)?)
+}

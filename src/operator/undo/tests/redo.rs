@@ -1,0 +1,215 @@
+//! What does nothing records nothing, and `redo` takes back the newest undo or restore that changed something.
+
+use super::*;
+
+fn records(lab: &Lab) -> Vec<String> {
+    let store = Store::of(&lab.world).unwrap();
+    let words = Newest::open(&store).unwrap();
+    words
+        .map(|record| record.unwrap().1.op.word().to_owned())
+        .collect()
+}
+
+fn last(lab: &Lab) -> Sys<LastDone> {
+    last_done(&Store::of(&lab.world).unwrap())
+}
+
+fn put_back(lab: &Lab, what: &str, at: Option<u64>, hands: &dyn Hands) -> Sys<restore::Restored> {
+    let wish = restore::PutBack {
+        path: path(what),
+        at: at.map(|seq| Point::After(lab.op(seq))),
+        to: None,
+        dry_run: false,
+    };
+    let store = Store::of(&lab.world).unwrap();
+    restore::restore(&store, &wish, Some(hands), Caller::myself())
+}
+
+/// With `--xattr`: setxattr, undo, undo, redo said "nothing to do", for ever. The second undo had left a record, because an
+/// attribute that is as it shall be was counted as one that is not.
+#[test]
+fn an_undo_of_nothing_leaves_no_record() {
+    let lab = Lab::new();
+    lab.put("f", "x");
+    let held = lab.world.find(&path("f")).unwrap();
+    lab.world
+        .set_xattr(&held, b"user.note", b"hello", 0, lab.caller())
+        .unwrap();
+    let (set, after) = (lab.seq(), lab.look());
+    let first = lab.undo(&op(&lab, set)).record.unwrap();
+    let count = lab.seq();
+    let again = lab.undo(&op(&lab, set));
+    assert_eq!(again, Outcome::default());
+    assert_eq!(lab.seq(), count, "{:?}", records(&lab));
+    assert_eq!(last(&lab).unwrap().operation, lab.op(first));
+    lab.redo();
+    assert_same(&lab.look(), &after, "redone");
+}
+
+#[test]
+fn a_record_of_an_undo_that_changed_nothing_is_passed_over() {
+    let lab = Lab::new();
+    lab.put("f", "x");
+    let before = lab.look();
+    lab.rm("f").unwrap();
+    let removal = lab.seq();
+    let undo = lab.undo(&op(&lab, removal)).record.unwrap();
+    // As earlier releases left them, of an undo and of a redo that did nothing.
+    let of = vec![(lab.world.session().to_owned(), undo, undo)];
+    for (of, redo) in [(Vec::new(), false), (of, true)] {
+        let begun = lab
+            .world
+            .note_undo("nothing".to_owned(), of, redo, Caller::myself());
+        begun.unwrap().done();
+    }
+    assert_eq!(last(&lab).unwrap().operation, lab.op(undo));
+    lab.redo();
+    assert!(lab.look().is_empty(), "removed again");
+    assert!(last(&lab).is_err(), "there is no other");
+    lab.undo(&op(&lab, removal));
+    assert_same(&lab.look(), &before, "and again undone");
+}
+
+#[test]
+fn an_undo_that_stopped_before_its_first_change_did_not_happen() {
+    let lab = Lab::new();
+    lab.put("f", "x");
+    lab.rm("f").unwrap();
+    let removal = op(&lab, lab.seq());
+    let store = Store::of(&lab.world).unwrap();
+    let selection = select(&store, &removal).unwrap();
+    let planned = plan(&store, &selection, Choice::Stop).unwrap();
+    let hands = Failing {
+        world: &lab.world,
+        left: std::cell::Cell::new(0),
+    };
+    let failed = apply(&planned, &selection, "test", &hands, Caller::myself());
+    assert!(matches!(failed, Err(Error::Os { .. })), "{failed:?}");
+    assert!(!records(&lab).contains(&"undo".to_owned()));
+    assert!(matches!(last(&lab), Err(Error::Missing { .. })));
+}
+
+#[test]
+fn a_restore_of_what_is_the_same_leaves_no_record() {
+    let lab = Lab::new();
+    lab.mkdir("d").unwrap();
+    lab.put("d/f", "one");
+    lab.symlink("f", "d/l").unwrap();
+    let held = lab.world.find(&path("d/f")).unwrap();
+    lab.world
+        .set_xattr(&held, b"user.note", b"hello", 0, lab.caller())
+        .unwrap();
+    let then = lab.seq();
+    for what in ["d", "d/f", "d/l"] {
+        let restored = put_back(&lab, what, Some(then), &InProcess(&lab.world)).unwrap();
+        assert!(restored.same && restored.record.is_none(), "{restored:?}");
+    }
+    assert_eq!(lab.seq(), then, "{:?}", records(&lab));
+    // And what differs in one respect is not the same.
+    let held = lab.world.find(&path("d/f")).unwrap();
+    lab.world
+        .set_xattr(&held, b"user.note", b"later", 0, lab.caller())
+        .unwrap();
+    let restored = put_back(&lab, "d", Some(then), &InProcess(&lab.world)).unwrap();
+    assert!(!restored.same && restored.record.is_some(), "{restored:?}");
+}
+
+/// A file whose inode moves aside when its content is put back was told to be "not in the store any more", after its content
+/// had come back and before its attributes had.
+#[test]
+fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
+    let lab = Lab::new();
+    lab.put("f", "one");
+    let change = Change {
+        mode: Some(0o640),
+        ..Change::default()
+    };
+    lab.attr("f", change).unwrap();
+    let (then, one) = (lab.seq(), lab.look());
+    lab.put("f", "two");
+    let change = Change {
+        mode: Some(0o600),
+        ..Change::default()
+    };
+    lab.attr("f", change).unwrap();
+    let two = lab.look();
+    let hands = InProcess(&lab.world);
+    let restored = put_back(&lab, "f", Some(then), &hands).unwrap();
+    assert_eq!((&restored.failed, restored.made), (&None, 1));
+    assert_same(&lab.look(), &one, "content, mode and time");
+    put_back(&lab, "f", None, &hands).unwrap();
+    assert_same(&lab.look(), &two, "as before the restore, all of it");
+    lab.redo();
+    assert_same(&lab.look(), &one, "a redo takes the restore back");
+    let failing = Failing {
+        world: &lab.world,
+        left: std::cell::Cell::new(0),
+    };
+    let (first, count) = (last(&lab).unwrap(), records(&lab).len());
+    let failed = put_back(&lab, "f", None, &failing);
+    assert!(matches!(failed, Err(Error::Os { .. })), "{failed:?}");
+    assert_eq!(last(&lab).unwrap(), first);
+    assert_eq!(records(&lab).len(), count);
+}
+
+/// A redo of an undo in very many pieces names that undo, or the next redo would find it again.
+#[test]
+fn a_redo_of_many_pieces_is_known_by_the_undo_it_took_back() {
+    let lab = Lab::new();
+    lab.put("f", "x");
+    lab.rm("f").unwrap();
+    let undo = lab.undo(&op(&lab, lab.seq())).record.unwrap();
+    let store = Store::of(&lab.world).unwrap();
+    let selection = select(&store, &op(&lab, undo)).unwrap();
+    assert_eq!(
+        selection.named_up_to(0),
+        [(lab.world.session().to_owned(), undo, undo)]
+    );
+    assert!(selection.named().len() == 1, "{:?}", selection.named());
+}
+
+#[test]
+fn a_purge_of_what_is_not_there_leaves_no_record() {
+    let lab = Lab::new();
+    lab.put("f", "x");
+    let count = lab.seq();
+    let entries = [crate::name::Escaped(b"nothing".to_vec())];
+    let versions = [(lab.world.session().to_owned(), 77)];
+    let purged = crate::operator::purge::carry_out(
+        &lab.world,
+        &entries,
+        &versions,
+        Caller::myself(),
+        &mut |_| {},
+    );
+    assert_eq!(purged.unwrap().missing.len(), 2);
+    assert_eq!(lab.seq(), count, "{:?}", records(&lab));
+}
+
+/// An operator's command that did nothing to a store that is not mounted left an empty session.
+#[test]
+fn a_session_by_hand_in_which_nothing_was_done_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let sessions = || {
+        let store = Store::open(dir.path()).unwrap();
+        crate::world::settle::sessions(store.state()).unwrap()
+    };
+    let open = |home: Option<Vec<u8>>| {
+        let options = WorldOptions {
+            session: new_session_id(),
+            home,
+            ..WorldOptions::default()
+        };
+        World::open(dir.path(), options).unwrap().0
+    };
+    open(None).close();
+    assert!(sessions().is_empty(), "{:?}", sessions());
+    open(Some(b"/home".to_vec())).close();
+    assert_eq!(sessions().len(), 1, "that it was mounted is worth knowing");
+    let world = open(None);
+    world.note_checkpoint("here", Caller::myself()).unwrap();
+    world.close();
+    open(None).close();
+    open(None).close();
+    assert_eq!(sessions().len(), 2);
+}
