@@ -167,3 +167,108 @@ fn lines_come_from_a_pipe_too() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     assert_eq!(output.status.code(), Some(1));
 }
+
+/// Gives lines to `trumanfs shell` over a pipe. Returns what it writes and its status.
+fn piped(store: &std::path::Path, lines: &str) -> (String, String, Option<i32>) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+        .args(["shell", "--root"])
+        .arg(store)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may have ended before it has read all.
+    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (
+        text(&output.stdout),
+        text(&output.stderr),
+        output.status.code(),
+    )
+}
+
+/// `if false; then`, line, `rm -r docs`, line, `fi`: only the first line was refused, and the second ran.
+#[test]
+fn nothing_runs_after_a_line_that_is_refused() {
+    for script in [
+        "if false; then\nrm -r docs\nfi\n",
+        "for x in a; do\nrm -r docs\ndone\n",
+        "while false; do\nrm -r docs\ndone\n",
+        "until true; do\nrm -r docs\ndone\n",
+        "case a in\nb)\nrm -r docs\n;;\nesac\n",
+        "select x in a; do\nrm -r docs\ndone\n",
+        "f() {\nrm -r docs\n}\n",
+        "function f {\nrm -r docs\n}\n",
+        "[[ a = b ||\nrm -r docs ]]\nrm -r docs\n",
+        "((\n1))\nrm -r docs\n",
+        "cat $1 <<E\nrm -r docs\nE\n",
+        "cat <<E 3>&1\nrm -r docs\nE\n",
+        "x=(\nrm -r docs\n)\n",
+        "echo ${x:-a\nrm -r docs\n}\n",
+        "echo )\nrm -r docs\n",
+        "echo | | echo\nrm -r docs\n",
+        "sleep 1 &\nrm -r docs\n",
+        "echo a \0 b\nrm -r docs\n",
+    ] {
+        let store = tempfile::tempdir().unwrap();
+        fs::create_dir(store.path().join("docs")).unwrap();
+        let (out, err, status) = piped(store.path(), &format!("echo before\n{script}"));
+        assert_eq!((&out[..], status), ("before\n", Some(2)), "{script}");
+        assert_eq!(err.lines().count(), 1, "{script}: {err}");
+        assert!(store.path().join("docs").exists(), "{script}");
+    }
+}
+
+/// What follows a line on standard input is for its commands to read: `cat > f` took nothing, and what it should have taken ran.
+#[test]
+fn commands_read_what_follows_their_line() {
+    let store = tempfile::tempdir().unwrap();
+    fs::create_dir(store.path().join("docs")).unwrap();
+    let ran = piped(store.path(), "cat > f\nrm -r docs\n");
+    assert_eq!(ran, (String::new(), String::new(), Some(0)));
+    assert!(store.path().join("docs").exists());
+    assert_eq!(
+        fs::read_to_string(store.path().join("f")).unwrap(),
+        "rm -r docs\n"
+    );
+}
+
+#[test]
+fn a_line_goes_on_after_a_backslash() {
+    let store = tempfile::tempdir().unwrap();
+    fs::create_dir(store.path().join("docs")).unwrap();
+    let script = "echo would run: \\\n rm -r docs\necho \\\n";
+    let ran = piped(store.path(), script);
+    let out = "would run: rm -r docs\n\n".to_owned();
+    assert_eq!(ran, (out, String::new(), Some(0)));
+    assert!(store.path().join("docs").exists());
+}
+
+/// At a terminal a loop is read to its end, however it gets there, and then refused as one.
+#[test]
+fn what_a_person_pastes_is_refused_whole() {
+    let store = tempfile::tempdir().unwrap();
+    fs::create_dir(store.path().join("docs")).unwrap();
+    let mut terminal = Terminal::open(store.path());
+    terminal.expect("~$ ");
+    terminal.press("if false; then\rrm -r docs\rfi\r");
+    terminal.expect("if: conditions are not supported");
+    terminal.expect("~$ ");
+    terminal.press("echo on$?\r");
+    terminal.expect("on2");
+    terminal.expect("~$ ");
+    terminal.press("\x1b[200~for x in a; do\nrm -r docs\ndone\x1b[201~\r");
+    terminal.expect("for: loops are not supported");
+    terminal.expect("~$ ");
+    terminal.press("echo would run: \\\r rm -r docs\r");
+    terminal.expect("would run: rm -r docs\r\n");
+    terminal.expect("~$ ");
+    terminal.press("cat $1 <<E\rrm -r docs\rE\r");
+    terminal.expect("$1: special parameters but $? are not supported");
+    terminal.expect("~$ ");
+    assert!(store.path().join("docs").exists());
+    terminal.press("exit\r");
+    assert_eq!(terminal.end(), Some(2));
+}

@@ -97,7 +97,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
             std::process::exit(LATE);
         });
     }
-    let (status, _) = shell.run_with(
+    let ran = shell.run_with(
         args.line.as_bytes(),
         stdin(),
         std::io::stdout(),
@@ -105,7 +105,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
     );
     let _ = std::io::stdout().flush();
     tell_refusal(stored.as_deref());
-    ExitCode::from(status)
+    ExitCode::from(ran.status)
 }
 
 /// Reads lines and runs each: from a person at a terminal, or from whatever standard input is. Nothing of the output is

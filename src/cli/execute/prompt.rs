@@ -2,7 +2,6 @@
 //! the shell, Ctrl-D and `exit` the shell.
 
 use std::cell::RefCell;
-use std::io::BufRead;
 use std::rc::Rc;
 
 use rustyline::completion::{Completer, Quote, escape, extract_word, unescape};
@@ -14,9 +13,11 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use crate::error::{Error, Result};
-use crate::exec::shell::Shell;
+use crate::exec::shell::{Ran, Shell, Stand};
 use crate::exec::unmounted::StoredHome;
 
+/// How long a line on standard input may be, with all that belongs to it.
+const LONGEST: usize = 16 << 20;
 /// The status after Ctrl-C: 128 and `SIGINT`.
 const INTERRUPTED: u8 = 130;
 
@@ -38,7 +39,7 @@ pub(super) fn converse(shell: Shell, stored: Option<&StoredHome>) -> Result<u8> 
         match editor.readline(&prompt) {
             Ok(line) if line.trim() == "exit" => return Ok(status),
             Ok(line) => {
-                status = run(&mut shell.borrow_mut(), line.as_bytes());
+                status = run(&mut shell.borrow_mut(), line.as_bytes()).status;
                 super::tell_refusal(stored);
             }
             Err(ReadlineError::Interrupted) => status = INTERRUPTED,
@@ -48,32 +49,54 @@ pub(super) fn converse(shell: Shell, stored: Option<&StoredHome>) -> Result<u8> 
     }
 }
 
-/// Runs each line of standard input. Returns the last status.
+/// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a syntax
+/// error ends a script: what follows may be the rest of it. Returns the last status.
 pub(super) fn read_all(mut shell: Shell, stored: Option<&StoredHome>) -> Result<u8> {
     let mut status = 0;
     let mut typed = Vec::new();
-    let mut stdin = std::io::stdin().lock();
     loop {
-        let read = stdin.read_until(b'\n', &mut typed).map_err(no_terminal)?;
+        let more = read_line(&mut typed)?;
         if typed.trim_ascii() == b"exit" {
             return Ok(status);
         }
-        if read == 0 || !shell.goes_on(&typed) {
-            // What is read here is the shell's; commands have nothing on their standard input.
-            let ended = shell.run_with(&typed, None, std::io::stdout(), std::io::stderr());
-            status = ended.0;
+        if !more || shell.stand(&typed) != Stand::Open {
+            let ran = run(&mut shell, &typed);
             super::tell_refusal(stored);
+            if ran.refused || !more {
+                return Ok(ran.status);
+            }
+            status = ran.status;
             typed.clear();
-        }
-        if read == 0 {
-            return Ok(status);
         }
     }
 }
 
-fn run(shell: &mut Shell, line: &[u8]) -> u8 {
-    let ended = shell.run_with(line, super::stdin(), std::io::stdout(), std::io::stderr());
-    ended.0
+/// Reads a line, and not a byte more: what follows is for the commands of that line to read, as with any shell. Returns
+/// whether more may come.
+fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
+    let stdin = std::io::stdin();
+    let mut byte = [0];
+    loop {
+        match rustix::io::read(&stdin, &mut byte) {
+            Ok(0) => return Ok(false),
+            Ok(_) => typed.extend_from_slice(&byte),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(errno) => return Err(no_terminal(errno)),
+        }
+        if typed.len() > LONGEST {
+            return Err(Error::refused(
+                format!("a line of more than {LONGEST} bytes on standard input"),
+                "Put what is so long into a file.",
+            ));
+        }
+        if byte == *b"\n" {
+            return Ok(true);
+        }
+    }
+}
+
+fn run(shell: &mut Shell, line: &[u8]) -> Ran {
+    shell.run_with(line, super::stdin(), std::io::stdout(), std::io::stderr())
 }
 
 /// `~/src$ `, with what cannot be shown escaped.
@@ -161,9 +184,9 @@ fn is_special(c: char) -> bool {
 
 impl Validator for Typing {
     fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match self.0.borrow().goes_on(typed.input().as_bytes()) {
-            true => ValidationResult::Incomplete,
-            false => ValidationResult::Valid(None),
+        Ok(match self.0.borrow().stand(typed.input().as_bytes()) {
+            Stand::Open | Stand::Refused { open: true } => ValidationResult::Incomplete,
+            Stand::Complete | Stand::Refused { open: false } => ValidationResult::Valid(None),
         })
     }
 }

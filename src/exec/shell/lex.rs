@@ -59,11 +59,17 @@ impl Refusal {
 pub(super) struct Lexer<'l> {
     line: &'l [u8],
     at: usize,
+    /// Whether a backslash was the last there was: the next line belongs to this one.
+    continued: bool,
 }
 
 impl<'l> Lexer<'l> {
     pub(super) fn new(line: &'l [u8]) -> Lexer<'l> {
-        Lexer { line, at: 0 }
+        Lexer {
+            line,
+            at: 0,
+            continued: false,
+        }
     }
 
     /// Returns what is left.
@@ -97,12 +103,23 @@ impl<'l> Lexer<'l> {
         comes
     }
 
+    /// Goes over a line end after a backslash, at which the line goes on.
+    fn continuation(&mut self, bytes: usize) {
+        self.skip(bytes);
+        self.continued |= self.rest().is_empty();
+    }
+
+    /// Returns whether the line ends where it should go on.
+    pub(super) fn is_continued(&self) -> bool {
+        self.continued
+    }
+
     /// Skips blanks, comments, and lines that go on (`\` before a line's end).
     pub(super) fn blanks(&mut self) {
         loop {
             match self.rest() {
                 [b' ' | b'\t', ..] => self.skip(1),
-                [b'\\', b'\n', ..] => self.skip(2),
+                [b'\\', b'\n', ..] => self.continuation(2),
                 [b'#', ..] => {
                     let end = self.rest().iter().position(|b| *b == b'\n');
                     self.skip(end.unwrap_or(self.rest().len()));
@@ -156,9 +173,12 @@ pub(super) fn word(from: &mut Parser<'_>) -> Result<Word, Refusal> {
             b'\\' => {
                 from.lexer.skip(1);
                 match from.lexer.take() {
-                    Some(b'\n') => {}
+                    Some(b'\n') => from.lexer.continuation(0),
                     Some(byte) => word.0.push(Atom::Quoted(byte)),
-                    None => word.0.push(Atom::Quoted(b'\\')),
+                    None => {
+                        from.lexer.continuation(0);
+                        word.0.push(Atom::Quoted(b'\\'));
+                    }
                 }
             }
             b'\'' => {
@@ -240,13 +260,14 @@ fn in_double_quotes(
 }
 
 /// Reads the text of a here-document in which variables and commands are expanded.
-pub(super) fn here_text(text: &[u8], depth: usize) -> Result<Word, Refusal> {
-    let mut from = Parser::new(text, depth)?;
-    let mut word = Word::default();
-    while from.lexer.peek().is_some() {
-        in_double_quotes(&mut from, &mut word, b"$`\\")?;
-    }
-    Ok(word)
+pub(super) fn here_text(from: &mut Parser<'_>, text: &[u8]) -> Result<Word, Refusal> {
+    from.apart(text, |from| {
+        let mut word = Word::default();
+        while from.lexer.peek().is_some() {
+            in_double_quotes(from, &mut word, b"$`\\")?;
+        }
+        Ok(word)
+    })
 }
 
 /// Reads what begins with a dollar sign.
@@ -254,28 +275,33 @@ fn dollar(from: &mut Parser<'_>, word: &mut Word, quoted: bool) -> Result<(), Re
     let rest = from.lexer.rest();
     let after = rest.get(1..).unwrap_or_default();
     match after {
-        [b'(', b'(', ..] => return Err(Refusal::unsupported("$((: arithmetic is")),
+        [b'(', b'(', ..] => {
+            from.note("$((: arithmetic is");
+            from.lexer.skip(1);
+            from.extent(b')')?;
+            word.0.push(Atom::Nothing);
+        }
         [b'(', ..] => {
             from.lexer.skip(2);
             let list = from.substitution()?;
             word.0.push(Atom::Command(Box::new(list), quoted));
         }
         [b'{', inner @ ..] => {
-            let end = inner
-                .iter()
-                .position(|b| *b == b'}')
-                .ok_or(Refusal::unclosed(b'}'))?;
-            let name = inner.get(..end).unwrap_or_default();
-            if name != b"?" && (name.is_empty() || name_length(name) != name.len()) {
-                let typed = rest.get(..end + 3).unwrap_or_default();
-                let what = [
-                    typed,
-                    b": only $NAME, ${NAME} and $? are supported; this expansion is",
-                ];
-                return Err(Refusal::unsupported(what.concat()));
+            let end = inner.iter().position(|b| *b == b'}');
+            let name = end.and_then(|end| inner.get(..end)).unwrap_or_default();
+            if name == b"?" || (!name.is_empty() && name_length(name) == name.len()) {
+                word.0.push(Atom::Variable(name.into(), quoted));
+                from.lexer.skip(name.len() + 3);
+                return Ok(());
             }
-            word.0.push(Atom::Variable(name.into(), quoted));
-            from.lexer.skip(end + 3);
+            from.lexer.skip(1);
+            from.extent(b'}')?;
+            // Its first line names it.
+            let typed = rest.get(..rest.len() - from.lexer.rest().len());
+            let typed = typed.and_then(|typed| typed.split(|b| *b == b'\n').next());
+            let what: &[u8] = b": only $NAME, ${NAME} and $? are supported; this expansion is";
+            from.note([typed.unwrap_or_default(), what].concat());
+            word.0.push(Atom::Nothing);
         }
         [b'?', ..] => {
             word.0.push(Atom::Variable(b"?"[..].into(), quoted));
@@ -283,11 +309,16 @@ fn dollar(from: &mut Parser<'_>, word: &mut Word, quoted: bool) -> Result<(), Re
         }
         [b'0'..=b'9' | b'@' | b'*' | b'#' | b'$' | b'!' | b'-', ..] => {
             let typed = rest.get(..2).unwrap_or_default();
-            return Err(Refusal::unsupported(
-                [typed, b": special parameters but $? are"].concat(),
-            ));
+            from.note([typed, b": special parameters but $? are"].concat());
+            from.lexer.skip(2);
+            word.0.push(Atom::Nothing);
         }
-        [b'[', ..] => return Err(Refusal::unsupported("$[: arithmetic is")),
+        [b'[', ..] => {
+            from.note("$[: arithmetic is");
+            from.lexer.skip(1);
+            from.extent(b']')?;
+            word.0.push(Atom::Nothing);
+        }
         _ => {
             let length = name_length(after);
             let name = after.get(..length).unwrap_or_default();
@@ -319,7 +350,7 @@ fn backquoted(from: &mut Parser<'_>, word: &mut Word, quoted: bool) -> Result<()
             None => return Err(Refusal::unclosed(b'`')),
         }
     }
-    let list = Parser::new(&inner, from.depth + 1)?.whole()?;
+    let list = from.apart(&inner, |inner| inner.alone())?;
     word.0.push(Atom::Command(Box::new(list), quoted));
     Ok(())
 }

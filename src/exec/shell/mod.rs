@@ -47,6 +47,31 @@ const REFUSED: u8 = 2;
 /// The status of a line whose time was up, as timeout(1) has it.
 const LATE: u8 = 124;
 
+/// How far a line stands that is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stand {
+    /// It can run.
+    Complete,
+    /// More belongs to it: a quote is open, a here-document has no end, a backslash is the last there is.
+    Open,
+    /// It will not run, whatever follows.
+    Refused {
+        /// Whether more belongs to it all the same: the rest of a loop, say.
+        open: bool,
+    },
+}
+
+/// How a line that was run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// The exit status.
+    pub status: u8,
+    /// Whether standard output was cut at the limits.
+    pub truncated: bool,
+    /// Whether it was refused: the shell does not know what was meant, so nothing after it should run either.
+    pub refused: bool,
+}
+
 /// A shell in a home. Its working directory and its variables live from line to line.
 pub struct Shell {
     state: State,
@@ -114,9 +139,9 @@ impl Shell {
         Ok(())
     }
 
-    /// Returns whether more has to be typed before a line can run: a quote is open, a here-document has no end.
-    pub fn goes_on(&self, line: &[u8]) -> bool {
-        parse::goes_on(line)
+    /// Says how far what was read so far stands: whether it can run, or more belongs to it.
+    pub fn stand(&self, line: &[u8]) -> Stand {
+        parse::stand(line)
     }
 
     /// Returns the names that a path as typed may go on to, whole paths, directories with a slash.
@@ -167,29 +192,33 @@ impl Shell {
     /// Runs a line with nothing on standard input, and gathers what it writes.
     pub fn run(&mut self, line: &[u8]) -> Outcome {
         let (out, err) = (Collected::default(), Collected::default());
-        let (status, truncated) = self.run_with(line, None, out.clone(), err.clone());
+        let ran = self.run_with(line, None, out.clone(), err.clone());
         Outcome {
             stdout: out.take(),
             stderr: err.take(),
-            status,
-            truncated,
+            status: ran.status,
+            truncated: ran.truncated,
         }
     }
 
-    /// Runs a line with these streams; without standard input it is empty. Returns its status, and whether standard output was cut at the limits.
+    /// Runs a line with these streams; without standard input it is empty.
     pub fn run_with(
         &mut self,
         line: &[u8],
         stdin: Option<OwnedFd>,
         stdout: impl Write + Send + 'static,
         mut stderr: impl Write + Send + 'static,
-    ) -> (u8, bool) {
+    ) -> Ran {
         let list = match parse::parse(line) {
             Ok(list) => list,
             Err(refusal) => {
                 self.state.status = REFUSED;
                 let _ = stderr.write_all(&[&refusal.message[..], b"\n"].concat());
-                return (REFUSED, false);
+                return Ran {
+                    status: REFUSED,
+                    truncated: false,
+                    refused: true,
+                };
             }
         };
         self.state.deadline.end = self
@@ -221,7 +250,11 @@ impl Shell {
             };
             let _ = err.write_all(message);
         }
-        (self.state.status, truncated)
+        Ran {
+            status: self.state.status,
+            truncated,
+            refused: false,
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! Parses a line by recursive descent, as bash's grammar has it (bash(1), SHELL GRAMMAR), and admits or refuses it whole:
 //! what is returned may run.
 
+mod compound;
+mod extent;
 mod redirect;
 
+pub(super) use compound::Close;
 use redirect::{Awaited, fill};
 
+use super::Stand;
 use super::lex::{Lexer, Refusal, ends_word, name_length, word};
 use super::syntax::{AndOr, Atom, Join, List, Pipeline, Redirect, Stage, Target, What, Word};
 
@@ -13,27 +17,8 @@ const MOST_STAGES: usize = 10;
 /// How deep groups and substitutions may be in each other; deeper ones would use up the stack.
 const DEEPEST: usize = 50;
 
-/// Words that begin or end what this shell does not have, where a command could stand.
-const KEYWORDS: &[(&str, &str)] = &[
-    ("if", "if: conditions are"),
-    ("then", ""),
-    ("elif", ""),
-    ("else", ""),
-    ("fi", ""),
-    ("for", "for: loops are"),
-    ("while", "while: loops are"),
-    ("until", "until: loops are"),
-    ("do", ""),
-    ("done", ""),
-    ("case", "case: conditions are"),
-    ("esac", ""),
-    ("select", "select: loops are"),
-    ("function", "function: functions are"),
-    ("coproc", "coproc: job control is"),
-    ("time", "time: timing is"),
-    ("[[", "[[: conditions are"),
-    ("}", ""),
-];
+/// Words that end something, where a command could stand and nothing of the kind is open.
+const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 
 /// Parses a line.
 ///
@@ -43,14 +28,25 @@ pub(super) fn parse(line: &[u8]) -> Result<List, Refusal> {
     Parser::new(line, 0)?.whole()
 }
 
-/// Returns whether more has to be typed before the line can run.
-pub(super) fn goes_on(line: &[u8]) -> bool {
-    let parsed = Parser::new(line, 0).and_then(|mut parser| {
-        parser.list(None)?;
-        parser.here_documents()?;
-        Ok(parser.unended)
-    });
-    parsed.unwrap_or_else(|refusal| refusal.may_go_on)
+/// Says how far what was read so far stands.
+pub(super) fn stand(line: &[u8]) -> Stand {
+    let mut parser = match Parser::new(line, 0) {
+        Ok(parser) => parser,
+        Err(_) => return Stand::Refused { open: false },
+    };
+    let parsed = parser
+        .list(Close::Input)
+        .and_then(|_| parser.here_documents())
+        .map(|()| parser.unended || parser.lexer.is_continued());
+    match (parsed, parser.noted.is_some()) {
+        (Ok(open), true) => Stand::Refused { open },
+        (Err(refusal), true) => Stand::Refused {
+            open: refusal.may_go_on,
+        },
+        (Err(refusal), false) if !refusal.may_go_on => Stand::Refused { open: false },
+        (Ok(true) | Err(_), false) => Stand::Open,
+        (Ok(false), false) => Stand::Complete,
+    }
 }
 
 /// A line on its way to a [`List`].
@@ -62,6 +58,8 @@ pub(super) struct Parser<'l> {
     texts: Vec<Word>,
     /// Whether the end of a here-document has not come.
     unended: bool,
+    /// What was met first that bash has and this shell has not. Parsing goes on, to find where that ends.
+    noted: Option<Refusal>,
 }
 
 impl<'l> Parser<'l> {
@@ -81,35 +79,71 @@ impl<'l> Parser<'l> {
             awaited: Vec::new(),
             texts: Vec::new(),
             unended: false,
+            noted: None,
         })
     }
 
-    /// Parses all there is.
+    /// Notes that something is not supported, and goes on.
+    pub(super) fn note(&mut self, what: impl AsRef<[u8]>) {
+        self.noted.get_or_insert_with(|| Refusal::unsupported(what));
+    }
+
+    /// Parses all there is. What is not supported is told before what is wrong after it.
     pub(super) fn whole(mut self) -> Result<List, Refusal> {
-        let list = self.list(None)?;
-        self.filled(list)
+        let parsed = self.list(Close::Input).and_then(|list| self.filled(list));
+        match self.noted.take() {
+            Some(refusal) => Err(refusal),
+            None => parsed,
+        }
     }
 
     /// Parses what follows `$(`, up to its `)`.
     pub(super) fn substitution(&mut self) -> Result<List, Refusal> {
         let mut inner = Parser::new(b"", self.depth + 1)?;
         inner.lexer = self.lexer.clone();
-        let list = inner.list(Some(b')'))?;
+        let list = inner.list(Close::Paren);
+        self.noted = self.noted.take().or(inner.noted.take());
+        let list = list?;
         inner.lexer.skip(1);
         self.lexer = inner.lexer.clone();
-        inner.filled(list)
+        let list = inner.filled(list);
+        self.noted = self.noted.take().or(inner.noted.take());
+        list
+    }
+
+    /// Parses what was cut out of the line whole: nothing that is typed after the line belongs to it.
+    pub(super) fn apart<T>(
+        &mut self,
+        text: &[u8],
+        parse: impl FnOnce(&mut Parser<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut inner = Parser::new(text, self.depth + 1)?;
+        let parsed = parse(&mut inner);
+        self.noted = self.noted.take().or(inner.noted.take());
+        parsed.map_err(|refusal| Refusal {
+            may_go_on: false,
+            ..refusal
+        })
+    }
+
+    /// Parses a list that is all there is.
+    pub(super) fn alone(&mut self) -> Result<List, Refusal> {
+        let list = self.list(Close::Input)?;
+        self.filled(list)
     }
 
     /// Puts the texts of here-documents where they belong.
-    fn filled(mut self, mut list: List) -> Result<List, Refusal> {
+    fn filled(&mut self, mut list: List) -> Result<List, Refusal> {
         self.here_documents()?;
         let mut texts = std::mem::take(&mut self.texts).into_iter();
-        fill(&mut list, &mut texts);
+        if self.noted.is_none() {
+            fill(&mut list, &mut texts);
+        }
         Ok(list)
     }
 
-    /// Parses pipelines up to the end or to the mark that closes the group; the mark is not taken.
-    fn list(&mut self, close: Option<u8>) -> Result<List, Refusal> {
+    /// Parses pipelines up to what closes the list, which is not taken.
+    fn list(&mut self, close: Close) -> Result<List, Refusal> {
         let mut list = List::new();
         loop {
             self.newlines()?;
@@ -119,24 +153,17 @@ impl<'l> Parser<'l> {
             list.push(self.and_or()?);
             self.lexer.blanks();
             match self.lexer.rest() {
+                [b';', b';', ..] | [b';', b'&', ..] if close == Close::Case => return Ok(list),
                 [b';', b';', ..] => return Err(Refusal::unexpected(b";;")),
                 [b';', ..] => self.lexer.skip(1),
-                [b'&', ..] => return Err(Refusal::unsupported("&: job control is")),
+                [b'&', ..] => {
+                    self.note("&: job control is");
+                    self.lexer.skip(1);
+                }
                 [b'\n', ..] => {}
                 _ if self.closes(close)? => return Ok(list),
                 _ => return Err(self.unexpected()),
             }
-        }
-    }
-
-    fn closes(&self, close: Option<u8>) -> Result<bool, Refusal> {
-        match (self.lexer.peek(), close) {
-            (None, None) => Ok(true),
-            (None, Some(b')')) => Err(Refusal::unclosed(b')')),
-            (None, Some(_)) => Err(Refusal::early_end()),
-            (Some(b'}'), Some(b'}')) => Ok(self.is_word(b"}")),
-            (Some(byte), Some(close)) => Ok(byte == close),
-            (Some(_), None) => Ok(false),
         }
     }
 
@@ -160,10 +187,21 @@ impl<'l> Parser<'l> {
     fn pipeline(&mut self) -> Result<Pipeline, Refusal> {
         let mut negated = false;
         self.lexer.blanks();
-        while self.is_word(b"!") {
-            self.lexer.skip(1);
+        loop {
+            if self.is_word(b"!") {
+                self.lexer.skip(1);
+                negated = !negated;
+            } else if self.is_word(b"time") {
+                self.note("time: timing is");
+                self.lexer.skip(4);
+                self.lexer.blanks();
+                if self.is_word(b"-p") {
+                    self.lexer.skip(2);
+                }
+            } else {
+                break;
+            }
             self.lexer.blanks();
-            negated = !negated;
         }
         let mut stages = vec![self.stage()?];
         loop {
@@ -187,9 +225,9 @@ impl<'l> Parser<'l> {
             stages.push(self.stage()?);
         }
         if stages.len() > MOST_STAGES {
-            return Err(Refusal::told(format!(
-                "pipe depth exceeded (max {MOST_STAGES})"
-            )));
+            self.noted.get_or_insert_with(|| {
+                Refusal::told(format!("pipe depth exceeded (max {MOST_STAGES})"))
+            });
         }
         Ok(Pipeline { negated, stages })
     }
@@ -197,9 +235,14 @@ impl<'l> Parser<'l> {
     fn stage(&mut self) -> Result<Stage, Refusal> {
         self.lexer.blanks();
         let what = match self.lexer.rest() {
-            [b'(', b'(', ..] => return Err(Refusal::unsupported("((: arithmetic is")),
-            [b'(', ..] => What::Subshell(self.group(b')')?),
-            _ if self.is_word(b"{") => What::Group(self.group(b'}')?),
+            [b'(', b'(', ..] => {
+                self.note("((: arithmetic is");
+                self.extent(b')')?;
+                What::Group(List::new())
+            }
+            [b'(', ..] => What::Subshell(self.group(Close::Paren)?),
+            _ if self.is_word(b"{") => What::Group(self.group(Close::Brace)?),
+            _ if self.compound()? => What::Group(List::new()),
             _ => return self.simple(),
         };
         let mut redirects = Vec::new();
@@ -211,19 +254,32 @@ impl<'l> Parser<'l> {
         }
     }
 
-    fn group(&mut self, close: u8) -> Result<List, Refusal> {
+    /// Counts a level, while something nested in this is parsed.
+    pub(super) fn deeper<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         self.depth += 1;
         if self.depth > DEEPEST {
             // Says the same as a substitution that is too deep.
             Parser::new(b"", self.depth)?;
         }
-        self.lexer.skip(1);
-        let list = self.list(Some(close))?;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    /// Parses a list between marks of one byte.
+    fn group(&mut self, close: Close) -> Result<List, Refusal> {
+        let list = self.deeper(|parser| {
+            parser.lexer.skip(1);
+            parser.list(close)
+        })?;
         if list.is_empty() {
-            return Err(Refusal::unexpected(&[close]));
+            let mark: &[u8] = if close == Close::Brace { b"}" } else { b")" };
+            return Err(Refusal::unexpected(mark));
         }
         self.lexer.skip(1);
-        self.depth -= 1;
         Ok(list)
     }
 
@@ -239,15 +295,23 @@ impl<'l> Parser<'l> {
                 break;
             }
             if words.is_empty() {
-                if let Some(assignment) = assignment(&word)? {
+                if let Some(assignment) = self.assignment(&word)? {
                     assignments.push(assignment);
                     continue;
                 }
-                self.keyword(&word, assignments.is_empty() && redirects.is_empty())?;
+                let first = assignments.is_empty() && redirects.is_empty();
+                if let Some(text) = word.plain().filter(|_| first)
+                    && ENDS.iter().any(|end| end.as_bytes() == text)
+                {
+                    return Err(Refusal::unexpected(&text));
+                }
             }
             words.push(word);
-            if words.len() == 1 && self.lexer.rest().starts_with(b"(") {
-                return Err(self.function(words.first()));
+            self.lexer.blanks();
+            if self.lexer.rest().starts_with(b"(") {
+                let alone = words.len() == 1 && assignments.is_empty() && redirects.is_empty();
+                self.function(words.first().filter(|_| alone))?;
+                break;
             }
         }
         if words.is_empty() && assignments.is_empty() && redirects.is_empty() {
@@ -255,35 +319,6 @@ impl<'l> Parser<'l> {
         }
         let what = What::Simple { assignments, words };
         Ok(Stage { what, redirects })
-    }
-
-    fn function(&self, name: Option<&Word>) -> Refusal {
-        let after = self
-            .lexer
-            .rest()
-            .get(1..)
-            .unwrap_or_default()
-            .trim_ascii_start();
-        match name.and_then(Word::plain) {
-            Some(name) if after.starts_with(b")") => {
-                Refusal::unsupported([&name[..], b"(): functions are"].concat())
-            }
-            _ => Refusal::unexpected(b"("),
-        }
-    }
-
-    fn keyword(&self, word: &Word, first: bool) -> Result<(), Refusal> {
-        let Some(text) = word.plain().filter(|_| first) else {
-            return Ok(());
-        };
-        match KEYWORDS
-            .iter()
-            .find(|(keyword, _)| keyword.as_bytes() == text)
-        {
-            Some((_, "")) => Err(Refusal::unexpected(&text)),
-            Some((_, what)) => Err(Refusal::unsupported(what)),
-            None => Ok(()),
-        }
     }
 
     /// Goes over line ends. After the first one come the texts of here-documents.
@@ -323,35 +358,37 @@ impl<'l> Parser<'l> {
         };
         Refusal::unexpected(token)
     }
-}
 
-/// Takes a word apart that is an assignment.
-fn assignment(word: &Word) -> Result<Option<(Vec<u8>, Word)>, Refusal> {
-    let equals = word.0.iter().position(|atom| *atom == Atom::Plain(b'='));
-    let Some(equals) = equals else {
-        return Ok(None);
-    };
-    let (name, value) = word.0.split_at(equals);
-    let Some(name) = Word(name.to_vec()).plain() else {
-        return Ok(None);
-    };
-    let bare = name.strip_suffix(b"+").unwrap_or(&name);
-    if bare.is_empty() || name_length(bare) != bare.len() {
-        return Ok(None);
+    /// Takes a word apart that is an assignment. `x=` and `(` after it are one of an array.
+    fn assignment(&mut self, word: &Word) -> Result<Option<(Vec<u8>, Word)>, Refusal> {
+        let equals = word.0.iter().position(|atom| *atom == Atom::Plain(b'='));
+        let Some(equals) = equals else {
+            return Ok(None);
+        };
+        let (name, value) = word.0.split_at(equals);
+        let appends = name.last() == Some(&Atom::Plain(b'+'));
+        let bare = name.get(..name.len() - usize::from(appends));
+        let bare = bare.unwrap_or_default();
+        let length = bare.iter().position(|atom| *atom == Atom::Plain(b'['));
+        let name = bare.get(..length.unwrap_or(bare.len()));
+        let Some(name) = Word(name.unwrap_or_default().to_vec()).plain() else {
+            return Ok(None);
+        };
+        let is_element = length.is_some() && bare.last() == Some(&Atom::Plain(b']'));
+        if name.is_empty() || name_length(&name) != name.len() || length.is_some() != is_element {
+            return Ok(None);
+        }
+        let value = value.get(1..).unwrap_or_default().to_vec();
+        if value.is_empty() && self.lexer.rest().starts_with(b"(") {
+            self.extent(b')')?;
+            self.note([&name[..], b"=( ): arrays are"].concat());
+        } else if is_element {
+            self.note([&name[..], b"[ ]=: arrays are"].concat());
+        } else if appends {
+            self.note([&name[..], b"+=: appending to a variable is"].concat());
+        } else if name == b"IFS" {
+            self.note("IFS: splitting at anything but blanks is");
+        }
+        Ok(Some((name, Word(value))))
     }
-    if bare.len() != name.len() {
-        return Err(Refusal::unsupported(
-            [&name[..], b"=: appending to a variable is"].concat(),
-        ));
-    }
-    if name == b"IFS" {
-        return Err(Refusal::unsupported(
-            "IFS: splitting at anything but blanks is",
-        ));
-    }
-    let value = value.get(1..).unwrap_or_default().to_vec();
-    if value.is_empty() || !matches!(value.first(), Some(Atom::Plain(b'('))) {
-        return Ok(Some((name, Word(value))));
-    }
-    Ok(None)
 }

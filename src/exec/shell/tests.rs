@@ -326,10 +326,10 @@ fn a_line_does_not_outlive_its_time() {
     // Nobody ever writes what is read here.
     let (silent, _kept_open) = rustix::pipe::pipe().unwrap();
     let line = b"cat | cat | cat";
-    let (status, _) = bench
+    let ran = bench
         .shell
         .run_with(line, Some(silent), io::sink(), io::sink());
-    assert_eq!(status, LATE);
+    assert_eq!(ran.status, LATE);
     assert!(start.elapsed() < Duration::from_secs(5));
     bench.shell.limits.time = Some(Duration::from_secs(10));
     bench.writes("echo on", "on\n");
@@ -361,13 +361,109 @@ fn lines_that_go_on_are_known() {
         "ls &&",
         "(ls",
         "{ ls",
+        "{ ls; (cd x; ",
         "cat <<E\na",
+        "cat <<E",
+        "cat <<-E | (wc -l\na\nE\n",
         "echo $(ls",
+        "echo a \\",
+        "echo a \\\n",
+        "echo a\\\n",
     ] {
-        assert!(bench.shell.goes_on(line.as_bytes()), "{line}");
+        assert_eq!(bench.shell.stand(line.as_bytes()), Stand::Open, "{line}");
     }
-    for line in ["echo a", "", "cat <<E\na\nE", "echo )", "for", "ls | | ls"] {
-        assert!(!bench.shell.goes_on(line.as_bytes()), "{line}");
+    for line in [
+        "echo a",
+        "",
+        "cat <<E\na\nE",
+        "echo a # \\\n",
+        "echo '\\\n'",
+    ] {
+        assert_eq!(
+            bench.shell.stand(line.as_bytes()),
+            Stand::Complete,
+            "{line}"
+        );
+    }
+    for line in ["echo )", "ls | | ls", "if; then", "fi", "echo `(`", "f(x)"] {
+        let stand = bench.shell.stand(line.as_bytes());
+        assert_eq!(stand, Stand::Refused { open: false }, "{line}");
+    }
+}
+
+/// What bash has and this shell has not ends where bash ends it: every line before its last is open, and the last is not.
+#[test]
+fn what_is_refused_ends_at_its_own_end() {
+    let bench = Bench::new();
+    for text in [
+        "if false; then\nrm -r docs\nfi",
+        "if a\nthen b\nelif c; then d\nelse\ne\nfi > x",
+        "for x in a b\ndo\nrm $x\ndone",
+        "for x in a \\\n b; do rm $x\ndone | cat",
+        "for x\ndo\nrm $x\ndone",
+        "for ((i = 0;\ni < 2; i++)); do\nrm x\ndone",
+        "for x in a; {\nrm $x\n}",
+        "select x in a b; do\nrm $x\ndone",
+        "while read x; do\nif true; then\nrm $x\nfi\ndone < list",
+        "until false\ndo\nrm x\ndone",
+        "case $x in\na | b) rm x;;\n(c)\nrm y\n;;\n*) rm z\nesac",
+        "case a in esac; if x\nthen y; fi",
+        "case a in\n'x y') (rm x\n) ;&\n\"b\"*) rm y ;;&\n[')'])\nrm z;; esac",
+        "f() {\nrm x\n}",
+        "f ()\n{\nrm x\n} 2>&1",
+        "f() (\nrm x\n)",
+        "f() if a\nthen rm x\nfi",
+        "function f {\nrm x\n}",
+        "function f()\n{\nrm x\n}",
+        "[[ a &&\n-e x ]]",
+        "[[ $x =~ ^(a|b)$ ||\n! ( a < b ) ]] && rm x",
+        "((\nx + 1\n))",
+        "(( x << 2 )) && {\nrm x\n}",
+        "coproc {\nrm x\n}",
+        "time {\nrm x\n}",
+        "time -p (\nrm x)",
+        "x=(a\nrm -r docs\n)",
+        "x+=(a 'b)'\n)",
+        "echo $((1 +\n2))",
+        "echo $(( (1 + 2) *\n3 ))",
+        "echo $((echo a) |\ncat)",
+        "echo ${x:-'}'\nrm x\n}",
+        "echo \"${x:-$(rm x\n)}\nrm y\n\"",
+        "echo ${x:-${y:-\nrm x}}",
+        "cat <(ls\nrm x\n)",
+        "echo $1 <<E\nrm -r docs\nE",
+        "cat <<E 3>&1\nrm -r docs\nE",
+        "for x in a; do cat <<E; done\nrm x\nE",
+        "cat <<E; for x in a; do\nrm x\nE\nrm y\ndone",
+        "echo $(for x in a\ndo rm x\ndone)",
+        "echo `for x in a\ndo rm x\ndone`",
+        "sleep 1 & (\nrm x\n)",
+        "echo $[1 +\n2]",
+        "if true; then echo 'fi\nrm x\n'\nfi",
+        "if true; then echo fi # fi\nrm x\nfi",
+        "! [[ a &&\nb ]]",
+    ] {
+        // Bash itself sees one whole here.
+        let bash = std::process::Command::new("bash")
+            .args(["-n", "-c", text])
+            .output()
+            .unwrap();
+        assert!(
+            bash.status.success() && bash.stderr.is_empty(),
+            "{text}: {bash:?}"
+        );
+        let mut typed = String::new();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        for (number, line) in lines.iter().enumerate() {
+            typed.push_str(line);
+            let stand = bench.shell.stand(typed.as_bytes());
+            if number + 1 == lines.len() {
+                assert_eq!(stand, Stand::Refused { open: false }, "{typed}");
+            } else {
+                let open = matches!(stand, Stand::Open | Stand::Refused { open: true });
+                assert!(open, "{typed} is {stand:?}");
+            }
+        }
     }
 }
 
@@ -420,7 +516,7 @@ proptest! {
     #[test]
     fn no_line_breaks_the_parser(line in prop_oneof![line(), prop::collection::vec(any::<u8>(), 0..200)]) {
         let _ = parse::parse(&line);
-        let _ = parse::goes_on(&line);
+        let _ = parse::stand(&line);
     }
 }
 

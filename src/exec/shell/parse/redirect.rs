@@ -35,18 +35,22 @@ impl Parser<'_> {
             (b"", false) | (b"1", _) => 1,
             (b"2", _) => 2,
             _ => {
-                return Err(Refusal::unsupported(format!(
-                    "{shown}: streams other than 0, 1 and 2 are"
-                )));
+                self.note(format!("{shown}: streams other than 0, 1 and 2 are"));
+                1
             }
         };
         let to = match self.lexer.rest() {
             [b'<', b'(', ..] | [b'>', b'(', ..] => {
-                return Err(Refusal::unsupported(
-                    "<( ) and >( ): process substitution is",
-                ));
+                self.note("<( ) and >( ): process substitution is");
+                self.lexer.skip(1);
+                self.extent(b')')?;
+                return Ok(true);
             }
-            [b'<', b'>', ..] => return Err(Refusal::unsupported("<>: opening for both is")),
+            [b'<', b'>', ..] => {
+                self.note("<>: opening for both is");
+                self.lexer.skip(2);
+                Target::Read(self.target()?)
+            }
             [b'<', b'<', b'<', ..] => {
                 self.lexer.skip(3);
                 let mut text = self.target()?;
@@ -73,9 +77,8 @@ impl Parser<'_> {
                         return Ok(true);
                     }
                     _ => {
-                        return Err(Refusal::unsupported(
-                            "closing streams, and copying others than 1 and 2, is",
-                        ));
+                        self.note("closing streams, and copying others than 1 and 2, is");
+                        Target::Same(1)
                     }
                 }
             }
@@ -168,10 +171,15 @@ impl Parser<'_> {
                 text.push(b'\n');
             }
             self.unended |= !ended;
-            self.texts.push(match awaited.quoted {
+            let text = match awaited.quoted {
                 true => Word(text.into_iter().map(Atom::Quoted).collect()),
-                false => here_text(&text, self.depth + 1)?,
-            });
+                // What is wrong with a part may be right when the rest has come.
+                false => here_text(self, &text).map_err(|refusal| Refusal {
+                    may_go_on: !ended,
+                    ..refusal
+                })?,
+            };
+            self.texts.push(text);
         }
         Ok(())
     }
