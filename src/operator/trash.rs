@@ -9,12 +9,13 @@ use super::Store;
 use super::log::Log;
 use super::past::{Attributes, Content, Past};
 use super::point::{Operation, Point};
+use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, Op};
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::trash::parse_entry;
 use crate::world::view::TRASH;
-use crate::world::{Caller, Change, Dir, Id, Meta, NoDoor, Renaming, SetTime, Time, World};
+use crate::world::{Caller, Change, Dir, Id, Meta, NoDoor, Renaming, SetTime, Time, World, Xattrs};
 
 /// One entry of the trash.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -182,6 +183,7 @@ pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> R
 struct Then {
     content: Content,
     attributes: Attributes,
+    xattrs: Xattrs,
 }
 
 /// Finds out what an entry was when it was removed; `None` where it is so still.
@@ -208,6 +210,7 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
     Ok(Some(Then {
         content: tree.content(node)?,
         attributes: tree.meta(node)?,
+        xattrs: tree.xattrs(node)?,
     }))
 }
 
@@ -218,17 +221,24 @@ fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -
     let made = world.create(dir, name, flags, 0o600, &NoDoor, caller)?;
     let filled = then.content.copy_to(made.file.as_fd()).and_then(|()| {
         let was = &then.attributes;
-        let change = Change {
-            mode: Some(was.mode),
+        let held = world.hold(dir, name)?;
+        let owner = Change {
             uid: Some(was.uid),
             gid: Some(was.gid),
+            ..Change::default()
+        };
+        world.set_attr(&held, owner, None, &NoDoor, caller)?;
+        for (name, value) in &then.xattrs {
+            put_label(world, &held, (name, Some(value)), caller)?;
+        }
+        let change = Change {
+            mode: Some(was.mode),
             mtime: SetTime::To(Time {
                 sec: was.mtime.0,
                 nsec: was.mtime.1,
             }),
             ..Change::default()
         };
-        let held = world.hold(dir, name)?;
         world.set_attr(&held, change, None, &NoDoor, caller)
     });
     match filled {

@@ -7,6 +7,7 @@ pub mod creds;
 pub mod digest;
 pub mod fanotify;
 pub mod fd;
+pub mod fileattr;
 pub mod sched;
 pub mod users;
 pub mod zone;

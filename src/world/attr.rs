@@ -94,6 +94,9 @@ impl World {
                 self.apply(held, change)?;
                 return held.node.stat();
             }
+            if change.uid.is_some() || change.gid.is_some() {
+                self.note_capability(held, caller)?;
+            }
             let op = attr_op(held, &change);
             let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
             pending.settle(self.apply(held, change))?;
@@ -111,12 +114,7 @@ impl World {
             self.root.chmod(&held.node, mode)?;
         }
         if change.sets_times() {
-            let times = Timestamps {
-                last_access: timespec(change.atime),
-                last_modification: timespec(change.mtime),
-            };
-            rustix::fs::utimensat(&held.node, c"", &times, AtFlags::EMPTY_PATH)
-                .map_err(Error::os("utimensat"))?;
+            set_times(held.node.as_fd(), &change)?;
         }
         Ok(())
     }
@@ -155,6 +153,15 @@ pub(super) fn without_setid(mode: u32, caller: Caller) -> Option<u32> {
         S_ISUID | S_ISGID
     };
     (has && caller.uid != 0).then_some(mode & 0o7777 & !drop)
+}
+
+/// Sets the times of what a descriptor stands for.
+pub(super) fn set_times(file: BorrowedFd<'_>, change: &Change) -> Result<()> {
+    let times = Timestamps {
+        last_access: timespec(change.atime),
+        last_modification: timespec(change.mtime),
+    };
+    rustix::fs::utimensat(file, c"", &times, AtFlags::EMPTY_PATH).map_err(Error::os("utimensat"))
 }
 
 fn timespec(time: SetTime) -> Timespec {

@@ -46,6 +46,7 @@ impl World {
         self.changeable(held)?;
         // Permission is found out by opening; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
+        self.note_capability(held, caller)?;
         if !truncates {
             let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);
             let destroys = if appends {
@@ -68,6 +69,7 @@ impl World {
         };
         let moved = self.empty_by_moving(
             held,
+            file.as_fd(),
             flags,
             door,
             |kept, new| cut(held, 0, Some(kept), Some(new)),
@@ -104,10 +106,12 @@ impl World {
                 opened.as_fd()
             }
         };
+        self.note_capability(held, caller)?;
         let was = held.node.meta().size;
         if size == 0 {
             let moved = self.empty_by_moving(
                 held,
+                file,
                 OFlags::WRONLY,
                 door,
                 |kept, new| cut(held, 0, Some(kept), Some(new)),

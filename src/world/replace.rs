@@ -1,21 +1,22 @@
 //! Another inode in a file's place: how a whole content is kept without copying a byte, and how an operator puts one back.
 //!
-//! A new inode with the same mode, owner and extended attributes is made among the versions; then the two change places in
+//! A new inode like the old (`likeness.rs`) is made among the versions; then the two change places in
 //! one step (`RENAME_EXCHANGE`), so the name is never vacant and the old content is whole at every moment. Only for a file
 //! with one link that nobody has open, or whose opens can all be given the new inode: whoever had the old one open would go
 //! on writing into the version.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::attr::without_setid;
+use super::attr::{Change, SetTime, set_times, without_setid};
 use super::blocks::copy_range;
 use super::door::Door;
+use super::likeness::make_alike;
 use super::meta::Meta;
-use super::root::{Node, open_beneath, stat_at, stat_fd};
-use super::versions::{COPIED_UP_TO, Destroys, Making};
+use super::root::{open_beneath, stat_at, stat_fd};
+use super::versions::{COPIED_UP_TO, Destroys, Making, readable};
 use super::{Caller, Held, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
@@ -53,13 +54,15 @@ pub trait NewContent {
 }
 
 impl World {
-    /// Makes an inode for a file's place, with these permission bits; `None` where the old one cannot move away, and has to be kept otherwise.
+    /// Makes an inode for a file's place, with these permission bits; `None` where the old one, open as `old`, cannot move away, and has to be
+    /// kept otherwise.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT` and `EIO`: the file must stay as it is then.
     pub(super) fn fresh(
         &self,
         held: &Held,
+        old: BorrowedFd<'_>,
         flags: OFlags,
         mode: u32,
         door: &dyn Door,
@@ -77,7 +80,7 @@ impl World {
         }
         self.secure(&held.node)?;
         let making = self.versions.make(meta.blocks * 512)?;
-        match self.like(&making, held, flags, mode) {
+        match self.like(&making, (held, old), flags, mode) {
             Ok(Some(file)) => Ok(Some(Fresh {
                 meta: stat_fd(file.as_fd())?,
                 file,
@@ -91,12 +94,11 @@ impl World {
         }
     }
 
-    /// Makes an empty file with these permission bits and the owner and extended attributes of another; `None` where one of them cannot be
-    /// given to it.
+    /// Makes an empty file with these permission bits, and like another in all else; `None` where something cannot be given to it.
     fn like(
         &self,
         making: &Making<'_>,
-        held: &Held,
+        (held, old): (&Held, BorrowedFd<'_>),
         flags: OFlags,
         permissions: u32,
     ) -> Result<Option<OwnedFd>> {
@@ -124,38 +126,16 @@ impl World {
         if made.permissions() != permissions || made.uid != meta.uid || made.gid != meta.gid {
             rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
         }
-        Ok(self.copy_xattrs(&held.node, &file)?.then_some(file))
-    }
-
-    /// Gives a file the extended attributes of another; `false` where one cannot be given.
-    fn copy_xattrs(&self, from: &Node, to: &OwnedFd) -> Result<bool> {
-        use std::os::fd::AsRawFd;
-        let path = format!("/proc/self/fd/{}", from.as_fd().as_raw_fd());
-        let mut names = [0_u8; 4096];
-        let length = match rustix::fs::listxattr(&path, &mut names) {
-            Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(true),
-            Ok(length) => length,
-            Err(_) => return Ok(false),
-        };
-        for name in names.get(..length).unwrap_or_default().split(|b| *b == 0) {
-            // The system sets its own labels on every new file.
-            if name.is_empty() || name.starts_with(b"security.") {
-                continue;
-            }
-            let mut value = vec![0; 64 * 1024];
-            let copied = rustix::fs::getxattr(&path, name, &mut value).and_then(|length| {
-                let value = value.get(..length).unwrap_or_default();
-                rustix::fs::fsetxattr(to, name, value, XattrFlags::empty())
-            });
-            match copied {
-                Ok(()) => {}
-                Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-                    return Err(Error::os("fsetxattr")(errno));
-                }
-                Err(_) => return Ok(false),
-            }
+        if !make_alike(&held.node, old, &file)? {
+            return Ok(None);
         }
-        Ok(true)
+        // Emptying a file is no look at it.
+        let change = Change {
+            atime: SetTime::To(meta.atime),
+            ..Change::default()
+        };
+        set_times(file.as_fd(), &change)?;
+        Ok(Some(file))
     }
 
     /// Lets a new inode take a file's place; the old one is a version from then on.
@@ -246,7 +226,10 @@ impl World {
             new,
         };
         let actor = self.actor(caller);
-        if let Some(mut fresh) = self.fresh(held, OFlags::RDWR, meta.permissions(), door)? {
+        let old = readable(&self.root, &held.node)?;
+        self.note_capability(held, caller)?;
+        let mode = meta.permissions();
+        if let Some(mut fresh) = self.fresh(held, old.as_fd(), OFlags::RDWR, mode, door)? {
             content.write_to(fresh.file.as_fd())?;
             self.versions.sync(&fresh.file)?;
             let new = Some(World::ids(fresh.meta.id));
@@ -295,13 +278,14 @@ impl World {
         Ok(file)
     }
 
-    /// Empties a file by putting a new inode in its place; `None` where that cannot be done, and nothing has changed.
+    /// Empties a file, open as `old`, by putting a new inode in its place; `None` where that cannot be done, and nothing has changed.
     ///
     /// # Errors
     /// `ENOSPC` where the old content cannot be kept.
     pub(super) fn empty_by_moving(
         &self,
         held: &Held,
+        old: BorrowedFd<'_>,
         flags: OFlags,
         door: &dyn Door,
         op: impl FnOnce(Kept, crate::journal::Ids) -> Op,
@@ -310,7 +294,7 @@ impl World {
         // The kernel clears these bits where a file is cut; here none is.
         let mode = held.node.meta().permissions();
         let mode = without_setid(mode, caller).unwrap_or(mode);
-        let Some(mut fresh) = self.fresh(held, flags, mode, door)? else {
+        let Some(mut fresh) = self.fresh(held, old, flags, mode, door)? else {
             return Ok(None);
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));

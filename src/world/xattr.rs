@@ -1,7 +1,9 @@
-//! Extended attributes. Only the `user.` kind exists: the others belong to the system.
+//! Extended attributes. For the occupant only the `user.` kind exists: the others belong to the system. An operator puts any
+//! kind back.
 
 use rustix::fs::XattrFlags;
 
+use super::likeness::CAPABILITY;
 use super::{Caller, Held, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -17,6 +19,10 @@ impl World {
     /// `EOPNOTSUPP` for other kinds; `ENODATA`.
     pub fn get_xattr(&self, held: &Held, name: &[u8]) -> Result<Vec<u8>> {
         check_xattr(name)?;
+        self.read_xattr(held, name)
+    }
+
+    fn read_xattr(&self, held: &Held, name: &[u8]) -> Result<Vec<u8>> {
         let mut value = vec![0; XATTR_SIZE_MAX];
         let path = self.proc_path(held);
         let length = rustix::fs::getxattr(path, name, &mut value).map_err(Error::os("getxattr"))?;
@@ -52,6 +58,7 @@ impl World {
         caller: Caller,
     ) -> Result<()> {
         let flags = XattrFlags::from_bits(flags).ok_or(Error::Invalid)?;
+        check_xattr(name)?;
         self.change_xattr(held, name, caller, |path| {
             rustix::fs::setxattr(path, name, value, flags).map_err(Error::os("setxattr"))
         })
@@ -62,9 +69,42 @@ impl World {
     /// # Errors
     /// As [`World::set_xattr`].
     pub fn remove_xattr(&self, held: &Held, name: &[u8], caller: Caller) -> Result<()> {
+        check_xattr(name)?;
         self.change_xattr(held, name, caller, |path| {
             rustix::fs::removexattr(path, name).map_err(Error::os("removexattr"))
         })
+    }
+
+    /// Puts an extended attribute of whatever kind back as it was, for an operator; `None` where there was none.
+    ///
+    /// # Errors
+    /// `EROFS`; what `setxattr(2)` and `removexattr(2)` say, `EPERM` above all.
+    pub fn put_xattr(
+        &self,
+        held: &Held,
+        name: &[u8],
+        value: Option<&[u8]>,
+        caller: Caller,
+    ) -> Result<()> {
+        self.change_xattr(held, name, caller, |path| match value {
+            Some(value) => rustix::fs::setxattr(path, name, value, XattrFlags::empty())
+                .map_err(Error::os("setxattr")),
+            None => rustix::fs::removexattr(path, name).map_err(Error::os("removexattr")),
+        })
+    }
+
+    /// Records the capability of a program's file whose content or owner is about to change: the kernel takes it away then,
+    /// and an undo gives it back.
+    pub(super) fn note_capability(&self, held: &Held, caller: Caller) -> Result<()> {
+        // A buffer of its own: this is asked for each file that is opened for writing.
+        let mut value = [0; 64];
+        let path = self.proc_path(held);
+        let Ok(length) = rustix::fs::getxattr(path, CAPABILITY, &mut value) else {
+            return Ok(());
+        };
+        let was = value.get(..length).unwrap_or_default().to_vec();
+        let op = xattr_op(held, CAPABILITY, Some(Escaped(was)));
+        self.journal.note(op, Some(&self.actor(caller))).map(drop)
     }
 
     fn change_xattr(
@@ -74,17 +114,10 @@ impl World {
         caller: Caller,
         act: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
-        check_xattr(name)?;
         self.changeable(held)?;
         let path = self.proc_path(held);
-        let was = self.get_xattr(held, name).ok().map(Escaped);
-        let ids = World::ids(held.node.meta().id);
-        let op = Op::Xattr {
-            path: held.path.clone(),
-            ids,
-            name: Escaped(name.to_vec()),
-            was,
-        };
+        let was = self.read_xattr(held, name).ok().map(Escaped);
+        let op = xattr_op(held, name, was);
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         pending.settle(act(&path))
     }
@@ -92,6 +125,16 @@ impl World {
     /// The calls on extended attributes take no descriptor of the `O_PATH` kind, only a path.
     fn proc_path(&self, held: &Held) -> String {
         format!("/proc/self/fd/{}", self.root.by_proc(&held.node).1)
+    }
+}
+
+/// Returns the record of a change of an extended attribute.
+fn xattr_op(held: &Held, name: &[u8], was: Option<Escaped>) -> Op {
+    Op::Xattr {
+        path: held.path.clone(),
+        ids: World::ids(held.node.meta().id),
+        name: Escaped(name.to_vec()),
+        was,
     }
 }
 

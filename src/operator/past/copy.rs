@@ -1,14 +1,12 @@
-//! Copying between descriptors: data without its holes, and extended attributes.
+//! Copying between descriptors: data without its holes.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::SeekFrom;
 
 use crate::error::{Error, Result};
-use crate::world::Node;
 
 /// Visits the data in a range of a file, without its holes: starts and ends.
 ///
@@ -81,38 +79,6 @@ fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Resul
         }
     }
     Ok(())
-}
-
-/// Reads the extended attributes of the `user.` kind that a node has on the disk.
-///
-/// # Errors
-/// What `listxattr(2)` and `getxattr(2)` say.
-pub fn xattrs(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
-    use rustix::io::Errno;
-    let path = format!("/proc/self/fd/{}", node.as_fd().as_raw_fd());
-    let mut xattrs = BTreeMap::new();
-    let mut names = vec![0; 64 * 1024];
-    let length = match rustix::fs::listxattr(&path, &mut names) {
-        Ok(length) => length,
-        // The file system has none, or not for this kind of thing.
-        Err(Errno::OPNOTSUPP | Errno::PERM) => 0,
-        Err(errno) => return Err(Error::os("listxattr")(errno)),
-    };
-    let mut value = vec![0; 64 * 1024];
-    for name in names.get(..length).unwrap_or_default().split(|b| *b == 0) {
-        if !name.starts_with(b"user.") {
-            continue;
-        }
-        match rustix::fs::getxattr(&path, name, &mut value) {
-            Ok(length) => {
-                let value = value.get(..length).unwrap_or_default();
-                xattrs.insert(name.to_vec(), value.to_vec());
-            }
-            Err(Errno::NODATA) => {}
-            Err(errno) => return Err(Error::os("getxattr")(errno)),
-        }
-    }
-    Ok(xattrs)
 }
 
 /// Keeps the name of the system call of an error of the standard library.

@@ -38,7 +38,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use content::Content;
-pub use copy::xattrs;
 pub use effect::Effect;
 pub(in crate::operator) use ground::Place;
 pub use ground::{Ground, NodeId, ROOT, Slot};

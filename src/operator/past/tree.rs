@@ -5,6 +5,7 @@
 //! touched, not with the store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use super::pool::{ByNumber, Label};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Stamp};
 use crate::name::{WorldPath, escape};
+use crate::world::Xattrs;
 
 /// The attributes of a node at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,16 +160,16 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Returns the extended attributes of a node, those of the `user.` kind.
+    /// Returns the extended attributes of a node, of every kind.
     ///
     /// # Errors
     /// As [`Tree::meta`].
-    pub fn xattrs(&self, node: NodeId) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    pub fn xattrs(&self, node: NodeId) -> Result<Xattrs> {
         let there = self.ground.node(node).map_err(|error| match error {
             Error::NotFound => self.gone(node),
             error => error,
         })?;
-        let mut xattrs = super::copy::xattrs(&there)?;
+        let mut xattrs = crate::world::xattrs(there.as_fd())?;
         let then = self.nodes.get(&node).map(|then| &then.xattrs);
         for (name, value) in then.into_iter().flatten() {
             match value {

@@ -3,10 +3,11 @@
 //! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the rest is not
 //! done and the outcome says so; to undo again, or to redo, is safe then.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
 use super::hands::Hands;
 use super::moves::Mover;
@@ -14,12 +15,12 @@ use super::plan::Plan;
 use super::select::Selection;
 use super::settle::beside;
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath};
+use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::layer::{Kind, Layer};
 use crate::operator::past::{Content, NodeId, Tree};
 use crate::world::replace::NewContent;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Change, Held, NoDoor, SetTime, Time};
+use crate::world::{Caller, Change, Held, NoDoor, SetTime, Time, World};
 
 /// What an undo did.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -83,7 +84,7 @@ fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
     let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
         return Ok(false);
     };
-    let now = crate::operator::past::xattrs(&target.ground().node(node)?)?;
+    let now = crate::world::xattrs(target.ground().node(node)?.as_fd())?;
     let is_other = |(name, value): (&Vec<u8>, &Option<Vec<u8>>)| now.get(name) != value.as_ref();
     Ok(then.xattrs.iter().any(is_other))
 }
@@ -268,17 +269,6 @@ fn attributes(
     let held = hold(hands, path)?;
     let meta = held.node.meta();
     let before = outcome.attributes;
-    for (name, value) in &then.xattrs {
-        let there = hands.world().get_xattr(&held, name).ok();
-        if there == *value {
-            continue;
-        }
-        match value {
-            Some(value) => hands.world().set_xattr(&held, name, value, 0, caller)?,
-            None => hands.world().remove_xattr(&held, name, caller)?,
-        }
-        outcome.attributes = before + 1;
-    }
     let mode = then.mode.unwrap_or(meta.permissions());
     let uid = then.uid.filter(|uid| *uid != meta.uid);
     let gid = then.gid.filter(|gid| *gid != meta.gid);
@@ -298,7 +288,49 @@ fn attributes(
         hands.set_attr(&held, change, caller)?;
         outcome.attributes = before + 1;
     }
+    // After the owner, whose change takes a capability away.
+    if !then.xattrs.is_empty() {
+        let now = crate::world::xattrs(held.node.as_fd())?;
+        for (name, value) in then
+            .xattrs
+            .iter()
+            .filter(|(name, v)| now.get(*name) != v.as_ref())
+        {
+            if put_label(hands.world(), &held, (name, value.as_deref()), caller)? {
+                outcome.attributes = before + 1;
+            }
+        }
+    }
     Ok(())
+}
+
+/// Puts an extended attribute back; `false` where it is one of the system's, which only a daemon that is root can set.
+///
+/// # Errors
+/// As [`World::put_xattr`].
+pub fn put_label(
+    world: &World,
+    held: &Held,
+    (name, value): (&[u8], Option<&[u8]>),
+    caller: Caller,
+) -> Result<bool> {
+    match world.put_xattr(held, name, value, caller) {
+        Err(error)
+            if !name.starts_with(b"user.")
+                && matches!(
+                    error.errno(),
+                    Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP
+                ) =>
+        {
+            log::warn!(
+                "{}: the attribute {} could not be put back: {error}",
+                held.path,
+                escape(name)
+            );
+            Ok(false)
+        }
+        put => put.map(|()| true),
+    }
 }
 
 fn hold(hands: &dyn Hands, path: &WorldPath) -> Result<Held> {

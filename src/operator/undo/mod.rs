@@ -21,7 +21,7 @@ mod same;
 pub mod select;
 mod settle;
 
-pub use apply::{Outcome, apply};
+pub use apply::{Outcome, apply, put_label};
 pub use hands::{Hands, InProcess};
 pub use plan::{Choice, Conflict, Plan, plan};
 pub use report::{Report, Wish, run};

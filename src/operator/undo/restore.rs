@@ -4,22 +4,24 @@
 //! so that what is there becomes a version. Nothing else in the store is touched, so this never conflicts with what came
 //! later. Where everything is as it was, nothing is done and nothing recorded.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::apply::Former;
+use super::apply::{Former, put_label};
 use super::hands::Hands;
 use super::same::is_same;
 use crate::error::{Error, Result};
 use crate::journal::Op;
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::past::{Attributes, Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::in_trash;
-use crate::world::{Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time};
+use crate::world::{
+    CAPABILITY, Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time, Xattrs,
+};
 
 /// What is asked for.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -146,10 +148,23 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     let mut found: Option<Point> = None;
     let mut gathered: HashSet<Escaped> = HashSet::new();
     let mut whole: Option<RecordId> = None;
+    // The record before the one that was found.
+    let mut before: Option<RecordId> = None;
     while let Some((session, record)) = past.back_by_one(|session, seq| {
         let in_whole = |(of, first): &RecordId| **of == *session && seq >= *first;
-        found.is_none() || !gathered.is_empty() || whole.as_ref().is_some_and(in_whole)
+        let is_before = |(of, n): &RecordId| **of == *session && seq == *n;
+        found.is_none()
+            || !gathered.is_empty()
+            || whole.as_ref().is_some_and(in_whole)
+            || before.as_ref().is_some_and(is_before)
     })? {
+        // The capability that a change took away is noted before it, and belongs to it.
+        let before_it = before.take();
+        let is_note = before_it == Some((session.clone(), record.seq))
+            && matches!(&record.op, Op::Xattr { name, .. } if name.0 == CAPABILITY);
+        if before_it.is_some() && gathered.is_empty() && !is_note {
+            break;
+        }
         let point = Point::After(Operation {
             session: session.to_string(),
             seq: record.seq - 1,
@@ -185,15 +200,18 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
             past.tree_mut().reverse(effect, (&session, &record));
         }
         let was = past.tree().resolve(path)?;
-        if found.is_none() && was.is_some() && (changed || was != there) {
+        if is_note {
+            found = Some(point);
+        } else if found.is_none() && was.is_some() && (changed || was != there) {
             // Only what was removed was gathered.
             if there.is_some() {
                 gathered.clear();
             }
             let undo = record.actor.as_ref().and_then(|actor| actor.undo);
             whole = undo.map(|undo| (session.clone(), undo));
+            before = undo.is_none().then(|| (session, record.seq - 1));
             found = Some(point);
-        } else if whole.as_ref() == Some(&(session.clone(), record.seq)) {
+        } else if whole.as_ref() == Some(&(session, record.seq)) {
             found = Some(point);
         }
     }
@@ -207,7 +225,7 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
 struct Looks {
     meta: Attributes,
     /// Absent for what has none of its own.
-    xattrs: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
+    xattrs: Option<Xattrs>,
 }
 
 impl Looks {
@@ -324,27 +342,43 @@ impl Copier<'_, '_, '_> {
         self.attributes(&looks, dir, name)
     }
 
-    fn attributes(&self, then: &Looks, dir: &Dir, name: Name<'_>) -> Result<()> {
+    fn attributes(&mut self, then: &Looks, dir: &Dir, name: Name<'_>) -> Result<()> {
         let world = self.hands.world();
         let meta = then.meta;
         let held: Held = world.hold(dir, name)?;
+        let now = held.node.meta();
+        let owner = Change {
+            uid: (now.uid != meta.uid).then_some(meta.uid),
+            gid: (now.gid != meta.gid).then_some(meta.gid),
+            ..Change::default()
+        };
+        // A change of owner takes a capability away, and an access list changes the mode: so in this order.
+        let owned = owner == Change::default();
+        if !owned {
+            self.hands.set_attr(&held, owner, self.caller)?;
+        }
+        let mut labelled = false;
         if let Some(then) = &then.xattrs {
-            let now = crate::operator::past::xattrs(&held.node)?;
-            for name in now.keys().filter(|name| !then.contains_key(*name)) {
-                world.remove_xattr(&held, name, self.caller)?;
-            }
-            for (name, value) in then {
-                if now.get(name) != Some(value) {
-                    world.set_xattr(&held, name, value, 0, self.caller)?;
+            let now = crate::world::xattrs(held.node.as_fd())?;
+            let mut names: Vec<_> = then.keys().chain(now.keys()).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.retain(|name| then.get(*name) != now.get(*name));
+            for name in names {
+                let value = then.get(name).map(Vec::as_slice);
+                if put_label(world, &held, (name, value), self.caller)? {
+                    labelled = true;
+                } else {
+                    self.restored.notes.push(format!(
+                        "{}: the attribute {} could not be set",
+                        held.path,
+                        escape(name)
+                    ));
                 }
             }
         }
-        let now = held.node.meta();
-        let owned = (now.uid, now.gid) == (meta.uid, meta.gid);
         let change = Change {
-            mode: (now.permissions() != meta.mode || !owned).then_some(meta.mode),
-            uid: (now.uid != meta.uid).then_some(meta.uid),
-            gid: (now.gid != meta.gid).then_some(meta.gid),
+            mode: (now.permissions() != meta.mode || !owned || labelled).then_some(meta.mode),
             mtime: SetTime::To(Time {
                 sec: meta.mtime.0,
                 nsec: meta.mtime.1,
