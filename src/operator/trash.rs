@@ -207,8 +207,15 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
     {
         return Ok(None);
     }
+    let content = tree.content(node)?;
+    if let Some(missing) = content.missing() {
+        return Err(Error::Damaged(format!(
+            "{}: {missing}\n  `trumanfs restore` gives back the rest.",
+            origin.path
+        )));
+    }
     Ok(Some(Then {
-        content: tree.content(node)?,
+        content,
         attributes: tree.meta(node)?,
         xattrs: tree.xattrs(node)?,
     }))

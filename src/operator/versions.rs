@@ -4,6 +4,7 @@
 //! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
 
 use super::Store;
+use super::past::content::Missing;
 use super::past::{Content, Effect, Label, NodeId, Past};
 use super::point::{Operation, Point};
 use super::show::{entry_of, kept_of};
@@ -56,6 +57,9 @@ pub struct Version {
     /// Why it cannot be had any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
+    /// What of it cannot be had any more, where the rest can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 /// All that a path has held.
@@ -130,7 +134,11 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                     && *later.until.session == *session
             };
             if !former.last().is_some_and(same) {
-                let (size, lost) = look(&past, node)?;
+                let Look {
+                    size,
+                    lost,
+                    missing,
+                } = look(&past, node)?;
                 former.push(Version {
                     at: of(record.seq.saturating_sub(1)),
                     until: of(record.seq),
@@ -143,6 +151,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                     actor: record.actor,
                     size,
                     lost,
+                    missing,
                 });
             }
         }
@@ -158,15 +167,28 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
     Ok(Versions { now, former })
 }
 
-fn look(past: &Past<'_>, node: NodeId) -> Result<(Option<u64>, Option<String>)> {
+/// What is found of a former content.
+#[derive(Default)]
+struct Look {
+    size: Option<u64>,
+    lost: Option<String>,
+    missing: Option<String>,
+}
+
+fn look(past: &Past<'_>, node: NodeId) -> Result<Look> {
     match past.tree().content(node) {
-        Ok(content) => Ok((Some(content.size()), None)),
-        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok((
-            past.tree().meta(node).ok().map(|meta| meta.size),
-            Some(what),
-        )),
+        Ok(content) => Ok(Look {
+            size: Some(content.missing().map_or(content.size(), Missing::of)),
+            missing: content.missing().map(ToString::to_string),
+            lost: None,
+        }),
+        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(Look {
+            size: past.tree().meta(node).ok().map(|meta| meta.size),
+            lost: Some(what),
+            missing: None,
+        }),
         // A FIFO or a socket has none.
-        Err(_) => Ok((None, None)),
+        Err(_) => Ok(Look::default()),
     }
 }
 

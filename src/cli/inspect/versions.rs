@@ -122,6 +122,10 @@ fn entry(paper: &mut Paper, version: &Version, target: &str, path: &WorldPath) {
         "  {size:<12} until {until}, {} {}{by}; {kept}",
         version.op, version.until
     ));
+    if let Some(missing) = &version.missing {
+        let missing = paper.ink(Ink::Removed, missing);
+        paper.line(format_args!("               {missing}"));
+    }
     if version.lost.is_none() {
         let path = quote(&[b"/", path.bytes()].concat());
         let command = format!("trumanfs cat {target} {path} --at {}", version.at);
@@ -142,9 +146,17 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
     loop {
         let read = content.read_at(&mut piece, offset)?;
         if read == 0 {
-            return Ok(Exit::Ok);
+            break;
         }
         paper.bytes(piece.get(..read).unwrap_or_default());
         offset += read as u64;
     }
+    Ok(match content.missing() {
+        None => Exit::Ok,
+        Some(missing) => {
+            paper.flush();
+            eprintln!("trumanfs: {path}: {missing}");
+            Exit::Partly
+        }
+    })
 }

@@ -280,7 +280,14 @@ fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
     Ok(match side {
         // Of many new files some are empty, and to open one costs more than everything else about it.
         Some(side) if side.kind == "file" && side.size == 0 => Some(Bytes::File(Content::empty())),
-        Some(side) if side.kind == "file" => Some(Bytes::File(tree.content(side.node)?)),
+        Some(side) if side.kind == "file" => {
+            let content = tree.content(side.node)?;
+            // What is known in part only differs from everything.
+            if let Some(missing) = content.missing() {
+                return Err(Error::Damaged(missing.to_string()));
+            }
+            Some(Bytes::File(content))
+        }
         Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
         _ => None,
     })

@@ -1,9 +1,10 @@
 //! The content of a file at a point: versions over what came later, down to what is on the disk now.
 //!
 //! Owns how a kept content is read back. A [`Layer`] stands for one record; [`Content`] is the layers of one file, opened
-//! and laid out as ranges of the files that hold them, with the holes known. A version that is missing, or is not what its
-//! record says, is an error that names it: nothing is made up.
+//! and laid out as ranges of the files that hold them. Nothing is made up: a version that is missing is an error that names
+//! it, and of one that is short, what is there is had and the rest is [`Missing`].
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::BorrowedFd;
@@ -18,17 +19,19 @@ use crate::operator::Store;
 /// A content, open for reading.
 #[derive(Debug)]
 pub struct Content {
-    /// In order, without overlap; what lies between is a hole.
+    /// In order, without overlap or gap.
     parts: Vec<Part>,
     files: Vec<File>,
     size: u64,
+    missing: Option<Missing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     start: u64,
     end: u64,
-    file: usize,
+    /// Which file has it; none where none has it any more.
+    file: Option<usize>,
 }
 
 impl Content {
@@ -38,14 +41,15 @@ impl Content {
             parts: Vec::new(),
             files: Vec::new(),
             size: 0,
+            missing: None,
         }
     }
 
     /// Opens what layers say; `now` opens what is on the disk, where that is needed.
     ///
     /// # Errors
-    /// [`Error::Missing`] naming a version that is not there; [`Error::Damaged`] where one is not what its record says;
-    /// those of `now`.
+    /// [`Error::Missing`] naming a version that is not there; [`Error::Damaged`] where nothing is left in what is there;
+    /// those of `now`. What is there in part is had in part: [`Content::missing`].
     pub fn open(
         store: &Store,
         top: Option<&Arc<Layer>>,
@@ -71,7 +75,31 @@ impl Content {
         for layer in layers.iter().rev() {
             content.put(store, layer)?;
         }
+        if !content.end_where_it_is_known() {
+            let (session, seq) = top.map_or(("", 0), |layer| (&*layer.record.0, layer.record.1));
+            return Err(Error::Damaged(format!(
+                "nothing is left of the content before operation {session}:{seq}: {WHY}"
+            )));
+        }
         Ok(content)
+    }
+
+    /// Lets it end with the last byte that is known, and notes what is missing. Returns whether anything is known.
+    fn end_where_it_is_known(&mut self) -> bool {
+        let of = self.size;
+        let lost = self.parts.iter().filter(|part| part.file.is_none());
+        let ranges: Vec<(u64, u64)> = lost.map(|part| (part.start, part.end)).collect();
+        while self.parts.pop_if(|part| part.file.is_none()).is_some() {}
+        self.size = self.parts.last().map_or(0, |part| part.end);
+        if !ranges.is_empty() {
+            self.missing = Some(Missing { ranges, of });
+        }
+        self.size > 0 || of == 0
+    }
+
+    /// Returns what of it is not there any more.
+    pub fn missing(&self) -> Option<&Missing> {
+        self.missing.as_ref()
     }
 
     fn put(&mut self, store: &Store, layer: &Layer) -> Result<()> {
@@ -79,19 +107,14 @@ impl Content {
         match &layer.kind {
             Kind::Whole(session, n) => {
                 self.become_file(version(store, session, *n, &of)?)?;
-                if layer.size.is_some_and(|size| self.size < size) {
-                    return Err(Error::Damaged(format!(
-                        "the content before {} (version {n}) is shorter than its record says: somebody cut it, or the power went before it was on the disk",
-                        of()
-                    )));
-                }
             }
             Kind::Same => {}
             Kind::Ranges(session, n) => {
                 let file = version(store, session, *n, &of)?;
                 let ranges = ranges(store, session, *n, &of)?;
+                let size = file.metadata().map_err(|e| io_error("stat", &e))?.len();
                 self.files.push(file);
-                self.lay(&ranges, self.files.len() - 1);
+                self.lay(&ranges, self.files.len() - 1, size);
             }
         }
         if let Some(size) = layer.size {
@@ -108,19 +131,29 @@ impl Content {
         self.parts.push(Part {
             start: 0,
             end: size,
-            file: 0,
+            file: Some(0),
         });
         self.size = size;
         Ok(())
     }
 
-    /// Lets ranges come from another file.
-    fn lay(&mut self, ranges: &[(u64, u64)], file: usize) {
+    /// Lets ranges come from another file, as far as that reaches.
+    fn lay(&mut self, ranges: &[(u64, u64)], file: usize, size: u64) {
+        self.reach(ranges.last().map_or(0, |(_, end)| *end));
+        let there = |(start, end): &(u64, u64)| {
+            (*start < size).then(|| (*start, size.min(*end), Some(file)))
+        };
+        let gone =
+            |(start, end): &(u64, u64)| (size < *end).then(|| (size.max(*start), *end, None));
+        let ranges: Vec<_> = ranges
+            .iter()
+            .flat_map(|range| [there(range), gone(range)].into_iter().flatten())
+            .collect();
         let mut laid = Vec::with_capacity(self.parts.len() + 2 * ranges.len());
         let mut news = ranges.iter().peekable();
         for part in &self.parts {
             let mut part = *part;
-            while let Some((start, end)) = news.peek().copied().copied() {
+            while let Some((start, end, file)) = news.peek().copied().copied() {
                 if start >= part.end {
                     break;
                 }
@@ -138,18 +171,25 @@ impl Content {
                 laid.push(part);
             }
         }
-        laid.extend(news.map(|(start, end)| Part {
-            start: *start,
-            end: *end,
-            file,
-        }));
         laid.sort_unstable_by_key(|part| part.start);
         self.parts = laid;
-        let end = self.parts.last().map_or(0, |part| part.end);
-        self.size = self.size.max(end);
+    }
+
+    /// Makes it as long as this at the least. What was destroyed has been kept, and the rest is in what came after: where that is
+    /// too short, what it held is lost.
+    fn reach(&mut self, size: u64) {
+        if self.size < size {
+            self.parts.push(Part {
+                start: self.size,
+                end: size,
+                file: None,
+            });
+            self.size = size;
+        }
     }
 
     fn cut(&mut self, size: u64) {
+        self.reach(size);
         self.parts.retain(|part| part.start < size);
         if let Some(last) = self.parts.last_mut() {
             last.end = last.end.min(size);
@@ -175,34 +215,19 @@ impl Content {
             return Ok(0);
         }
         let next = self.parts.partition_point(|part| part.end <= offset);
-        let room = |end: u64| {
-            usize::try_from(end - offset)
-                .unwrap_or(usize::MAX)
-                .min(want)
+        let Some(part) = self.parts.get(next) else {
+            return Ok(0);
         };
-        match self.parts.get(next) {
-            Some(part) if part.start <= offset => {
-                let buffer = buffer.get_mut(..room(part.end)).unwrap_or_default();
-                let file = self.files.get(part.file).ok_or(Error::NotFound)?;
-                match file
-                    .read_at(buffer, offset)
-                    .map_err(|e| io_error("pread", &e))?
-                {
-                    // The version (or the file) ends before its range does: the rest was a hole.
-                    0 => {
-                        buffer.fill(0);
-                        Ok(buffer.len())
-                    }
-                    read => Ok(read),
-                }
-            }
-            next => {
-                let end = next.map_or(self.size, |part| part.start);
-                let hole = buffer.get_mut(..room(end)).unwrap_or_default();
-                hole.fill(0);
-                Ok(hole.len())
-            }
-        }
+        let room = usize::try_from(part.end - offset).unwrap_or(usize::MAX);
+        let buffer = buffer.get_mut(..room.min(want)).unwrap_or_default();
+        let Some(file) = part.file else {
+            // Known to be missing: a hole stands for it.
+            buffer.fill(0);
+            return Ok(buffer.len());
+        };
+        let file = self.files.get(file).ok_or(Error::NotFound)?;
+        let read = file.read_at(buffer, offset);
+        read.map_err(|e| io_error("pread", &e))
     }
 
     /// Returns a reader over all of it.
@@ -213,11 +238,19 @@ impl Content {
         }
     }
 
-    /// Returns whether another content has the same bytes.
+    /// Returns whether another content has the same bytes, and as much of it is missing.
     ///
     /// # Errors
     /// As [`Content::read_at`].
     pub fn equals(&self, other: &Content) -> Result<bool> {
+        Ok(self.missing == other.missing && self.has_bytes_of(other)?)
+    }
+
+    /// Returns whether another content has the same bytes, as far as they are known.
+    ///
+    /// # Errors
+    /// As [`Content::read_at`].
+    pub fn has_bytes_of(&self, other: &Content) -> Result<bool> {
         if self.size != other.size {
             return Ok(false);
         }
@@ -235,14 +268,20 @@ impl Content {
         Ok(true)
     }
 
+    fn known(&self) -> impl Iterator<Item = (&Part, &File)> {
+        let file = |part: &Part| self.files.get(part.file?);
+        self.parts
+            .iter()
+            .filter_map(move |part| Some((part, file(part)?)))
+    }
+
     /// Returns where it has data rather than holes: starts and ends.
     ///
     /// # Errors
     /// What `lseek(2)` says.
     pub fn data(&self) -> Result<Vec<(u64, u64)>> {
         let mut data: Vec<(u64, u64)> = Vec::new();
-        for part in &self.parts {
-            let file = self.files.get(part.file).ok_or(Error::NotFound)?;
+        for (part, file) in self.known() {
             each_data(file, part.start, part.end, |start, end| {
                 match data.last_mut() {
                     Some(last) if last.1 == start => last.1 = end,
@@ -260,7 +299,7 @@ impl Content {
     /// What the system calls say, `ENOSPC` above all.
     pub fn copy_to(&self, to: BorrowedFd<'_>) -> Result<()> {
         if let [part] = self.parts.as_slice()
-            && let Some(file) = self.files.get(part.file)
+            && let Some((_, file)) = self.known().next()
             && part.start == 0
             && part.end == self.size
             && file.metadata().is_ok_and(|meta| meta.len() == self.size)
@@ -268,13 +307,59 @@ impl Content {
         {
             return Ok(());
         }
-        for part in &self.parts {
-            let file = self.files.get(part.file).ok_or(Error::NotFound)?;
+        for (part, file) in self.known() {
             each_data(file, part.start, part.end, |start, end| {
                 copy_bytes(file, to, start, end)
             })?;
         }
         rustix::fs::ftruncate(to, self.size).map_err(Error::os("ftruncate"))
+    }
+}
+
+/// What of a content is not there any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Starts and ends.
+    ranges: Vec<(u64, u64)>,
+    /// The size that the content had.
+    of: u64,
+}
+
+/// Why something is missing in what is there.
+const WHY: &str = "the power went before it was on the disk, or somebody cut what held it";
+
+/// How many ranges are told one by one.
+const TOLD: usize = 4;
+
+impl Missing {
+    /// Returns the size that the content had.
+    pub fn of(&self) -> u64 {
+        self.of
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: u64 = self.ranges.iter().map(|(start, end)| end - start).sum();
+        write!(
+            f,
+            "{bytes} of its {} bytes are not there any more (",
+            self.of
+        )?;
+        for (at, (start, end)) in self.ranges.iter().take(TOLD).enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{} from offset {start}", end - start)?;
+        }
+        if let Some(more) = self.ranges.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            write!(f, ", and {more} more ranges")?;
+        }
+        write!(f, "): {WHY}")?;
+        match self.ranges.first() {
+            Some((_, end)) if *end < self.of => {
+                write!(f, "; a hole stands for what is missing before the end")
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -131,7 +131,8 @@ impl Planner<'_, '_> {
         };
         match (open(one), open(two)) {
             (Ok(one), Ok(two)) => one.equals(&two),
-            (Err(Error::Missing { .. }), _) | (_, Err(Error::Missing { .. })) => Ok(false),
+            (Err(Error::Missing { .. } | Error::Damaged(_)), _)
+            | (_, Err(Error::Missing { .. } | Error::Damaged(_))) => Ok(false),
             (Err(error), _) | (_, Err(error)) => Err(error),
         }
     }

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::operator::Store;
-use crate::operator::past::{Attributes, Effect, NodeId, Past, RecordId, Tree};
+use crate::operator::past::{Attributes, Content, Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::in_trash;
 use crate::world::{
@@ -257,7 +257,7 @@ impl Copier<'_, '_, '_> {
                 if found.meta.kind == FileType::RegularFile
                     && self.tree.kind(node) == FileType::RegularFile =>
             {
-                let content = self.tree.content(node)?;
+                let content = self.content(node, dir, name)?;
                 // What is asked of the node is asked before its inode moves aside.
                 let then = Looks::of(self.tree, node)?;
                 let held = world.hold(dir, name)?;
@@ -280,6 +280,15 @@ impl Copier<'_, '_, '_> {
             }
         }
         self.copy(node, dir, name)
+    }
+
+    /// Opens a content, and says what of it cannot be put back.
+    fn content(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<Content> {
+        let content = self.tree.content(node)?;
+        let missing = content.missing();
+        let note = missing.map(|missing| format!("{}: {missing}", dir.path().join(name)));
+        self.restored.notes.extend(note);
+        Ok(content)
     }
 
     fn copy(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
@@ -318,7 +327,7 @@ impl Copier<'_, '_, '_> {
                     self.hands.made(dir, name);
                     return Ok(());
                 }
-                let content = self.tree.content(node)?;
+                let content = self.content(node, dir, name)?;
                 let flags = OFlags::RDWR | OFlags::EXCL;
                 let made = world.create(dir, name, flags, meta.mode, &NoDoor, caller)?;
                 self.restored.made += 1;

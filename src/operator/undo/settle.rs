@@ -184,14 +184,17 @@ impl Planner<'_, '_> {
             }
             let store = self.target.ground().store();
             match Content::open(store, Some(layer), || self.target.open_now(node)) {
-                // What is there already has not to be put there.
-                Ok(then) if !self.beside.contains_key(&node) => {
+                Ok(then) => {
+                    self.partly(node, layer, &then);
+                    // What is there already has not to be put there.
+                    if self.beside.contains_key(&node) {
+                        continue;
+                    }
                     let now = Content::open(store, None, || self.target.open_now(node))?;
-                    if then.equals(&now)? && then.data()? == now.data()? {
+                    if then.has_bytes_of(&now)? && then.data()? == now.data()? {
                         self.target.difference_mut(node).content = None;
                     }
                 }
-                Ok(_) => {}
                 Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
                     let of = layer.record.clone();
                     self.fixed_conflict(&of, format!("{}: {what}", self.name_of(node)), None);
@@ -201,6 +204,17 @@ impl Planner<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Says what of a content cannot be given back; the rest is.
+    fn partly(&mut self, node: NodeId, layer: &Layer, then: &Content) {
+        if let Some(missing) = then.missing() {
+            let (session, seq) = &layer.record;
+            let what =
+                format!("what it held before operation {session}:{seq} is given back in part");
+            self.notes
+                .push(format!("{}: {what}: {missing}", self.name_of(node)));
+        }
     }
 
     fn forget_content(&mut self, node: NodeId, content: &Option<Arc<Layer>>) {
