@@ -553,6 +553,8 @@ fn unfinished_session(store: &Path, op: Op) {
         host: "test".into(),
         boot: "test".into(),
         home: None,
+        store: None,
+        after: None,
     };
     journal.note(begin, None).unwrap();
     journal.begin(op, &[], None).unwrap().done();

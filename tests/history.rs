@@ -191,21 +191,20 @@ fn a_damaged_session_is_reported_and_the_others_are_read() {
     home.umount();
     let journal = &journals(home.store())[0];
     let whole = fs::read_to_string(journal).unwrap();
-    let before_last = whole.trim_end().rfind('\n').unwrap() + 1;
     for (damage, complaint) in [
         (whole.replacen("\"/a\"", "\"/x\"", 1), "does not follow"),
         (whole.replacen("create", "crea\"e", 1), "not a record"),
-        // The last line, for which no other vouches.
+        // The last record, for which the seal vouches, and the seal itself.
         (
-            format!(
-                "{}{}",
-                &whole[..before_last],
-                whole[before_last..].replacen("end", "emd", 1)
-            ),
+            whole.replacen("\"op\":\"end\"", "\"op\":\"emd\"", 1),
             "not a record",
         ),
         (
-            whole.replacen("{\"v\":1,\"seq\":3", "{\"v\":9,\"seq\":3", 1),
+            whole.replacen("\"from\":1", "\"from\":2", 1),
+            "the seal was changed",
+        ),
+        (
+            whole.replacen("{\"v\":2,\"seq\":3", "{\"v\":9,\"seq\":3", 1),
             "newer release",
         ),
     ] {
@@ -836,12 +835,9 @@ fn a_clock_that_was_put_back_changes_no_order() {
     assert_eq!((listed.len(), &listed[0]), (3, &ahead), "{said:?}");
     let ended = |session: &str| {
         let journal = fs::read_to_string(sessions.join(session).join("journal.jsonl")).unwrap();
-        journal
-            .trim_end()
-            .lines()
-            .last()
-            .unwrap()
-            .contains("\"op\":\"end\"")
+        let mut last = journal.lines().rev();
+        last.next().unwrap().contains("\"op\":\"seal\"")
+            && last.next().unwrap().contains("\"op\":\"end\"")
     };
     assert!(
         listed.iter().all(|session| ended(session)),

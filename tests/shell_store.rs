@@ -27,7 +27,7 @@ use trumanfs::exec::{Home, Limits};
 use trumanfs::name::WorldPath;
 use trumanfs::world::ViewOptions;
 
-/// The word of each record of all sessions, in order.
+/// The word of each record of all sessions, in order, without the seals between them.
 fn words(store: &Path) -> Vec<String> {
     let mut sessions: Vec<_> = fs::read_dir(store.join(".trumanfs/sessions"))
         .unwrap()
@@ -42,7 +42,8 @@ fn words(store: &Path) -> Vec<String> {
         let (_, rest) = line.split_once("\"op\":\"").unwrap();
         rest.split_once('"').unwrap().0.to_owned()
     };
-    lines.lines().map(word).collect()
+    let words = lines.lines().map(word);
+    words.filter(|word| word != "seal").collect()
 }
 
 /// A file that is there is not tried to be made first, which would leave a record of something that did not happen.
@@ -206,13 +207,14 @@ fn what_is_shown_does_not_depend_on_a_session() {
     assert_eq!(looked(&home), reading);
 }
 
-/// Cuts the last record off the newest session's journal, as if whoever wrote it had died before.
+/// Cuts the last record and its seal off the newest session's journal, as if whoever wrote it had died before.
 fn unend(store: &Path) -> PathBuf {
     let sessions = fs::read_dir(store.join(".trumanfs/sessions")).unwrap();
     let newest = sessions.map(|entry| entry.unwrap().path()).max().unwrap();
     let journal = newest.join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
-    let end = text.trim_end().rfind('\n').unwrap() + 1;
+    let seal = text.trim_end().rfind('\n').unwrap();
+    let end = text[..seal].rfind('\n').unwrap() + 1;
     assert!(text[end..].contains("\"op\":\"end\""), "{text}");
     fs::write(&journal, &text[..end]).unwrap();
     journal

@@ -32,6 +32,7 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
             "Unmount it first. Without --repair it can be checked while it is mounted.",
         ));
     }
+    super::seal(&store);
     let bar = spinner("checking");
     let step = &mut |records| bar.set_message(format!("checking: {records} records"));
     let report = match args.repair {

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::daemon::{self, mountpoint, registry};
+use crate::daemon::{self, control, mountpoint, registry};
 use crate::error::Error;
 use crate::operator::Store;
 
@@ -213,6 +213,16 @@ fn open_store(target: &Path) -> crate::error::Result<(PathBuf, Store)> {
         error => error,
     })?;
     Ok((path, store))
+}
+
+/// Has the journal sealed where the store is mounted: what is about to be read of it is vouched for then. Who may not ask,
+/// or asks a daemon that knows no seals, reads it as it is.
+fn seal(store: &Store) {
+    if store.is_served().unwrap_or(false)
+        && let Err(error) = control::ask(store.state(), &control::Request::Seal)
+    {
+        log::debug!("the journal is read as it is: {error}");
+    }
 }
 
 /// A number of bytes, as operators write it: 4096, 500K, 20M, 3G, 1T (powers of 1024).

@@ -50,6 +50,8 @@ pub enum Request {
         /// The name.
         name: String,
     },
+    /// Seal the journal, for somebody who is about to read it.
+    Seal,
 }
 
 /// What is answered.
@@ -163,7 +165,7 @@ pub fn serve(
                         .map_err(|error| io("accept", &error))
                         .and_then(|connection| {
                             serve_one(&connection, |request, caller| {
-                                let changes = !matches!(request, Request::Status);
+                                let changes = !matches!(request, Request::Status | Request::Seal);
                                 let _turn = changes.then(|| turn.lock());
                                 answer(request, shared, kernel, status, caller)
                             })
@@ -232,8 +234,15 @@ fn answer(
 ) -> Answer {
     let live = Live::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
+    if matches!(
+        request,
+        Request::Undo(_) | Request::PutBack(_) | Request::Seal
+    ) {
+        shared.world.seal();
+    }
     match request {
         Request::Status => Answer::Status(Box::new(status())),
+        Request::Seal => Answer::Done,
         Request::Undo(wish) => {
             let report =
                 store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));

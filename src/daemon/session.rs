@@ -208,9 +208,7 @@ fn serve(
         kernel: std::sync::OnceLock::new(),
     });
     let listener = control::listen(&shared.world)?;
-    if !wanted.durable {
-        shared.world.write_out_records();
-    }
+    shared.world.attend_records();
 
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps others out: `user_id=`, or not, as was asked for.

@@ -84,11 +84,27 @@ impl<'a> Glance<'a> {
     }
 }
 
-/// The `prev` that a line ends with; `None` where it stands elsewhere.
+/// The `prev` that a line ends with, but for the check of a seal; `None` where it stands elsewhere.
 pub(super) fn prev(line: &[u8]) -> Option<&[u8]> {
-    let rest = line.strip_suffix(b"\"}")?;
-    let (before, prev) = rest.split_at_checked(rest.len().checked_sub(64)?)?;
-    (before.ends_with(b",\"prev\":\"") && prev.iter().all(u8::is_ascii_hexdigit)).then_some(prev)
+    let rest = match check(line) {
+        Some((before, _)) => before.strip_suffix(b"\"")?,
+        None => line.strip_suffix(b"\"}")?,
+    };
+    hash(rest, b",\"prev\":\"").map(|(_, prev)| prev)
+}
+
+/// The check that a line ends with, and what stands before it: a seal has one, and nothing else does.
+pub(super) fn check(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    hash(line.strip_suffix(b"\"}")?, b",\"check\":\"")
+}
+
+/// What ends in a field with a hash: what stands before it, and the hash.
+fn hash<'a>(text: &'a [u8], field: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (before, hash) = text.split_at_checked(text.len().checked_sub(64)?)?;
+    let before = before.strip_suffix(field)?;
+    hash.iter()
+        .all(u8::is_ascii_hexdigit)
+        .then_some((before, hash))
 }
 
 fn ordered(line: &[u8]) -> Option<Glance<'_>> {
@@ -174,5 +190,11 @@ mod tests {
             None
         );
         assert_eq!(prev(b"\"}"), None);
+        let seal = format!(
+            "{{\"seq\":1,\"prev\":\"{hash}\",\"check\":\"{}\"}}",
+            "c".repeat(64)
+        );
+        assert_eq!(prev(seal.as_bytes()), Some(hash.as_bytes()));
+        assert!(check(seal.as_bytes()).is_some() && check(line.as_bytes()).is_none());
     }
 }

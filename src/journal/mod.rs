@@ -4,10 +4,12 @@
 //! with one `write(2)`, *before* its act. Only an act that failed adds a line ([`Op::Abort`]). Knows paths, ids and time,
 //! not the world: what a last record without a known outcome means is for `world/settle.rs` to find out.
 //!
-//! Lock: one mutex over hash chain and file, held over the one `write(2)`, since the order of lines is the order of
-//! hashes. Nothing else is called under it.
+//! Locks: one mutex over hash chain and file, held over the one `write(2)`, since the order of lines is the order of
+//! hashes; nothing else is called under it. Before it another over what has to be sealed (`sealing.rs`), which nobody who
+//! answers a request takes.
 
 mod actor;
+mod begin;
 mod glance;
 mod ids;
 mod lines;
@@ -16,29 +18,33 @@ mod quick;
 mod read;
 mod record;
 mod reverse;
+mod seal;
+mod sealing;
 mod survey;
 mod words;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 pub use actor::{Actors, Caller};
+pub use begin::{After, Identity};
 pub use glance::Glance;
 pub use ids::Ids;
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};
-pub use read::{Reader, Tail, seq_at, tail};
-pub use record::{Actor, At, Record, SCHEMA, Stamp};
+pub use read::{Reader, Tail, end_of, seq_at, tail};
+pub use record::{Actor, At, Record, SCHEMA, SEALED, Stamp};
 pub use reverse::Backward;
-pub use survey::{Line, Survey};
+pub use seal::{Content, Digest, Seal};
+pub use survey::{Line, Survey, What};
 pub use words::Word;
 
 use crate::error::{Error, Result};
+use sealing::Sealing;
 
 /// The file name of a journal in its session's directory.
 pub const FILE: &str = "journal.jsonl";
@@ -52,9 +58,12 @@ pub struct Journal {
     state: Mutex<State>,
     durable: bool,
     device: u64,
-    /// Whether there are records that nobody has begun to write out, and the thread that does so.
+    /// The schema of its lines: a journal that an older release began goes on as it was.
+    v: u32,
+    sealing: Mutex<Sealing>,
+    /// Whether there are records that the thread behind has not seen yet, and that thread.
     behind: AtomicBool,
-    writer: OnceLock<Thread>,
+    attendant: OnceLock<Thread>,
 }
 
 #[derive(Debug)]
@@ -65,11 +74,10 @@ struct State {
     length: u64,
     /// Up to where disk space has been reserved, so that a removal can still be recorded when the disk is full.
     reserved: u64,
+    /// Whether none could be reserved because the disk is full.
+    full: bool,
     line: Vec<u8>,
 }
-
-/// How long after it was made the first of several records is written out.
-const SOON: Duration = Duration::from_secs(1);
 
 /// How much space is reserved ahead of the journal's end.
 const RESERVE: u64 = 128 * 1024;
@@ -93,40 +101,15 @@ impl Journal {
                 prev: tail.map_or(START, |t| t.hash),
                 length: tail.map_or(0, |t| t.length),
                 reserved: 0,
+                full: false,
                 line: Vec::with_capacity(1024),
             }),
             durable,
             device,
+            v: tail.map_or(SCHEMA, |t| t.record.v),
+            sealing: Mutex::default(),
             behind: AtomicBool::new(false),
-            writer: OnceLock::new(),
-        }
-    }
-
-    /// Starts a thread that has records written out a second after they are made, as long as this journal lives. By itself the
-    /// kernel takes half a minute, but has moved and made files on the disk after a few seconds; a power cut would
-    /// leave changes without their records. Nothing waits for it, and it commits nothing by itself.
-    pub fn write_out(self: &Arc<Journal>) {
-        let journal = Arc::downgrade(self);
-        let Ok(file) = self.state.lock().file.try_clone() else {
-            return;
-        };
-        let write = move || {
-            // The first round is for what was written before there was this thread.
-            loop {
-                std::thread::sleep(SOON);
-                let Some(journal) = journal.upgrade() else {
-                    return;
-                };
-                journal.behind.store(false, Ordering::Release);
-                drop(journal);
-                let _ = crate::sys::fd::begin_writing_out(file.as_fd());
-                std::thread::park();
-            }
-        };
-        let writer = std::thread::Builder::new().name("journal".to_owned());
-        match writer.spawn(write) {
-            Ok(thread) => drop(self.writer.set(thread.thread().clone())),
-            Err(error) => log::warn!("no thread to write records out: {error}"),
+            attendant: OnceLock::new(),
         }
     }
 
@@ -152,6 +135,12 @@ impl Journal {
         self.state.lock().seq
     }
 
+    /// Returns how it ends: the number of the last record, and the hash (hex) of the last line.
+    pub fn end(&self) -> (u64, String) {
+        let state = self.state.lock();
+        (state.seq, String::from_utf8_lossy(&state.prev).into_owned())
+    }
+
     /// Gives back the space that was reserved ahead; for the end of a session.
     pub fn trim(&self) {
         let state = self.state.lock();
@@ -161,11 +150,11 @@ impl Journal {
 
     fn append(&self, mut op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
         op.off(self.device);
-        let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+        let time = now();
         let mut state = self.state.lock();
         let state = &mut *state;
         let record = Record {
-            v: SCHEMA,
+            v: self.v,
             seq: state.seq + 1,
             time,
             op,
@@ -181,11 +170,7 @@ impl Journal {
         let hash = hex(&Sha256::digest(&state.line));
         state.line.push(b'\n');
         state.write(self.durable)?;
-        if !self.behind.swap(true, Ordering::AcqRel)
-            && let Some(writer) = self.writer.get()
-        {
-            writer.unpark();
-        }
+        self.wake();
         state.seq += 1;
         state.prev = hash;
         Ok(state.seq)
@@ -194,8 +179,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if let Some(writer) = self.writer.get() {
-            writer.unpark();
+        if let Some(attendant) = self.attendant.get() {
+            attendant.unpark();
         }
     }
 }
@@ -206,7 +191,8 @@ impl State {
         let end = self.length + self.line.len() as u64;
         if end > self.reserved {
             // Not every file system can (NFS); then a full disk refuses changes, which loses nothing either.
-            let _ = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, RESERVE);
+            let ahead = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, RESERVE);
+            self.full = ahead == Err(rustix::io::Errno::NOSPC);
             self.reserved = end + RESERVE / 2;
         }
         let mut rest = self.line.as_slice();
@@ -264,6 +250,11 @@ impl Pending<'_> {
         }
         outcome
     }
+}
+
+/// The time as lines have it.
+fn now() -> String {
+    chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true)
 }
 
 fn hex(digest: &[u8]) -> [u8; 64] {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::begin::{After, Identity};
 use super::ids::Ids;
 use super::record::Stamp;
 use crate::name::{Escaped, WorldPath};
@@ -72,6 +73,12 @@ pub enum Op {
         /// The home; absent where the store was worked on unmounted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<Escaped>,
+        /// The store that it began on: a copy is another.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        store: Option<Identity>,
+        /// How the session before had ended; absent for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<After>,
     },
     /// The session ended cleanly.
     End,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::glance::{self, Glance};
 use super::lines::Lines;
-use super::{Record, SCHEMA, START, hex};
+use super::{Record, SCHEMA, START, hex, seal};
 use crate::error::{Error, Result};
 
 /// Reads records in order. A line without its newline at the very end is a torn one and is not given out: it was being
@@ -28,14 +28,14 @@ pub struct Reader<R> {
     prev: [u8; 64],
 }
 
-/// The last whole record of a journal.
+/// How a journal ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tail {
-    /// The record.
+    /// The last whole record.
     pub record: Record,
-    /// The hash of its line.
+    /// The hash of the last whole line, which may be a seal.
     pub hash: [u8; 64],
-    /// How long the journal is up to and with this record, in bytes. What follows is torn.
+    /// How long the journal is up to and with this line, in bytes. What follows is torn.
     pub length: u64,
 }
 
@@ -79,13 +79,24 @@ impl<R: BufRead> Reader<R> {
         Ok(None)
     }
 
-    /// Goes to the next line. Returns whether there is one, for now. A line is only given out when the one after it, if
-    /// there is one, says that it is as it was written.
+    /// Goes to the next record. Returns whether there is one, for now. A line is only given out when the one after it, if
+    /// there is one, says that it is as it was written. Seals are passed over; the last line of all is held against its
+    /// own check if it is one.
     ///
     /// # Errors
     /// As [`Reader::next_record`].
     pub fn advance(&mut self) -> Result<bool> {
         self.given = false;
+        while self.step()? {
+            if glance::check(&self.line).is_none() {
+                self.given = true;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn step(&mut self) -> Result<bool> {
         if !self.read_ahead()? {
             return Ok(false);
         }
@@ -96,11 +107,12 @@ impl<R: BufRead> Reader<R> {
         self.prev = hex(&self.hash);
         if self.read_ahead()? {
             self.check_follows(self.number + 1)?;
+        } else if glance::check(&self.line).is_some() {
+            check_seal(&self.line, &format!("line {}", self.number))?;
         } else {
             // The last has nobody to vouch for it: is it a record at all?
             parse(&self.line, self.number)?;
         }
-        self.given = true;
         Ok(true)
     }
 
@@ -184,11 +196,34 @@ pub(super) fn check_schema(v: u32, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Finds the last whole record without reading the whole journal; `None` for an empty one.
+/// Checks a seal that is a journal's last line, for which no other vouches.
+pub(super) fn check_seal(line: &[u8], place: &str) -> Result<()> {
+    match seal::is_whole(line) {
+        true => Ok(()),
+        false => Err(Error::Damaged(format!(
+            "journal, {place}: the seal was changed after it was written"
+        ))),
+    }
+}
+
+/// Finds the last whole record without reading the whole journal; `None` for an empty one. Seals are passed over, and not
+/// checked.
 ///
 /// # Errors
-/// [`Error::Damaged`] where the last whole line is no record; what `read(2)` says.
-pub fn tail(mut file: &File) -> Result<Option<Tail>> {
+/// [`Error::Damaged`] where the last whole line is neither; what `read(2)` says.
+pub fn tail(file: &File) -> Result<Option<Tail>> {
+    last_record(file, false)
+}
+
+/// As [`tail`], for a journal that is damaged: lines that are no records are passed over, too.
+///
+/// # Errors
+/// [`Error::Damaged`] where there is no record at all; what `read(2)` says.
+pub fn end_of(file: &File) -> Result<Option<Tail>> {
+    last_record(file, true)
+}
+
+fn last_record(mut file: &File, damaged: bool) -> Result<Option<Tail>> {
     let end = file
         .seek(SeekFrom::End(0))
         .map_err(|e| io_error("lseek", &e))?;
@@ -202,23 +237,48 @@ pub fn tail(mut file: &File) -> Result<Option<Tail>> {
             .take(end - from)
             .read_to_end(&mut bytes)
             .map_err(|e| io_error("read", &e))?;
-        let newline = bytes.iter().rposition(|b| *b == b'\n');
-        let whole = newline.and_then(|at| bytes.get(..at));
-        let start = whole
-            .and_then(|w| w.iter().rposition(|b| *b == b'\n'))
-            .map(|at| at + 1);
-        match (whole, start.or(if from == 0 { Some(0) } else { None })) {
-            (Some(whole), Some(start)) => {
-                let line = whole.get(start..).unwrap_or_default();
-                return Ok(Some(Tail {
-                    record: parse(line, 0)?,
-                    hash: hex(&Sha256::digest(line)),
-                    length: from + whole.len() as u64 + 1,
-                }));
+        match last_in(&bytes, from, damaged)? {
+            Some(tail) => return Ok(Some(tail)),
+            None if from == 0 && !bytes.contains(&b'\n') => return Ok(None),
+            None if from == 0 => {
+                return Err(Error::Damaged("journal: it has no record".to_owned()));
             }
-            _ if from == 0 => return Ok(None),
-            _ => window *= 4,
+            None => window *= 4,
         }
+    }
+}
+
+/// The last record of what begins there in the journal, where it begins in it, too.
+fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
+    let Some(last) = memchr::memrchr(b'\n', bytes) else {
+        return Ok(None);
+    };
+    let mut hash = None;
+    let mut end = last;
+    loop {
+        let before = bytes.get(..end).unwrap_or_default();
+        let start = match memchr::memrchr(b'\n', before) {
+            Some(newline) => newline + 1,
+            None if from == 0 => 0,
+            None => return Ok(None),
+        };
+        let line = before.get(start..).unwrap_or_default();
+        let hash = *hash.get_or_insert_with(|| hex(&Sha256::digest(line)));
+        let parsed = match glance::check(line) {
+            Some(_) => None,
+            None => Some(parse(line, 0)).filter(|parsed| parsed.is_ok() || !damaged),
+        };
+        if let Some(record) = parsed {
+            return Ok(Some(Tail {
+                record: record?,
+                hash,
+                length: from + last as u64 + 1,
+            }));
+        }
+        let Some(next) = start.checked_sub(1) else {
+            return Ok(None);
+        };
+        end = next;
     }
 }
 

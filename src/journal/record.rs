@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::op::Op;
 use super::quick;
 
-/// The number of the schema, the field `v` of each record.
-pub const SCHEMA: u32 = 1;
+/// The number of the schema, the field `v` of each record. Since 2 there are seals.
+pub const SCHEMA: u32 = 2;
+
+/// The first schema with seals; a journal of an older one gets none.
+pub const SEALED: u32 = 2;
 
 /// A time of a file: seconds since 1970 and nanoseconds.
 pub type Stamp = (i64, u32);

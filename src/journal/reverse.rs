@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::read::check_schema;
+use super::read::{check_schema, check_seal};
 use super::{Glance, Record, START, glance, hex};
 use crate::error::{Error, Result};
 use crate::sys::digest;
@@ -94,6 +94,10 @@ impl Backward {
             let damaged = |error: &serde_json::Error| {
                 Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
             };
+            if glance::check(line).is_some() {
+                self.pass_seal(from, at)?;
+                continue;
+            }
             let glance = Glance::of(line).map_err(|error| damaged(&error))?;
             check_schema(glance.v, glance.seq)?;
             if self.checks {
@@ -112,6 +116,22 @@ impl Backward {
             }
         }
         Ok(None)
+    }
+
+    /// Goes on before a seal, which starts there.
+    fn pass_seal(&mut self, from: usize, at: u64) -> Result<()> {
+        if self.checks {
+            let end = self.buffer.len().saturating_sub(1);
+            let line = self.buffer.get(from..end).unwrap_or_default();
+            if self.expected.is_none() {
+                check_seal(line, &format!("at byte {at}"))?;
+            }
+            let hash = self.hashed.last().copied();
+            self.expected = Some(self.check(line, at, hash.unwrap_or_default())?);
+        }
+        self.buffer.truncate(from);
+        self.hashed.pop();
+        Ok(())
     }
 
     /// Holds a line against the hash that the line after it has. Returns what it says of the line before.

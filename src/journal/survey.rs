@@ -7,16 +7,44 @@ use std::io::BufRead;
 
 use super::lines::Lines;
 use super::read::parse;
-use super::{Record, START, hex};
+use super::seal::{self, Covered, Seal};
+use super::{Record, START, glance, hex};
 use crate::error::Result;
+
+/// What a line is.
+#[derive(Debug)]
+pub enum What {
+    /// A record.
+    Record(Box<Record>),
+    /// A seal.
+    Seal {
+        /// It.
+        seal: Box<Seal>,
+        /// Whether it is as it was written, by its own check.
+        whole: bool,
+        /// Whether the lines that it covers are as it says.
+        covers: bool,
+        /// The first of these lines.
+        first: u64,
+    },
+    /// Neither.
+    Neither {
+        /// What is wrong with it.
+        what: String,
+        /// Whether readers take it for a seal all the same, and pass over it.
+        passed: bool,
+    },
+}
 
 /// One whole line.
 #[derive(Debug)]
 pub struct Line {
     /// Its number, from 1.
     pub number: u64,
-    /// The record; what is wrong with it where it is none.
-    pub record: std::result::Result<Record, String>,
+    /// What it is.
+    pub what: What,
+    /// Its hash.
+    pub hash: [u8; 64],
     /// Whether it carries the hash of the line before it.
     pub follows: bool,
 }
@@ -28,6 +56,7 @@ pub struct Survey<R> {
     number: u64,
     length: u64,
     prev: [u8; 64],
+    covered: Covered,
 }
 
 impl<R: BufRead> Survey<R> {
@@ -38,6 +67,7 @@ impl<R: BufRead> Survey<R> {
             number: 0,
             length: 0,
             prev: START,
+            covered: Covered::default(),
         }
     }
 
@@ -51,16 +81,56 @@ impl<R: BufRead> Survey<R> {
         };
         self.length += line.len() as u64 + 1;
         self.number += 1;
-        let record = parse(line, self.number).map_err(|error| error.to_string());
-        let follows = record
-            .as_ref()
-            .is_ok_and(|record| record.prev.as_bytes() == self.prev);
+        let follows = glance::prev(line).map(|prev| *prev == self.prev);
+        let what = match glance::check(line) {
+            Some(_) => match Seal::parse(line) {
+                Ok(seal) => {
+                    let (covers, first) = self.covered.seal(&seal, self.number, line);
+                    What::Seal {
+                        whole: seal::is_whole(line),
+                        seal: Box::new(seal),
+                        covers,
+                        first,
+                    }
+                }
+                Err(error) => What::Neither {
+                    what: error.to_string(),
+                    passed: true,
+                },
+            },
+            None => match parse(line, self.number) {
+                Ok(record) => What::Record(Box::new(record)),
+                Err(error) => What::Neither {
+                    what: error.to_string(),
+                    passed: false,
+                },
+            },
+        };
+        if !matches!(what, What::Seal { .. }) {
+            self.covered.line(line);
+        }
+        let follows = match &what {
+            What::Record(record) => follows.unwrap_or_else(|| record.prev.as_bytes() == self.prev),
+            What::Seal { seal, .. } => seal.prev.as_bytes() == self.prev,
+            What::Neither { .. } => false,
+        };
         self.prev = hex(&hash);
         Ok(Some(Line {
             number: self.number,
-            record,
+            what,
+            hash: self.prev,
             follows,
         }))
+    }
+
+    /// Returns how many whole lines have been read.
+    pub fn lines(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the number of the first line since the last seal, which may not be there yet.
+    pub fn unsealed(&self) -> u64 {
+        self.covered.first()
     }
 
     /// Returns how many bytes follow the last whole line, as far as has been read.

@@ -12,6 +12,7 @@ fn path(text: &str) -> WorldPath {
 fn open(at: &std::path::Path) -> OwnedFd {
     File::options()
         .append(true)
+        .read(true)
         .create(true)
         .open(at)
         .unwrap()
@@ -135,7 +136,7 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
     sample(&Journal::new(open(&at), None, false, 9), 1);
     let text = std::fs::read_to_string(&at)
         .unwrap()
-        .replacen("\"v\":1", "\"v\":9", 1);
+        .replacen("\"v\":2", "\"v\":9", 1);
     File::create(&at)
         .unwrap()
         .write_all(text.as_bytes())
@@ -250,4 +251,200 @@ fn a_line_is_parsed_as_serde_does() {
     }
     assert!(Record::parse(br#"{"v":1,"seq":1,"time":"","op":"mkdir","prev":""}"#).is_err());
     assert!(Record::parse(br#"{"v":1,"seq":1,"time":"","op":"vanish","prev":""}"#).is_err());
+}
+
+/// A journal of three records and a seal, and one more with its own.
+fn sealed(at: &std::path::Path) -> (Journal, Vec<String>) {
+    let journal = Journal::new(open(at), None, false, 9);
+    sample(&journal, 3);
+    assert!(journal.seal().unwrap());
+    assert!(!journal.seal().unwrap(), "there is nothing new");
+    sample(&journal, 1);
+    assert!(journal.seal().unwrap());
+    let text = std::fs::read_to_string(at).unwrap();
+    (journal, text.lines().map(str::to_owned).collect())
+}
+
+fn survey(at: &std::path::Path) -> Vec<Line> {
+    let mut survey = Survey::new(BufReader::new(File::open(at).unwrap()));
+    std::iter::from_fn(|| survey.next_line().unwrap()).collect()
+}
+
+#[test]
+fn a_seal_has_no_number_of_its_own_and_readers_pass_over_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let (journal, lines) = sealed(&at);
+    let ops: Vec<_> = lines.iter().map(|l| l.contains("\"seal\"")).collect();
+    assert_eq!(ops, [false, false, false, true, false, true]);
+    let seqs: Vec<_> = read_all(&at).unwrap().iter().map(|r| r.seq).collect();
+    assert_eq!((seqs, journal.last()), (vec![1, 2, 3, 4], 4));
+    let mut backward = Backward::new(File::open(&at).unwrap()).unwrap();
+    let mut seqs = Vec::new();
+    while let Some(record) = backward.next_record().unwrap() {
+        seqs.push(record.seq);
+    }
+    assert_eq!(seqs, [4, 3, 2, 1]);
+    let file = File::open(&at).unwrap();
+    let end = tail(&file).unwrap().unwrap();
+    assert_eq!(end.record.seq, 4);
+    assert_eq!(end.length, std::fs::metadata(&at).unwrap().len());
+    let late = chrono::Utc::now() + chrono::TimeDelta::seconds(9);
+    assert_eq!(seq_at(&file, late).unwrap(), Some(4));
+    let early = chrono::Utc::now() - chrono::TimeDelta::seconds(99);
+    assert_eq!(seq_at(&file, early).unwrap(), None);
+    // Who goes on with it, goes on from its last line, and the next seal covers what this one left.
+    let journal = Journal::new(open(&at), Some(&end), false, 9);
+    sample(&journal, 1);
+    assert!(journal.seal().unwrap());
+    assert_eq!(read_all(&at).unwrap().len(), 5);
+    let lines = survey(&at);
+    let good = |line: &&Line| {
+        let seal = matches!(
+            &line.what,
+            What::Seal {
+                whole: true,
+                covers: true,
+                ..
+            }
+        );
+        line.follows && (seal || matches!(line.what, What::Record(_)))
+    };
+    assert_eq!(lines.iter().filter(good).count(), 8);
+}
+
+#[test]
+fn a_journal_of_a_million_bytes_is_sealed_while_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false, 9);
+    std::thread::scope(|threads| {
+        let writing = threads.spawn(|| sample(&journal, 4000));
+        while !writing.is_finished() {
+            journal.seal().unwrap();
+        }
+    });
+    journal.seal().unwrap();
+    assert_eq!(read_all(&at).unwrap().len(), 4000);
+    for line in survey(&at) {
+        let bad = match line.what {
+            What::Seal { whole, covers, .. } => !whole || !covers,
+            What::Record(_) => false,
+            What::Neither { .. } => true,
+        };
+        assert!(line.follows && !bad, "line {}", line.number);
+    }
+}
+
+#[test]
+fn each_flipped_byte_of_what_is_sealed_shows_in_the_last_record_and_the_seal_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let (_, lines) = sealed(&at);
+    let whole = std::fs::read(&at).unwrap();
+    let fifth: usize = lines[..4].iter().map(|l| l.len() + 1).sum();
+    for place in fifth..whole.len() {
+        let mut bytes = whole.clone();
+        // Never a newline, which would make two lines of one.
+        bytes[place] ^= if whole[place] == b'\n' { 0x40 } else { 0x01 };
+        std::fs::write(&at, &bytes).unwrap();
+        // A line that has lost its newline at the end is torn: whoever wrote it died.
+        if place + 1 == whole.len() {
+            continue;
+        }
+        assert!(read_all(&at).is_err(), "byte {place} forwards");
+        let mut backward = Backward::new(File::open(&at).unwrap()).unwrap();
+        let read = std::iter::from_fn(|| backward.next_record().transpose());
+        assert!(read.collect::<Result<Vec<_>>>().is_err(), "byte {place}");
+        let bad = |line: &Line| match line.what {
+            What::Seal { whole, covers, .. } => !(whole && covers && line.follows),
+            What::Record(_) => !line.follows,
+            What::Neither { .. } => true,
+        };
+        assert!(survey(&at).iter().any(bad), "byte {place} surveyed");
+    }
+}
+
+#[test]
+fn a_seal_stands_by_itself_without_the_hashes_of_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let (_, mut lines) = sealed(&at);
+    // The second line says something else, and all hashes from there on are made to fit, but for the seals' own.
+    lines[1] = lines[1].replace("file 1", "file 7");
+    for next in 2..lines.len() {
+        let hash = hex(&Sha256::digest(&lines[next - 1]));
+        let prev = glance::prev(lines[next].as_bytes()).unwrap().to_vec();
+        let (prev, hash) = (
+            String::from_utf8(prev).unwrap(),
+            std::str::from_utf8(&hash).unwrap().to_owned(),
+        );
+        lines[next] = lines[next].replace(&prev, &hash);
+    }
+    std::fs::write(&at, lines.join("\n") + "\n").unwrap();
+    let found: Vec<_> = survey(&at)
+        .into_iter()
+        .map(|line| match line.what {
+            What::Seal { whole, covers, .. } => (line.follows, whole, covers),
+            _ => (line.follows, true, true),
+        })
+        .collect();
+    assert_eq!(found[..3], [(true, true, true); 3]);
+    assert_eq!(found[3], (true, false, false));
+}
+
+#[test]
+fn a_journal_of_the_first_schema_goes_on_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let line = format!(
+        r#"{{"v":1,"seq":1,"time":"2026-01-16T10:15:30.123460Z","op":"checkpoint","name":"a","prev":"{}"}}"#,
+        "0".repeat(64)
+    );
+    std::fs::write(&at, line + "\n").unwrap();
+    let end = tail(&File::open(&at).unwrap()).unwrap();
+    let journal = Journal::new(open(&at), end.as_ref(), false, 9);
+    sample(&journal, 1);
+    assert!(!journal.seal().unwrap());
+    let schemas: Vec<_> = read_all(&at).unwrap().iter().map(|r| r.v).collect();
+    assert_eq!(schemas, [1, 1]);
+}
+
+#[test]
+fn digests_wait_for_a_seal_and_long_ones_are_shared_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false, 9);
+    sample(&journal, 1);
+    let digest = |n| crate::journal::Digest {
+        session: (n % 2 == 0).then(|| "s".to_owned()),
+        of: match n % 3 {
+            0 => Content::Version { n },
+            _ => Content::Removed {
+                seq: n,
+                ids: [0, n],
+                born: u64::MAX,
+            },
+        },
+        size: n,
+        sha256: "ab".repeat(32),
+    };
+    let all: Vec<_> = (0..250).map(digest).collect();
+    assert_eq!(journal.digested(all.clone()), 250);
+    journal.seal().unwrap();
+    assert_eq!(journal.digested([]), 0);
+    let seals = survey(&at).into_iter().filter_map(|line| match line.what {
+        What::Seal {
+            seal,
+            whole: true,
+            covers: true,
+            ..
+        } => Some(seal),
+        _ => None,
+    });
+    let seals: Vec<_> = seals.collect();
+    assert_eq!(seals.len(), 3);
+    assert_eq!((seals[0].from, seals[0].seq, seals[1].from), (1, 1, 2));
+    let read: Vec<_> = seals.into_iter().flat_map(|seal| seal.digests).collect();
+    assert_eq!(read, all);
 }

@@ -154,7 +154,7 @@ impl World {
             rustix::fs::chownat(&trash_fd, "", Some(uid), Some(gid), flags)
                 .map_err(Error::os("chownat"))?;
         }
-        let settled = settle::last_session(&root, &state)?;
+        let last = settle::last_session(&root, &state)?;
         let session = state.session().to_owned();
         let view = View::new(options.view, Some(state.id()), state.pinned()?)?;
         let file = state.new_session(&session)?;
@@ -174,6 +174,8 @@ impl World {
             host: holder.host,
             boot: holder.boot,
             home: options.home.map(Escaped),
+            store: None,
+            after: last.after,
         };
         journal.note(begin, None)?;
         if options.durable {
@@ -193,7 +195,7 @@ impl World {
             mounted,
             names: parking_lot::RwLock::default(),
         };
-        Ok((world, settled))
+        Ok((world, last.settled))
     }
 
     /// Ends the session and lets the store go. One in which an operator, with nothing mounted, did nothing leaves nothing.
@@ -205,6 +207,9 @@ impl World {
         }
         if let Err(error) = self.journal.note(Op::End, None) {
             log::warn!("the end of the session could not be recorded: {error}");
+        }
+        if let Err(error) = self.journal.seal() {
+            log::warn!("the journal could not be sealed: {error}");
         }
         self.journal.trim();
         self.state.close();
@@ -235,9 +240,17 @@ impl World {
         self.journal.last()
     }
 
-    /// Has records written out soon after they are made, for the rest of the session ([`Journal::write_out`]).
-    pub fn write_out_records(&self) {
-        self.journal.write_out();
+    /// Has records sealed now and then, and written out soon after they are made, for the rest of the session
+    /// ([`Journal::attend`]).
+    pub fn attend_records(&self) {
+        self.journal.attend();
+    }
+
+    /// Seals what has been recorded, for somebody who is about to rely on it. Where that cannot be done it is read as it is.
+    pub fn seal(&self) {
+        if let Err(error) = self.journal.seal() {
+            log::warn!("the journal could not be sealed: {error}");
+        }
     }
 
     /// Returns what can be looked at.

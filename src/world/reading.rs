@@ -108,7 +108,7 @@ fn settled(root: &Root, state: BorrowedFd<'_>) -> Result<(Option<File>, Vec<Sett
     // Whom the lock names stays the newest session.
     let session = named.unwrap_or_else(super::new_session_id);
     let alone = State::open(root, Holder::this_process(&session, None))?;
-    let settled = settle::last_session(root, &alone)?;
+    let settled = settle::last_session(root, &alone)?.settled;
     drop(alone);
     Ok((lock::with_readers(state)?, settled))
 }

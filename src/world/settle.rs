@@ -18,7 +18,7 @@ use super::state::{SESSIONS, State};
 use super::trash::move_to;
 use super::view::TRASH;
 use crate::error::{Error, Result};
-use crate::journal::{Ids, Journal, Op, Reader, Record, Replaced, Tail};
+use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
 
 /// How many records at the end may be unsettled when the daemon died: more than it has worker threads.
@@ -52,13 +52,25 @@ pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64>
 /// store's lock.
 ///
 /// # Errors
-/// [`Error::Damaged`] where the last line is no record; what the system calls say.
+/// [`Error::Damaged`] where there is no record at all; what the system calls say.
 pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
-    let tail = crate::journal::tail(&file)?;
-    Journal::new(file.into(), tail.as_ref(), false, root.id().0)
-        .note(Op::End, None)
-        .map(|_| ())
+    let tail = crate::journal::end_of(&file)?;
+    let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+    journal.note(Op::End, None)?;
+    journal.seal().map(|_| ())
+}
+
+/// Puts a seal under a journal that ends in one that was changed, so that it can be read to its end; the changed one stays.
+/// The caller holds the store's lock.
+///
+/// # Errors
+/// [`Error::Damaged`] where there is no record at all; what the system calls say.
+pub fn seal_again(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
+    let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
+    let tail = crate::journal::end_of(&file)?;
+    let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+    journal.seal_anew().map(|_| ())
 }
 
 /// Returns whether the newest session ended cleanly, if there is one. `named` is the session that the lock names.
@@ -67,45 +79,59 @@ pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Resu
 /// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
 pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
     match newest(state, named, OFlags::RDONLY)? {
-        Some((session, file)) => open_end(&session, &file).map(|end| end.is_none()),
+        Some((session, file)) => end(&session, &file).map(|(_, _, clean)| clean),
         None => Ok(true),
     }
 }
 
-/// Returns how a journal ends, and its length, where its session did not end cleanly.
-fn open_end(session: &str, file: &File) -> Result<Option<(Option<Tail>, u64)>> {
+/// Returns how a journal ends, its length, and whether its session ended cleanly.
+fn end(session: &str, file: &File) -> Result<(Option<Tail>, u64, bool)> {
     let length = file.metadata().map(|m| m.len()).unwrap_or(0);
     let tail = crate::journal::tail(file).map_err(|error| damaged(session, &error))?;
     let clean = match &tail {
         None => length == 0,
         Some(tail) => tail.record.op == Op::End && tail.length == length,
     };
-    Ok((!clean).then_some((tail, length)))
+    Ok((tail, length, clean))
+}
+
+/// The newest session before one that begins.
+#[derive(Debug, Default)]
+pub struct Last {
+    /// What was found where it had not ended cleanly.
+    pub settled: Vec<Settled>,
+    /// How it ends; absent where there is none.
+    pub after: Option<After>,
 }
 
 /// Settles the newest session, if it did not end cleanly. The caller holds the store's lock.
 ///
 /// # Errors
 /// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
-pub fn last_session(root: &Root, state: &State) -> Result<Vec<Settled>> {
+pub fn last_session(root: &Root, state: &State) -> Result<Last> {
     let flags = OFlags::RDWR | OFlags::APPEND;
     let Some((session, file)) = newest(state, state.before(), flags)? else {
-        return Ok(Vec::new());
+        return Ok(Last::default());
     };
-    let Some((tail, length)) = open_end(&session, &file)? else {
-        return Ok(Vec::new());
-    };
+    let (tail, length, clean) = end(&session, &file)?;
+    if clean {
+        let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+        return Ok(Last {
+            after: Some(after(session, &journal)),
+            settled: Vec::new(),
+        });
+    }
     let mut settled: Vec<Settled> = Vec::new();
     let found = |what: String| Settled {
         session: session.clone(),
         what,
     };
-    let end = tail.as_ref().map_or(0, |t| t.length);
-    if end < length {
-        rustix::fs::ftruncate(&file, end).map_err(Error::os("ftruncate"))?;
+    let whole = tail.as_ref().map_or(0, |t| t.length);
+    if whole < length {
+        rustix::fs::ftruncate(&file, whole).map_err(Error::os("ftruncate"))?;
         settled.push(found(format!(
             "a record was half written ({} bytes); its act had not begun",
-            length - end
+            length - whole
         )));
     }
     let window = last_records(&session, &file, root.id().0)?;
@@ -153,7 +179,18 @@ pub fn last_session(root: &Root, state: &State) -> Result<Vec<Settled>> {
         ));
     }
     journal.note(Op::End, None)?;
-    Ok(settled)
+    if let Err(error) = journal.seal() {
+        log::warn!("the journal of session {session} could not be sealed: {error}");
+    }
+    Ok(Last {
+        after: Some(after(session, &journal)),
+        settled,
+    })
+}
+
+fn after(session: String, journal: &Journal) -> After {
+    let (seq, hash) = journal.end();
+    After { session, seq, hash }
 }
 
 fn damaged(session: &str, error: &Error) -> Error {

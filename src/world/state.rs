@@ -207,7 +207,8 @@ impl State {
         self.id
     }
 
-    /// Makes the directory of a new session and its journal, and opens the journal for appending.
+    /// Makes the directory of a new session and its journal, and opens the journal for appending, and for reading what is
+    /// to be sealed.
     ///
     /// # Errors
     /// `EEXIST` where there is a session of this id; what the system calls say.
@@ -215,8 +216,7 @@ impl State {
         let path = format!("{SESSIONS}/{session}");
         rustix::fs::mkdirat(&self.fd, path.as_str(), Mode::RWXU).map_err(Error::os("mkdirat"))?;
         let path = format!("{path}/{}", crate::journal::FILE);
-        let flags =
-            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         open_beneath(
             self.fd.as_fd(),
             path.as_bytes(),

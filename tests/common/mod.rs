@@ -385,7 +385,7 @@ impl Home {
             .collect()
     }
 
-    /// The journal's records of all sessions, oldest session first.
+    /// The journal's records of all sessions, oldest session first, without the seals between them.
     pub(crate) fn journal(&self) -> Vec<serde_json::Value> {
         let mut sessions: Vec<_> = fs::read_dir(self.store.join(".trumanfs/sessions"))
             .expect("the sessions of the store")
@@ -398,9 +398,11 @@ impl Home {
                 continue;
             };
             for line in text.lines() {
-                let record = serde_json::from_str(line)
+                let record: serde_json::Value = serde_json::from_str(line)
                     .unwrap_or_else(|error| panic!("journal line {line:?}: {error}"));
-                records.push(record);
+                if record["op"] != "seal" {
+                    records.push(record);
+                }
             }
         }
         records

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::output::{Ink, Paper, bytes, count};
-use super::super::{Exit, open_store};
+use super::super::{Exit, open_store, seal};
 use super::patch::{self, Texts};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -47,6 +47,7 @@ pub(in crate::cli) struct DiffArgs {
 /// Says what differs.
 pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
+    seal(&store);
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
     let (range, path) = split(&what)?;
     let (from, to) = point::range(&store, &range)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::output::{Ink, Paper, bytes, quote, time};
-use super::super::{Exit, open_store};
+use super::super::{Exit, open_store, seal};
 use super::diff::path_in_home;
 use super::words::who;
 use crate::error::Result;
@@ -50,6 +50,7 @@ pub(in crate::cli) struct CatArgs {
 /// Lists the former contents of a path, the newest first.
 pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
+    seal(&store);
     let path = path_in_home(&args.path)?;
     let found = find(&store, &path)?;
     let mut paper = Paper::new();
@@ -137,6 +138,7 @@ fn entry(paper: &mut Paper, version: &Version, target: &str, path: &WorldPath) {
 /// Writes the content that a path had to standard output.
 pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
+    seal(&store);
     let path = path_in_home(&args.path)?;
     let point = point::point(&store, &args.at)?;
     let content = content_at(&store, &path, &point)?;

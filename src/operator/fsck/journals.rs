@@ -10,9 +10,10 @@ use std::io::BufReader;
 use super::super::Store;
 use super::super::kept::{Files, on_disk};
 use super::super::trash::entries;
+use super::seals::{Before, Last};
 use super::{Finding, Kind, Mend, Report};
 use crate::error::{Error, Result};
-use crate::journal::Survey;
+use crate::journal::{Survey, What};
 use crate::name::{WorldPath, escape};
 use crate::world::Id;
 use crate::world::root::Dir;
@@ -58,6 +59,8 @@ pub(super) struct Journals<'a> {
     /// Entries of the trash that are the inode of their record, and that are another.
     pub(super) same: u64,
     pub(super) other: Vec<(String, u64, Vec<u8>)>,
+    /// How the session that was read last ends.
+    pub(super) before: Option<Before>,
 }
 
 /// What is known of the session being read.
@@ -68,6 +71,14 @@ pub(super) struct Here {
     pub(super) ended: bool,
     pub(super) broken: bool,
     pub(super) last_n: u64,
+    /// Whether a line since the last seal was named as changed or missing.
+    pub(super) named: bool,
+    /// What the last line is like.
+    pub(super) last: Last,
+    /// Whether its schema has seals.
+    pub(super) has_seals: bool,
+    /// The hashes of the last lines, the newest last.
+    pub(super) hashes: VecDeque<[u8; 64]>,
 }
 
 impl<'a> Journals<'a> {
@@ -105,6 +116,7 @@ impl<'a> Journals<'a> {
             gone: Vec::new(),
             same: 0,
             other: Vec::new(),
+            before: None,
         })
     }
 
@@ -129,8 +141,13 @@ impl<'a> Journals<'a> {
             ended: false,
             broken: false,
             last_n: 0,
+            named: false,
+            last: Last::Good,
+            has_seals: false,
+            hashes: VecDeque::new(),
         };
         self.recent.clear();
+        let before = self.before.replace(Before::empty(id));
         let file = match open_journal(&self.store.state, id) {
             Err(Error::NotFound) => {
                 let what = "the session has no journal: its daemon was killed before it had done anything, or the journal was taken away";
@@ -140,41 +157,71 @@ impl<'a> Journals<'a> {
             }
             file => file?,
         };
+        self.before = before;
         let mut survey = Survey::new(BufReader::with_capacity(1 << 17, file));
         while let Some(line) = survey.next_line()? {
-            self.report.records += 1;
-            if self.report.records.is_multiple_of(STEP) {
-                step(self.report.records);
-            }
-            match line.record {
-                Ok(record) => {
-                    if !line.follows {
-                        self.broken(&mut here, line.number, record.seq);
+            here.ends_in(line.hash);
+            let seq = match &line.what {
+                What::Record(record) => {
+                    self.report.records += 1;
+                    if self.report.records.is_multiple_of(STEP) {
+                        step(self.report.records);
                     }
+                    record.seq
+                }
+                // It comes after the record whose number it has.
+                What::Seal { seal, .. } => seal.seq + 1,
+                What::Neither { what, passed } => {
+                    self.unreadable(&mut here, line.number, what);
+                    here.last = Last::bad(*passed);
+                    continue;
+                }
+            };
+            if !line.follows {
+                self.broken(&mut here, line.number, seq);
+            }
+            match line.what {
+                What::Record(record) => {
                     here.seq = record.seq;
-                    self.record(&mut here, record)?;
+                    here.last = Last::Good;
+                    self.record(&mut here, *record)?;
                 }
-                Err(what) => {
-                    here.broken = true;
-                    let what = what
-                        .split_once(": ")
-                        .map_or(what.as_str(), |(_, what)| what);
-                    let what =
-                        format!("line {} of the journal cannot be read: {what}", line.number);
-                    let finding = Finding::problem(Kind::Changed, what, BROKEN);
-                    self.report.add(finding.of(id, Some(line.number)));
-                    // It stood for one record, as far as can be told.
-                    here.seq += 1;
-                }
+                What::Seal {
+                    seal,
+                    whole,
+                    covers,
+                    first,
+                } => self.seal(&mut here, (line.number, first), &seal, (whole, covers)),
+                What::Neither { .. } => {}
             }
         }
+        let lines = survey.lines();
+        self.unsealed(&here, survey.unsealed(), lines);
+        self.before = Some(Before {
+            session: here.id.clone(),
+            hashes: std::mem::take(&mut here.hashes),
+            lines,
+        });
         self.end(&here, survey.torn(), survey.length());
         self.orphans(&here);
         Ok(())
     }
 
+    fn unreadable(&mut self, here: &mut Here, line: u64, what: &str) {
+        here.broken = true;
+        here.named = true;
+        let what = what.split_once(": ").map_or(what, |(_, what)| what);
+        let what = format!("line {line} of the journal cannot be read: {what}");
+        let finding = Finding::problem(Kind::Changed, what, BROKEN);
+        self.report.add(finding.of(&here.id, Some(line)));
+        // It stood for one record, as far as can be told.
+        here.seq += 1;
+        self.report.records += 1;
+    }
+
     /// A line does not carry the hash of the line before it.
     fn broken(&mut self, here: &mut Here, line: u64, seq: u64) {
+        here.named = true;
         let missing = seq.saturating_sub(here.seq + 1);
         let (kind, what) = if line == 1 && seq == 1 {
             (
@@ -261,7 +308,7 @@ impl<'a> Journals<'a> {
     }
 }
 
-const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
+pub(super) const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
 
 /// Returns what stands for an entry of the trash, or a thing in one.
 pub(super) fn hash(parts: &[&[u8]]) -> u64 {

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use super::journals::{Gone, Journals, hash};
 use super::{Finding, Kind};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Survey};
+use crate::journal::{Op, Survey, What};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::room::versions_of;
 use crate::world::root::stat_at;
@@ -123,7 +123,7 @@ impl Journals<'_> {
             };
             let mut survey = Survey::new(BufReader::with_capacity(1 << 17, file));
             while let Some(line) = survey.next_line()? {
-                if let Ok(record) = line.record {
+                if let What::Record(record) = line.what {
                     self.name_missing(&session, record.seq, &record.op, &mut missing);
                 }
             }

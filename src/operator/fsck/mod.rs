@@ -9,6 +9,7 @@ mod lists;
 mod missing;
 mod records;
 mod repair;
+mod seals;
 
 use super::Store;
 use crate::error::Result;
@@ -60,6 +61,8 @@ pub enum Kind {
     Purge,
     /// The daemon died.
     Died,
+    /// The end of a journal has no seal.
+    Unsealed,
 }
 
 /// Something that was found.
@@ -129,6 +132,8 @@ pub enum Mend {
     Settle,
     /// Put an end under a session whose journal has a break.
     Close,
+    /// Put a seal under a journal that ends in one that was changed.
+    Seal,
     /// Move a version without a record into the trash.
     Orphan,
     /// Write the lists anew.

@@ -10,7 +10,7 @@ use super::super::kept::kept;
 use super::journals::{Gone, Here, Journals, RECENT, hash};
 use super::{Finding, Kind};
 use crate::error::{Error, Result};
-use crate::journal::{How, Ids, Kept, Op, Record};
+use crate::journal::{How, Ids, Kept, Op, Record, SEALED};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::Id;
 use crate::world::room::versions_of;
@@ -26,11 +26,17 @@ impl Journals<'_> {
             self.version(here, seq, path, kept, size)?;
         }
         match &record.op {
-            Op::Begin { session, .. } if *session != here.id => {
-                let what = format!("the journal is that of another session, {session}");
-                let finding =
-                    Finding::problem(Kind::Layout, what, "Give the directory its old name.");
-                self.report.add(finding.of(&here.id, Some(1)));
+            Op::Begin { session, after, .. } => {
+                here.has_seals = record.v >= SEALED;
+                if *session != here.id {
+                    let what = format!("the journal is that of another session, {session}");
+                    let finding =
+                        Finding::problem(Kind::Layout, what, "Give the directory its old name.");
+                    self.report.add(finding.of(&here.id, Some(1)));
+                }
+                if let Some(after) = after {
+                    self.after(here, after);
+                }
             }
             Op::End => here.ended = true,
             Op::Unlink { ids, trash, .. } | Op::Rmdir { ids, trash, .. } => {

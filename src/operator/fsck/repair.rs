@@ -54,6 +54,7 @@ fn mend(root: &Root, state: &State, store: &Store, finding: &Finding) -> Result<
         Some(Mend::Cut(length)) => settle::cut_torn_end(state, session, length).map(|_| ()),
         Some(Mend::Settle) => settle::last_session(root, state).map(|_| ()),
         Some(Mend::Close) => settle::end_damaged_session(root, state, session),
+        Some(Mend::Seal) => settle::seal_again(root, state, session),
         Some(Mend::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
         Some(Mend::Lists) => {
             let (_, pinned) = crate::world::lists::read(state.as_fd(), root.id().0)?;

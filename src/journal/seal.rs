@@ -1,0 +1,248 @@
+//! A seal: a line about the lines since the seal before it.
+//!
+//! Owns its form, and what it vouches for: the lines that it covers, itself, and the contents whose digests it has. A seal is
+//! no record. It has the number of the record before it, so what people count by is as it would be without, and readers of
+//! records pass over it. It stands by itself: each covers the line of the seal before it, so the seals are a chain.
+//!
+//! Whoever can write to a journal can also seal what he has written: it is evidence, not proof.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::ids::Ids;
+use super::read::io_error;
+use super::{glance, hex};
+use crate::error::{Error, Result};
+
+/// The word for it, where a record has that for its operation.
+pub(super) const WORD: &str = "seal";
+
+/// One seal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// The schema.
+    pub v: u32,
+    /// The number of the last record before it.
+    pub seq: u64,
+    /// When, as in a record.
+    pub time: String,
+    /// Always `seal`.
+    pub op: String,
+    /// The number of the first record that it covers; one more than `seq` where only digests were new.
+    pub from: u64,
+    /// SHA-256 (hex) of the lines that it covers, with their newlines: all since the seal before, and that one.
+    pub lines: String,
+    /// The contents whose digests have become known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub digests: Vec<Digest>,
+    /// SHA-256 of the line before, as in a record.
+    pub prev: String,
+    /// SHA-256 (hex) of this line up to the comma before this field.
+    #[serde(default)]
+    pub check: String,
+}
+
+/// The digest of a content that changes no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The session it belongs to; absent where that is the journal's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Which content.
+    #[serde(flatten)]
+    pub of: Content,
+    /// Its size in bytes.
+    pub size: u64,
+    /// SHA-256 (hex), as `world/digest.rs` makes it.
+    pub sha256: String,
+}
+
+/// What a digest is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// Of what a record removed, as long as no later record names its inode.
+    Removed {
+        /// The record.
+        seq: u64,
+        /// Which inode.
+        ids: Ids,
+        /// When the inode was made, in nanoseconds since 1970; 0 where the file system does not say.
+        born: u64,
+    },
+    /// Of a version, by its number. A later digest of the same version takes the place of this one.
+    Version {
+        /// The number.
+        n: u64,
+    },
+}
+
+impl Seal {
+    /// Parses a line; an error where it is no seal.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &[u8]) -> serde_json::Result<Seal> {
+        let seal: Seal = serde_json::from_slice(line)?;
+        match seal.op == WORD {
+            true => Ok(seal),
+            false => Err(serde::de::Error::custom(format!(
+                "`{}` with a check, which only a seal has",
+                seal.op
+            ))),
+        }
+    }
+
+    /// Returns the line, with its check and without a newline, and its hash.
+    pub(super) fn line(&self) -> Result<(Vec<u8>, [u8; 64])> {
+        let io = |_| Error::os("write")(rustix::io::Errno::IO);
+        let mut line = serde_json::to_vec(self).map_err(io)?;
+        // What `check` is made of is what stands before it.
+        let end = line
+            .len()
+            .saturating_sub(ENDING.len() + self.check.len() + 2);
+        line.truncate(end);
+        let check = hex(&Sha256::digest(&line));
+        line.extend_from_slice(ENDING);
+        line.extend_from_slice(&check);
+        line.extend_from_slice(b"\"}");
+        let hash = hex(&Sha256::digest(&line));
+        Ok((line, hash))
+    }
+}
+
+/// What stands between the rest of a seal and its check.
+const ENDING: &[u8] = b",\"check\":\"";
+
+/// Returns whether a line is as it was when it was written, by its own check; no, for what is no seal.
+pub(super) fn is_whole(line: &[u8]) -> bool {
+    glance::check(line).is_some_and(|(before, check)| *check == hex(&Sha256::digest(before)))
+        && Seal::parse(line).is_ok()
+}
+
+/// What has been written since the last seal, as far as it has been looked at.
+#[derive(Debug)]
+pub(super) struct Unsealed {
+    /// The journal, open for reading; the writer's descriptor, unless it can only write.
+    file: File,
+    covered: Sha256,
+    /// Up to where the journal has been looked at, in bytes.
+    pub(super) at: u64,
+    /// The number of the first record since the last seal.
+    pub(super) from: u64,
+}
+
+impl Unsealed {
+    /// Starts at a journal's first line.
+    pub(super) fn new(file: File) -> Unsealed {
+        Unsealed {
+            file,
+            covered: Sha256::new(),
+            at: 0,
+            from: 1,
+        }
+    }
+
+    /// Goes over what an earlier writer has left, up to a journal's length.
+    pub(super) fn find_last_seal(&mut self, end: u64) -> Result<()> {
+        let mut line = Vec::new();
+        self.each_chunk(end, |this, chunk| {
+            for part in chunk.split_inclusive(|b| *b == b'\n') {
+                line.extend_from_slice(part);
+                if !part.ends_with(b"\n") {
+                    continue;
+                }
+                let bare = line.get(..line.len() - 1).unwrap_or_default();
+                if glance::check(bare).is_some()
+                    && let Ok(seal) = Seal::parse(bare)
+                {
+                    this.covered = Sha256::new();
+                    this.from = seal.seq + 1;
+                }
+                this.covered.update(&line);
+                line.clear();
+            }
+        })
+    }
+
+    /// Looks at what has been written up to there.
+    pub(super) fn look(&mut self, end: u64) -> Result<()> {
+        self.each_chunk(end, |this, chunk| this.covered.update(chunk))
+    }
+
+    /// Returns the digest of all lines since the last seal, and that one.
+    pub(super) fn lines(&self) -> [u8; 64] {
+        hex(&self.covered.clone().finalize())
+    }
+
+    /// A seal was written: the next one covers it.
+    pub(super) fn sealed(&mut self, seq: u64, line: &[u8]) {
+        self.covered = Sha256::new();
+        self.covered.update(line);
+        self.at += line.len() as u64;
+        self.from = seq + 1;
+    }
+
+    fn each_chunk(&mut self, end: u64, mut see: impl FnMut(&mut Self, &[u8])) -> Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        while self.at < end {
+            let left = usize::try_from(end - self.at).unwrap_or(usize::MAX);
+            let room = left.min(buffer.len());
+            let chunk = buffer.get_mut(..room).unwrap_or_default();
+            let read = self.file.read_at(chunk, self.at);
+            let read = match read {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| io_error("pread", &error))?,
+            };
+            if read == 0 {
+                return Err(Error::Damaged(
+                    "the journal is shorter than what was written to it".to_owned(),
+                ));
+            }
+            see(self, chunk.get(..read).unwrap_or_default());
+            self.at += read as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the lines since the last seal, for whoever checks them.
+#[derive(Debug)]
+pub(super) struct Covered {
+    hash: Sha256,
+    /// The first line since the last seal.
+    first: u64,
+}
+
+impl Default for Covered {
+    fn default() -> Covered {
+        Covered {
+            hash: Sha256::new(),
+            first: 1,
+        }
+    }
+}
+
+impl Covered {
+    /// Takes a line, by its number.
+    pub(super) fn line(&mut self, line: &[u8]) {
+        self.hash.update(line);
+        self.hash.update(b"\n");
+    }
+
+    /// Takes a seal; returns whether it fits the lines before it, and the number of the first of them.
+    pub(super) fn seal(&mut self, seal: &Seal, number: u64, line: &[u8]) -> (bool, u64) {
+        let found = hex(&std::mem::take(&mut self.hash).finalize());
+        self.line(line);
+        let first = std::mem::replace(&mut self.first, number + 1);
+        (seal.lines.as_bytes() == found, first)
+    }
+
+    /// Returns the first line that no seal covers.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+}

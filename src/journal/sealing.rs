@@ -1,0 +1,199 @@
+//! Sealing a journal while it is written, and the thread that does so now and then.
+//!
+//! Owns when a seal is made: some seconds after the first record since the last one, at the session's end, and before
+//! somebody relies on the last lines. What is sealed is read back from the file, not while a record waits: only what is
+//! written in that very moment is hashed under the journal's lock.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::seal::{Digest, Seal, Unsealed, WORD};
+use super::{Journal, now};
+use crate::error::{Error, Result};
+
+/// How long after it was made the first of several records is written out.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How long after a seal the next one may be made by itself.
+const SEALED_EVERY: Duration = Duration::from_secs(4);
+
+/// How many digests one seal has at most, so that no line of the journal grows without limit.
+const DIGESTS: usize = 100;
+
+/// How much may be left to be hashed under the journal's lock, in bytes.
+const LEFT: u64 = 16 << 10;
+
+/// How often that is tried to reach while others write.
+const ROUNDS: usize = 8;
+
+/// What has to be sealed.
+#[derive(Debug, Default)]
+pub(super) struct Sealing {
+    unsealed: Option<Unsealed>,
+    digests: Vec<Digest>,
+}
+
+impl Journal {
+    /// Seals what has been written since the last seal, with the digests that have become known. Returns whether there
+    /// was anything to seal. A journal of a schema without seals is left as it is.
+    ///
+    /// # Errors
+    /// What `pread(2)` and `write(2)` say; then it is as it was, and can be sealed later.
+    pub fn seal(&self) -> Result<bool> {
+        let mut sealed = false;
+        while self.seal_some(false)? {
+            sealed = true;
+        }
+        Ok(sealed)
+    }
+
+    /// Makes a seal also where nothing is new since the last one.
+    ///
+    /// # Errors
+    /// As [`Journal::seal`].
+    pub fn seal_anew(&self) -> Result<bool> {
+        self.seal_some(true)
+    }
+
+    /// Makes one seal, unless there is nothing to seal.
+    fn seal_some(&self, in_any_case: bool) -> Result<bool> {
+        if self.v < super::SEALED {
+            return Ok(false);
+        }
+        let mut sealing = self.sealing.lock();
+        let sealing = &mut *sealing;
+        let unsealed = match &mut sealing.unsealed {
+            Some(unsealed) => unsealed,
+            none => none.insert(self.unsealed()?),
+        };
+        let length = || self.state.lock().length;
+        for _ in 0..ROUNDS {
+            let end = length();
+            if end.saturating_sub(unsealed.at) <= LEFT {
+                break;
+            }
+            unsealed.look(end)?;
+        }
+        let some = sealing.digests.len().min(DIGESTS);
+        let mut state = self.state.lock();
+        if some == 0 && unsealed.from > state.seq && !in_any_case {
+            return Ok(false);
+        }
+        unsealed.look(state.length)?;
+        let seal = Seal {
+            v: self.v,
+            seq: state.seq,
+            time: now(),
+            op: WORD.to_owned(),
+            from: unsealed.from,
+            lines: text(&unsealed.lines()),
+            digests: sealing.digests.get(..some).unwrap_or_default().to_vec(),
+            prev: text(&state.prev),
+            check: String::new(),
+        };
+        let (line, hash) = seal.line()?;
+        state.line.clear();
+        state.line.extend_from_slice(&line);
+        state.line.push(b'\n');
+        // Nobody relies on a seal that a power cut takes away: what it covers is there without it.
+        state.write(false)?;
+        state.prev = hash;
+        unsealed.sealed(state.seq, &state.line);
+        sealing.digests.drain(..some);
+        Ok(true)
+    }
+
+    /// Finds out what has not been sealed.
+    fn unsealed(&self) -> Result<Unsealed> {
+        let (file, length) = {
+            let state = self.state.lock();
+            let file = state.file.try_clone();
+            (file.map_err(|error| io(&error))?, state.length)
+        };
+        let mut unsealed = Unsealed::new(file.into());
+        unsealed.find_last_seal(length)?;
+        Ok(unsealed)
+    }
+
+    /// Takes digests that have become known; the next seal has them. Returns how many wait for one.
+    pub fn digested(&self, digests: impl IntoIterator<Item = Digest>) -> usize {
+        let waiting = {
+            let mut sealing = self.sealing.lock();
+            sealing.digests.extend(digests);
+            sealing.digests.len()
+        };
+        if waiting > 0 {
+            self.wake();
+        }
+        waiting
+    }
+
+    /// Starts a thread that seals now and then, as long as this journal lives, and has records written out a second after
+    /// they are made: by itself the kernel takes half a minute, but has moved and made files on the disk after a few
+    /// seconds; a power cut would leave changes without their records. Nothing waits for it, and it commits nothing by
+    /// itself.
+    pub fn attend(self: &Arc<Journal>) {
+        let weak = Arc::downgrade(self);
+        let Ok(file) = self.state.lock().file.try_clone() else {
+            return;
+        };
+        let attend = move || {
+            let mut sealed = Instant::now();
+            // The first round is for what was written before there was this thread.
+            loop {
+                std::thread::sleep(SOON);
+                let Some(journal) = weak.upgrade() else {
+                    return;
+                };
+                journal.behind.store(false, Ordering::Release);
+                if !journal.durable {
+                    let _ = crate::sys::fd::begin_writing_out(file.as_fd());
+                }
+                let left = SEALED_EVERY.saturating_sub(sealed.elapsed());
+                if left.is_zero() {
+                    journal.seal_by_itself();
+                    sealed = Instant::now();
+                }
+                drop(journal);
+                match left.is_zero() {
+                    true => std::thread::park(),
+                    false => std::thread::park_timeout(left),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        match thread.spawn(attend) {
+            Ok(thread) => drop(self.attendant.set(thread.thread().clone())),
+            Err(error) => log::warn!("no thread to seal the journal and write it out: {error}"),
+        }
+    }
+
+    /// Tells that thread that there is something to do.
+    pub(super) fn wake(&self) {
+        if !self.behind.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.attendant.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Seals because it is time to. On a full disk what is left of the reserve is for removals.
+    fn seal_by_itself(&self) {
+        if self.state.lock().full {
+            return;
+        }
+        if let Err(error) = self.seal() {
+            log::debug!("the journal could not be sealed: {error}");
+        }
+    }
+}
+
+fn text(hash: &[u8]) -> String {
+    String::from_utf8_lossy(hash).into_owned()
+}
+
+fn io(error: &std::io::Error) -> Error {
+    Error::os("dup")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}

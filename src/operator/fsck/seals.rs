@@ -1,0 +1,165 @@
+//! The seals of a journal held against its lines, and how a session ended against what the next one says of that.
+
+use std::collections::VecDeque;
+
+use super::journals::{BROKEN, Here, Journals};
+use super::{Finding, Kind, Mend};
+use crate::journal::{After, Seal};
+
+/// How many of a journal's last lines another session may mean: `--repair` puts lines below the one that was the last.
+const LAST: usize = 8;
+
+/// How a session ends.
+pub(super) struct Before {
+    pub(super) session: String,
+    pub(super) hashes: VecDeque<[u8; 64]>,
+    pub(super) lines: u64,
+}
+
+impl Before {
+    /// That of a session without a journal.
+    pub(super) fn empty(session: &str) -> Before {
+        Before {
+            session: session.to_owned(),
+            hashes: VecDeque::new(),
+            lines: 0,
+        }
+    }
+}
+
+/// What the last line of a journal is like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    /// As it should be, as far as itself can tell.
+    Good,
+    /// A seal that was changed.
+    BadSeal,
+    /// Neither record nor seal.
+    Neither,
+}
+
+impl Last {
+    pub(super) fn bad(seal: bool) -> Last {
+        match seal {
+            true => Last::BadSeal,
+            false => Last::Neither,
+        }
+    }
+}
+
+impl Here {
+    /// Notes the hash of a line: it may be the last one.
+    pub(super) fn ends_in(&mut self, hash: [u8; 64]) {
+        self.hashes.push_back(hash);
+        if self.hashes.len() > LAST {
+            self.hashes.pop_front();
+        }
+    }
+}
+
+impl Journals<'_> {
+    /// A seal: its line, and the first one that it covers; whether it is as it was written, and whether those are.
+    pub(super) fn seal(
+        &mut self,
+        here: &mut Here,
+        (line, first): (u64, u64),
+        seal: &Seal,
+        (whole, covers): (bool, bool),
+    ) {
+        let what = if !whole {
+            Some(format!(
+                "line {line} of the journal, a seal, was changed after it was written"
+            ))
+        } else if !covers && !here.named {
+            let (from, last) = (seal.from, seal.seq);
+            Some(format!(
+                "lines {first} to {} of the journal, records {from} to {last}, are not what line {line} has sealed",
+                line - 1
+            ))
+        } else {
+            None
+        };
+        here.named = false;
+        here.last = match whole {
+            true => Last::Good,
+            false => Last::bad(true),
+        };
+        if let Some(what) = what {
+            let finding = Finding::problem(Kind::Changed, what, BROKEN);
+            self.report.add(finding.of(&here.id, Some(line)));
+        }
+    }
+
+    /// After the last line: what no seal covers.
+    pub(super) fn unsealed(&mut self, here: &Here, first: u64, lines: u64) {
+        let live = self.live.as_deref() == Some(&*here.id);
+        let mend = match here.last {
+            Last::BadSeal => Some(Mend::Seal),
+            // Of a session that has not ended, `end` says so.
+            Last::Neither if here.ended => Some(Mend::Close),
+            _ => None,
+        };
+        if let (Some(mend), false) = (mend, live) {
+            let what = "the journal ends in a line that was changed, so it cannot be read to its end, nor, if it is the newest, the store be mounted";
+            let remedy =
+                "--repair puts another end under it; the changed line stays, and is always told.";
+            let finding = Finding::problem(Kind::End, what, remedy);
+            self.report.add(finding.of(&here.id, None).mended_by(mend));
+        }
+        // Before the second schema there were none; the newest session gets its seal when it is settled.
+        if first > lines || live || !here.has_seals {
+            return;
+        }
+        let what = format!(
+            "the journal is not sealed from line {first} on: nothing tells whether its last line was changed"
+        );
+        let remedy = match self.newest.as_deref() == Some(&*here.id) && !here.ended {
+            true => "Its daemon ended without unmounting. The next mount seals it.",
+            false => {
+                "Its daemon was killed, or the disk was full, in the moment in which it ended."
+            }
+        };
+        let finding = Finding::note(Kind::Unsealed, what, remedy);
+        self.report.add(finding.of(&here.id, Some(first)));
+    }
+
+    /// A session says how the one before it had ended.
+    pub(super) fn after(&mut self, here: &Here, after: &After) {
+        let of = &after.session;
+        let finding = match &self.before {
+            Some(before) if before.session == *of => {
+                let is_it = |hash: &[u8; 64]| after.hash.as_bytes() == hash;
+                // Where nothing had been written, there is no hash of a line.
+                if before.hashes.iter().any(is_it) || (after.seq == 0 && before.lines == 0) {
+                    return;
+                }
+                let known = |f: &Finding| f.kind == Kind::End && f.session.as_ref() == Some(of);
+                if self.report.findings.iter().any(known) {
+                    return;
+                }
+                let what = format!(
+                    "its end is not the one it had when session {} began, after record {}: lines were cut off, changed or added",
+                    here.id, after.seq
+                );
+                Finding::problem(Kind::End, what, BROKEN).of(of, None)
+            }
+            // The oldest that is there: those before it have been taken away.
+            None => {
+                let what =
+                    format!("session {of}, which came before this one, is not there any more");
+                Finding::note(
+                    Kind::Layout,
+                    what,
+                    "Nothing to do, if it was taken away on purpose.",
+                )
+                .of(&here.id, None)
+            }
+            Some(_) => {
+                let what = format!("session {of}, which came before this one, is missing");
+                let remedy = "If its directory was moved away, move it back. What was done in it has no record.";
+                Finding::problem(Kind::Layout, what, remedy).of(&here.id, None)
+            }
+        };
+        self.report.add(finding);
+    }
+}
