@@ -58,6 +58,13 @@ pub enum Error {
         /// Where to look.
         remedy: String,
     },
+    /// Part of an operator's wish was done, or may have been.
+    Partly {
+        /// What was done, and what came in between.
+        what: String,
+        /// How to go on.
+        remedy: String,
+    },
     /// Something else stands in the way of an operator's wish; nothing was changed.
     Conflict {
         /// What stands in the way.
@@ -116,6 +123,7 @@ impl Error {
             // These are for operators; should one reach a system call, the occupant learns nothing from it.
             Error::Refused { .. }
             | Error::Missing { .. }
+            | Error::Partly { .. }
             | Error::Conflict { .. }
             | Error::Damaged(_) => Errno::IO,
         }
@@ -133,6 +141,7 @@ impl fmt::Display for Error {
             }
             Error::Refused { what, remedy }
             | Error::Missing { what, remedy }
+            | Error::Partly { what, remedy }
             | Error::Conflict { what, remedy } => {
                 write!(f, "{what}\n  {remedy}")
             }

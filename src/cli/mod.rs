@@ -12,6 +12,7 @@ mod recover;
 mod report;
 mod restore;
 mod undo;
+mod wish;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -163,6 +164,7 @@ fn exit_of(error: &Error) -> Exit {
     match error {
         Error::NotFound | Error::NotDirectory | Error::Missing { .. } => Exit::Missing,
         Error::Conflict { .. } | Error::Exists => Exit::Conflict,
+        Error::Partly { .. } => Exit::Partly,
         Error::Refused { .. } => Exit::Refused,
         _ => Exit::System,
     }
@@ -219,7 +221,7 @@ fn open_store(target: &Path) -> crate::error::Result<(PathBuf, Store)> {
 /// or asks a daemon that knows no seals, reads it as it is.
 fn seal(store: &Store) {
     if store.is_served().unwrap_or(false)
-        && let Err(error) = control::ask(store.state(), &control::Request::Seal)
+        && let Err(error) = daemon::ask(store.state(), &control::Request::Seal, "")
     {
         log::debug!("the journal is read as it is: {error}");
     }

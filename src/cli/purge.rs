@@ -7,11 +7,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::inspect::{bytes, json};
+use super::wish::no;
 use super::{Exit, Size, open_store, say};
-use crate::daemon::control::{self, Answer, Request};
+use crate::daemon;
+use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::{Escaped, escape};
-use crate::operator::purge::{Among, Choice, Selection, carry_out, choose};
+use crate::operator::purge::{Among, Choice, Selection, carry_out, choose, still_there};
 use crate::operator::usage::{Share, Usage, usage};
 use crate::operator::{Store, kept::Version, trash::Listed};
 use crate::world::{Caller, Purged, World, WorldOptions, new_session_id};
@@ -201,6 +203,15 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
         return foretell(&choice, args.json);
     }
     let purged = carry(&path, &store, &choice)?;
+    if let Some(why) = &purged.stopped {
+        let left = still_there(&store, &choice)?;
+        let chosen = (choice.entries.len() + choice.versions.len()) as u64;
+        eprintln!(
+            "trumanfs: stopped half-way: {why}\n  {} of {} are gone for good, {left} are still there. The same command goes on, mounted or not.",
+            chosen.saturating_sub(left),
+            many(chosen, "chosen thing", "chosen things"),
+        );
+    }
     if args.json {
         say(format_args!("{}", json(&purged)?));
     } else {
@@ -219,10 +230,9 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
     for entry in &purged.missing {
         eprintln!("trumanfs: {} was not there any more", escape(&entry.0));
     }
-    Ok(if purged.left.is_empty() {
-        Exit::Ok
-    } else {
-        Exit::Partly
+    Ok(match purged.left.is_empty() && purged.stopped.is_none() {
+        true => Exit::Ok,
+        false => Exit::Partly,
     })
 }
 
@@ -266,29 +276,36 @@ fn carry(path: &std::path::Path, store: &Store, choice: &Choice) -> Result<Purge
         return purged;
     }
     let mut purged = Purged::default();
-    let mut ask = |entries: &[Escaped], versions: &[(String, u64)]| {
-        let request = Request::Purge {
-            entries: entries.to_vec(),
-            versions: versions.to_vec(),
+    let entries = entries
+        .chunks(AT_ONCE)
+        .map(|some| (some.to_vec(), Vec::new()));
+    let versions = versions
+        .chunks(AT_ONCE)
+        .map(|some| (Vec::new(), some.to_vec()));
+    for (entries, versions) in entries.chain(versions) {
+        let request = Request::Purge { entries, versions };
+        let some = match daemon::ask(store.state(), &request, "") {
+            Ok(Answer::Purged(some)) => Ok(some),
+            Ok(other) => Err(no(other)),
+            Err(error) => Err(error),
         };
-        match control::ask(store.state(), &request)? {
-            Answer::Purged(some) => {
+        match some {
+            Ok(some) => {
                 bar.inc(some.bytes);
                 purged.add(some);
-                Ok(())
             }
-            Answer::Failed { what, remedy, .. } => Err(Error::Refused { what, remedy }),
-            _ => Err(Error::refused(
-                "the daemon gave an answer to another question",
-                "",
-            )),
+            // Nothing was done yet: it is not half-way.
+            Err(error) if purged.entries == 0 && !matches!(error, Error::Partly { .. }) => {
+                return Err(error);
+            }
+            Err(Error::Partly { what, .. } | Error::Refused { what, .. }) => {
+                purged.stopped = Some(what);
+            }
+            Err(error) => purged.stopped = Some(error.to_string()),
         }
-    };
-    for some in entries.chunks(AT_ONCE) {
-        ask(some, &[])?;
-    }
-    for some in versions.chunks(AT_ONCE) {
-        ask(&[], some)?;
+        if purged.stopped.is_some() {
+            break;
+        }
     }
     bar.finish_and_clear();
     Ok(purged)

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::inspect::{bytes, json};
+use super::wish::{ask_to_change, no};
 use super::{Exit, open_store, purge, say};
-use crate::daemon::control::{self, Answer, Failure, Request};
+use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::{Escaped, WorldPath, escape};
 use crate::operator::{self, Store};
@@ -122,26 +123,11 @@ fn ask_daemon(store: &Store, entry: &[u8], to: &WorldPath) -> Result<()> {
         entry: Escaped(entry.to_vec()),
         to: to.clone(),
     };
-    match control::ask(store.state(), &request)? {
+    let go_on =
+        "`trumanfs trash list` shows whether the entry is still there; if it is, restore it again.";
+    match ask_to_change(store, &request, go_on)? {
         Answer::Done => Ok(()),
-        Answer::Failed {
-            kind: Failure::Missing,
-            ..
-        } => Err(missing(entry)),
-        Answer::Failed {
-            kind: Failure::Conflict,
-            what,
-            remedy,
-        } => Err(Error::Conflict { what, remedy }),
-        Answer::Failed {
-            kind: Failure::Refused | Failure::Other,
-            what,
-            remedy,
-        } => Err(Error::Refused { what, remedy }),
-        _ => Err(Error::refused(
-            "the daemon gave an answer to another question",
-            "",
-        )),
+        other => Err(no(other)),
     }
 }
 

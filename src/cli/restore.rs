@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::output::{json, time};
-use super::undo::{ask_to_change, in_process, no};
+use super::output::{json, quote, time};
+use super::wish::{ask_to_change, in_process, no};
 use super::{Exit, open_store, say};
 use crate::daemon::control::{Answer, Request};
 use crate::error::Result;
@@ -79,10 +79,14 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
         to: to.transpose()?,
         dry_run: args.dry_run,
     };
+    let target = quote(args.target.as_os_str().as_bytes());
+    let go_on = format!(
+        "`trumanfs redo {target}` takes back what was done, if anything was; then restore again."
+    );
     let restored = if wish.dry_run {
         put_back(&store, &wish, None, Caller::myself())?
     } else if store.is_served()? {
-        match ask_to_change(&store, &Request::PutBack(wish.clone()))? {
+        match ask_to_change(&store, &Request::PutBack(wish.clone()), &go_on)? {
             Answer::PutBack(restored) => restored,
             other => return Err(no(other)),
         }
@@ -94,7 +98,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     if args.json {
         say(format_args!("{}", json(&restored)?));
     } else {
-        print_restored(&wish, &restored);
+        print_restored(&wish, &restored, &go_on);
     }
     Ok(match (&restored.failed, restored.notes.is_empty()) {
         (Some(_), _) | (_, false) => Exit::Partly,
@@ -103,15 +107,13 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     })
 }
 
-fn print_restored(wish: &PutBack, restored: &Restored) {
+fn print_restored(wish: &PutBack, restored: &Restored, go_on: &str) {
     for note in &restored.notes {
         eprintln!("trumanfs: {note}");
     }
     let (path, to, at) = (&wish.path, &restored.to, &restored.at);
     if let Some(error) = &restored.failed {
-        eprintln!(
-            "trumanfs: stopped half-way: {error}\n  `trumanfs redo` takes back what was done."
-        );
+        eprintln!("trumanfs: stopped half-way: {error}\n  {go_on}");
         return;
     }
     if restored.same {
@@ -144,7 +146,8 @@ fn create(args: &CreateArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
     let seq = if store.is_served()? {
         let name = args.name.clone();
-        match ask_to_change(&store, &Request::Checkpoint { name })? {
+        let go_on = "`trumanfs checkpoint list` shows whether it was made.";
+        match ask_to_change(&store, &Request::Checkpoint { name }, go_on)? {
             Answer::Checkpoint(seq) => seq,
             other => return Err(no(other)),
         }

@@ -1,19 +1,19 @@
 //! `undo` and `redo`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::output::{Paper, count, json};
+use super::output::{Paper, count, json, quote};
+use super::wish::{ask_to_change, in_process, no};
 use super::{Exit, open_store, say};
-use crate::daemon::control::{self, Answer, Failure, Request};
+use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::point::{self, Operation, Point};
-use crate::operator::undo::{
-    Choice, Hands, InProcess, LastDone, Report, Wanted, Wish, last_done, run,
-};
-use crate::world::{Caller, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
+use crate::operator::undo::{Choice, LastDone, Report, Wanted, Wish, last_done, run};
+use crate::world::Caller;
 
 /// What `trumanfs undo` takes.
 #[derive(Args, Debug)]
@@ -71,7 +71,13 @@ struct How {
 pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
     let (wanted, what) = wanted(args, &store)?;
-    carry_out(&path, &store, wanted, format!("undo{what}"), &args.how)
+    let target = quote(args.target.as_os_str().as_bytes());
+    let again = again(&target, &wanted, &args.how);
+    let go_on = format!(
+        "`{again}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
+    );
+    let what = format!("undo{what}");
+    carry_out(&path, &store, wanted, what, &args.how, &go_on)
 }
 
 /// Takes the last undo or restore back. Which one that is, is settled first: so whoever asks once more, because it stopped
@@ -81,7 +87,47 @@ pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
     let LastDone { operation, what } = last_done(&store)?;
     let what = format!("redo: takes back {operation} ({what})");
     let wanted = Wanted::Operations(vec![operation]);
-    carry_out(&path, &store, wanted, what, &args.how)
+    let target = quote(args.target.as_os_str().as_bytes());
+    let go_on = format!(
+        "`{}` goes on, mounted or not.",
+        again(&target, &wanted, &args.how)
+    );
+    carry_out(&path, &store, wanted, what, &args.how, &go_on)
+}
+
+/// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
+/// mean something else by now.
+fn again(target: &str, wanted: &Wanted, how: &How) -> String {
+    use std::fmt::Write;
+    let mut command = format!("trumanfs undo {target}");
+    match wanted {
+        Wanted::Operations(operations) => {
+            for operation in operations {
+                let _ = write!(command, " {operation}");
+            }
+        }
+        Wanted::Since {
+            from,
+            session,
+            pid,
+            program,
+        } => {
+            let _ = match session {
+                Some(session) => write!(command, " --session {session}"),
+                None => write!(command, " --to {from}"),
+            };
+            if let Some(pid) = pid {
+                let _ = write!(command, " --pid {pid}");
+            }
+            if let Some(program) = program {
+                let _ = write!(command, " --program {}", quote(program.as_bytes()));
+            }
+        }
+    }
+    for (chosen, flag) in [(how.keep_both, " --keep-both"), (how.force, " --force")] {
+        command.push_str(if chosen { flag } else { "" });
+    }
+    command
 }
 
 fn wanted(args: &UndoArgs, store: &Store) -> Result<(Wanted, String)> {
@@ -157,7 +203,14 @@ fn last_mounted(store: &Store) -> Result<String> {
     point::session(store, "last")
 }
 
-fn carry_out(path: &Path, store: &Store, wanted: Wanted, what: String, how: &How) -> Result<Exit> {
+fn carry_out(
+    path: &Path,
+    store: &Store,
+    wanted: Wanted,
+    what: String,
+    how: &How,
+    go_on: &str,
+) -> Result<Exit> {
     let wish = Wish {
         wanted,
         choice: match (how.keep_both, how.force) {
@@ -171,7 +224,7 @@ fn carry_out(path: &Path, store: &Store, wanted: Wanted, what: String, how: &How
     let report = if wish.dry_run {
         run(store, &wish, None, Caller::myself())?
     } else if store.is_served()? {
-        match ask_to_change(store, &Request::Undo(wish))? {
+        match ask_to_change(store, &Request::Undo(wish), go_on)? {
             Answer::Undone(report) => *report,
             other => return Err(no(other)),
         }
@@ -183,7 +236,7 @@ fn carry_out(path: &Path, store: &Store, wanted: Wanted, what: String, how: &How
     if how.json {
         say(format_args!("{}", json(&report)?));
     } else {
-        print(&report);
+        print(&report, go_on);
     }
     Ok(exit_of(&report))
 }
@@ -200,7 +253,7 @@ fn exit_of(report: &Report) -> Exit {
     }
 }
 
-fn print(report: &Report) {
+fn print(report: &Report, go_on: &str) {
     let mut paper = Paper::new();
     if report.stopped {
         eprintln!(
@@ -263,62 +316,10 @@ fn print(report: &Report) {
         (_, None, _) => paper.line(format_args!("nothing to do: it is as it was")),
         (_, Some(_), Some(error)) => {
             paper.flush();
-            eprintln!(
-                "trumanfs: stopped half-way: {error}\n  Done so far: {done}. Undo again to go on, or `trumanfs redo` to \
-                 take back what was done; both are safe."
-            );
+            eprintln!("trumanfs: stopped half-way: {error}\n  Done so far: {done}. {go_on}");
         }
         (_, Some(record), None) => {
             paper.line(format_args!("undone {done} (operation {record})"));
         }
-    }
-}
-
-/// Asks the daemon for something that changes the store. What programs have written, and the kernel has not handed on yet,
-/// counts as done: it is handed on first.
-pub(super) fn ask_to_change(store: &Store, request: &Request) -> Result<Answer> {
-    use rustix::fs::{Mode, OFlags};
-    let home = store.holder()?.and_then(|holder| holder.home);
-    if let Some(home) = home.and_then(|home| crate::name::unescape(&home)) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // Where the home cannot be seen from here, the kernel hands on in its own time.
-        if let Ok(home) = rustix::fs::open(home, flags, Mode::empty()) {
-            let _ = rustix::fs::syncfs(home);
-        }
-    }
-    control::ask(store.state(), request)
-}
-
-/// Does something with a store in process, under its lock and in a session of its own.
-pub(super) fn in_process<T>(
-    path: &Path,
-    act: impl FnOnce(&Store, &dyn Hands) -> Result<T>,
-) -> Result<T> {
-    let options = WorldOptions {
-        session: new_session_id(),
-        view: ViewOptions {
-            symlinks: Symlinks::Inside,
-            ..ViewOptions::default()
-        },
-        ..WorldOptions::default()
-    };
-    let (world, settled) = World::open(path, options)?;
-    for found in settled {
-        log::info!("session {}: {}", found.session, found.what);
-    }
-    let done = Store::of(&world).and_then(|store| act(&store, &InProcess(&world)));
-    world.close();
-    done
-}
-
-pub(super) fn no(answer: Answer) -> Error {
-    match answer {
-        Answer::Failed { kind, what, remedy } => match kind {
-            Failure::Missing => Error::Missing { what, remedy },
-            Failure::Conflict => Error::Conflict { what, remedy },
-            Failure::Refused => Error::Refused { what, remedy },
-            Failure::Other => Error::Damaged(what),
-        },
-        _ => Error::refused("the daemon gave an answer to another question", ""),
     }
 }

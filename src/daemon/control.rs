@@ -54,6 +54,28 @@ pub enum Request {
     Seal,
 }
 
+impl Request {
+    /// Returns whether it asks for a change.
+    pub(super) fn changes(&self) -> bool {
+        !matches!(self, Request::Status | Request::Seal)
+    }
+}
+
+/// Whose turn it is to change something for an operator: one after the other, and nobody any more once the session ends.
+#[derive(Debug, Default)]
+pub struct Turn {
+    ended: parking_lot::Mutex<bool>,
+}
+
+impl Turn {
+    /// Waits for the change that is being made, and lets no other begin while the guard lives.
+    pub fn end(&self) -> impl Drop + '_ {
+        let mut ended = self.ended.lock();
+        *ended = true;
+        ended
+    }
+}
+
 /// What is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,6 +113,8 @@ pub enum Failure {
     Conflict,
     /// It was refused before anything was done.
     Refused,
+    /// Part of it was done.
+    Partly,
     /// Anything else.
     Other,
 }
@@ -143,7 +167,7 @@ pub fn listen(world: &World) -> Result<UnixListener> {
 }
 
 /// By the descriptor, because a socket's path may have 108 bytes at most (unix(7)).
-fn socket_path(state: impl AsFd) -> String {
+pub(super) fn socket_path(state: impl AsFd) -> String {
     format!("/proc/self/fd/{}/{SOCKET}", state.as_fd().as_raw_fd())
 }
 
@@ -154,19 +178,23 @@ pub fn serve(
     shared: &Arc<Shared>,
     kernel: &dyn Invalidate,
     status: &(dyn Fn() -> Status + Sync),
+    turn: &Turn,
 ) {
-    let turn = parking_lot::Mutex::new(());
     std::thread::scope(|threads| {
         for connection in listener.incoming() {
-            let turn = &turn;
             let serve = move || {
                 let served =
                     connection
                         .map_err(|error| io("accept", &error))
                         .and_then(|connection| {
                             serve_one(&connection, |request, caller| {
-                                let changes = !matches!(request, Request::Status | Request::Seal);
-                                let _turn = changes.then(|| turn.lock());
+                                let turn = request.changes().then(|| turn.ended.lock());
+                                if turn.as_ref().is_some_and(|ended| **ended) {
+                                    return failed(Error::refused(
+                                        "the home is being unmounted",
+                                        "Nothing was changed. Give the command once more: nothing has to be mounted for it.",
+                                    ));
+                                }
                                 answer(request, shared, kernel, status, caller)
                             })
                         });
@@ -189,7 +217,11 @@ fn serve_one(
     let peer =
         rustix::net::sockopt::socket_peercred(connection).map_err(Error::os("getsockopt"))?;
     if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
-        return Ok(());
+        let refused = Error::refused(
+            "only root and whoever mounted a store may ask its daemon",
+            "",
+        );
+        return send(connection, &failed(refused));
     }
     let caller = Caller {
         pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
@@ -263,20 +295,11 @@ fn answer(
         Request::Purge { entries, versions } => {
             match purge(&entries, &versions, shared, kernel, caller) {
                 Ok(purged) => Answer::Purged(purged),
-                Err(error) => Answer::Failed {
-                    kind: Failure::Other,
-                    what: error.to_string(),
-                    remedy: String::new(),
-                },
+                Err(error) => failed(error),
             }
         }
         Request::Restore { entry, to } => match restore(&entry, &to, shared, kernel, caller) {
             Ok(()) => Answer::Done,
-            Err(Error::Conflict { what, remedy }) => Answer::Failed {
-                kind: Failure::Conflict,
-                what,
-                remedy,
-            },
             Err(Error::NotFound) => Answer::Failed {
                 kind: Failure::Missing,
                 what: format!(
@@ -285,11 +308,7 @@ fn answer(
                 ),
                 remedy: "`trumanfs trash list` names them.".to_owned(),
             },
-            Err(error) => Answer::Failed {
-                kind: Failure::Other,
-                what: error.to_string(),
-                remedy: String::new(),
-            },
+            Err(error) => failed(error),
         },
     }
 }
@@ -297,6 +316,7 @@ fn answer(
 fn failed(error: Error) -> Answer {
     let (kind, what, remedy) = match error {
         Error::Missing { what, remedy } => (Failure::Missing, what, remedy),
+        Error::Partly { what, remedy } => (Failure::Partly, what, remedy),
         Error::Conflict { what, remedy } => (Failure::Conflict, what, remedy),
         Error::Refused { what, remedy } => (Failure::Refused, what, remedy),
         error => (Failure::Other, error.to_string(), String::new()),
@@ -349,33 +369,7 @@ fn purge(
     outcome
 }
 
-/// Asks the daemon that serves a store.
-///
-/// # Errors
-/// [`Error::Refused`] where none answers, with what to do about it; what the daemon says of the wish itself.
-pub fn ask(state: impl AsFd, request: &Request) -> Result<Answer> {
-    let unreachable = |error: Error| {
-        Error::refused(
-            format!("the daemon that serves this store does not answer: {error}"),
-            "Only root and whoever mounted the store may ask, and only on the machine that serves it.",
-        )
-    };
-    let connection = UnixStream::connect(socket_path(state))
-        .map_err(|error| unreachable(io("connect", &error)))?;
-    send(&connection, request).map_err(unreachable)?;
-    let mut line = String::new();
-    BufReader::new(&connection)
-        .read_line(&mut line)
-        .map_err(|error| unreachable(io("read", &error)))?;
-    serde_json::from_str(&line).map_err(|error| {
-        Error::refused(
-            format!("the daemon's answer cannot be understood: {error}"),
-            "Use the trumanfs of the same release as the daemon's.",
-        )
-    })
-}
-
-fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
+pub(super) fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
     connection
@@ -383,6 +377,6 @@ fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
         .map_err(|error| io("write", &error))
 }
 
-fn io(call: &'static str, error: &std::io::Error) -> Error {
+pub(super) fn io(call: &'static str, error: &std::io::Error) -> Error {
     Error::os(call)(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
 }

@@ -3,6 +3,7 @@
 //! [`start`] is what `trumanfs mount` calls. In the background the daemon is this program started anew, with its
 //! choices sent over a pipe instead of as arguments: the process list is no place for the path of a store.
 
+mod ask;
 pub mod control;
 pub mod follow;
 mod live;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::world::KeepOptions;
+pub use ask::ask;
 pub use mountpoint::MountFlagsWanted;
 
 /// The hidden sub-command that the background daemon is started with.

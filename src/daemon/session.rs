@@ -239,8 +239,16 @@ fn serve(
     }
     let status = status_of(checked, &shared, watcher);
     let (for_control, for_count) = (shared.clone(), shared.clone());
+    let turn = Arc::new(control::Turn::default());
+    let of_control = turn.clone();
     spawn("control", move || {
-        control::serve(&listener, &for_control, &Kernel(kernel), &status)
+        control::serve(
+            &listener,
+            &for_control,
+            &Kernel(kernel),
+            &status,
+            &of_control,
+        )
     })?;
     spawn("trash", move || {
         for_count
@@ -251,7 +259,7 @@ fn serve(
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
     let registered = register(checked);
-    let signals = end_on_signals(checked.home.clone())?;
+    let signals = end_on_signals(checked.home.clone(), turn.clone())?;
 
     ready();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -259,6 +267,8 @@ fn serve(
         .join()
         .unwrap_or_else(|_| Err(Error::refused("the requests' thread broke down", "")));
     signals.close();
+    // What an operator asked for is finished first: the end is the last record.
+    let _last = turn.end();
     shared.world.close();
     if let Some(file) = registered {
         let _ = std::fs::remove_file(file);
@@ -329,7 +339,10 @@ fn status_of(
 }
 
 /// SIGTERM and SIGINT unmount. A home in use goes out of sight at once and ends with its last user, or soon after.
-fn end_on_signals(home: PathBuf) -> Result<signal_hook::iterator::Handle> {
+fn end_on_signals(
+    home: PathBuf,
+    turn: Arc<control::Turn>,
+) -> Result<signal_hook::iterator::Handle> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::refused(format!("no signals: {error}"), ""))?;
@@ -344,6 +357,7 @@ fn end_on_signals(home: PathBuf) -> Result<signal_hook::iterator::Handle> {
             );
             let _ = unmount(&home, true);
             std::thread::sleep(Duration::from_secs(10));
+            let _last = turn.end();
             // Whatever is still open answers ENOTCONN from now on. All that was written is in the store.
             std::process::exit(0);
         }

@@ -70,8 +70,39 @@ pub fn carry_out(
     step: &mut dyn FnMut(u64),
 ) -> Result<Purged> {
     let mut purged = world.purge(entries, caller, step)?;
-    purged.add(world.evict(versions, caller, step)?);
+    if purged.stopped.is_some() {
+        return Ok(purged);
+    }
+    match world.evict(versions, caller, step) {
+        Ok(evicted) => purged.add(evicted),
+        Err(error) if purged.entries == 0 => return Err(error),
+        Err(error) => purged.stopped = Some(error.to_string()),
+    }
     Ok(purged)
+}
+
+/// Returns how many entries and former contents of a choice are still there.
+///
+/// # Errors
+/// What reading the directories says.
+pub fn still_there(store: &Store, choice: &Choice) -> Result<u64> {
+    let trash: HashSet<Escaped> = trash::list(store)?.into_iter().map(|l| l.entry).collect();
+    let entries = choice.entries.iter();
+    let entries = entries
+        .filter(|listed| trash.contains(&listed.entry))
+        .count();
+    let kept: HashSet<(String, u64)> = match choice.versions.is_empty() {
+        true => HashSet::new(),
+        false => kept::list(store)?
+            .into_iter()
+            .map(|v| (v.session, v.n))
+            .collect(),
+    };
+    let versions = choice.versions.iter();
+    let versions = versions
+        .filter(|v| kept.contains(&(v.session.clone(), v.n)))
+        .count();
+    Ok((entries + versions) as u64)
 }
 
 /// Finds out what a selection means for a store as it is now.

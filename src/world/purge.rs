@@ -8,6 +8,7 @@
 //! by no request of the home.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
@@ -17,7 +18,7 @@ use super::root::{open_beneath, stat_at};
 use super::versions::{file_name, map_name};
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::Op;
+use crate::journal::{Actor, Op};
 use crate::name::{Escaped, Name, escape};
 
 /// Where entries lie while they are being deleted, in the state directory.
@@ -38,6 +39,9 @@ pub struct Purged {
     /// What was asked for and is not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Escaped>,
+    /// Why it stopped before all had been looked at, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
     /// What could not be deleted, or not whole, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<(Escaped, String)>,
@@ -51,6 +55,18 @@ impl Purged {
         self.bytes += other.bytes;
         self.missing.extend(other.missing);
         self.left.extend(other.left);
+        self.stopped = self.stopped.take().or(other.stopped);
+    }
+
+    /// Hands on what was done until an error came; where that is nothing, the error.
+    fn until(mut self, outcome: Result<()>) -> Result<Purged> {
+        match outcome {
+            Err(error) if self.names == 0 => Err(error),
+            outcome => {
+                self.stopped = outcome.err().map(|error| error.to_string());
+                Ok(self)
+            }
+        }
     }
 }
 
@@ -58,8 +74,8 @@ impl World {
     /// Deletes entries of the trash for good. `step` is told how many bytes became free, now and then.
     ///
     /// # Errors
-    /// What the journal's `write(2)` says, and what making the place for it says; then the entries that have not been
-    /// named by a record are untouched. What concerns single entries is in the answer.
+    /// What the journal's `write(2)` says, and what making the place for it says, where it says so at once; later that is in
+    /// the answer, as is what concerns single entries. The entries that have not been named by a record are untouched then.
     pub fn purge(
         &self,
         entries: &[Escaped],
@@ -67,8 +83,18 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<Purged> {
         let _counting = self.trash.still();
-        let actor = self.actor(caller);
         let mut purged = self.finish(step)?;
+        let outcome = self.purge_into(&mut purged, entries, &self.actor(caller), step);
+        purged.until(outcome)
+    }
+
+    fn purge_into(
+        &self,
+        purged: &mut Purged,
+        entries: &[Escaped],
+        actor: &Arc<Actor>,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         for some in entries.chunks(AT_ONCE) {
             let trash = self.trash.dir(&self.root)?;
             let is_there = |entry: &&Escaped| {
@@ -81,11 +107,11 @@ impl World {
             }
             let purging = self.purging()?;
             let entries = there.iter().map(|entry| (*entry).clone()).collect();
-            self.journal.note(Op::Purge { entries }, Some(&actor))?;
+            self.journal.note(Op::Purge { entries }, Some(actor))?;
             for entry in there {
                 let claimed = Name::new(&entry.0).and_then(|name| {
                     self.shift(trash.as_fd(), name, purging.as_fd(), name)?;
-                    self.delete(&purging, name, &mut purged, step)
+                    self.delete(&purging, name, purged, step)
                 });
                 match claimed {
                     Ok(()) => purged.entries += 1,
@@ -95,7 +121,7 @@ impl World {
                 }
             }
         }
-        Ok(purged)
+        Ok(())
     }
 
     /// Deletes versions (session and number) for good.
@@ -108,8 +134,18 @@ impl World {
         caller: Caller,
         step: &mut dyn FnMut(u64),
     ) -> Result<Purged> {
-        let actor = self.actor(caller);
         let mut purged = Purged::default();
+        let outcome = self.evict_into(&mut purged, versions, &self.actor(caller), step);
+        purged.until(outcome)
+    }
+
+    fn evict_into(
+        &self,
+        purged: &mut Purged,
+        versions: &[(String, u64)],
+        actor: &Arc<Actor>,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let label = |(session, n): &(String, u64)| {
             Escaped(format!("{session}/{}", file_name(*n)).into_bytes())
         };
@@ -121,7 +157,7 @@ impl World {
                 continue;
             }
             let versions = there.iter().map(|version| (*version).clone()).collect();
-            self.journal.note(Op::Evict { versions }, Some(&actor))?;
+            self.journal.note(Op::Evict { versions }, Some(actor))?;
             for version in there {
                 let (session, n) = version;
                 if *session == self.session && self.versions.room().is_live(*n) {
@@ -130,14 +166,14 @@ impl World {
                         .push((label(version), "is being written".to_owned()));
                     continue;
                 }
-                match self.delete_version(session, *n, &mut purged, step) {
+                match self.delete_version(session, *n, purged, step) {
                     Ok(()) => purged.entries += 1,
                     Err(Error::NotFound) => purged.missing.push(label(version)),
                     Err(error) => purged.left.push((label(version), error.to_string())),
                 }
             }
         }
-        Ok(purged)
+        Ok(())
     }
 
     fn has_version(&self, (session, n): &(String, u64)) -> bool {

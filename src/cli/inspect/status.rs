@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::super::output::{bytes, json};
 use super::super::{Exit, open_store, say};
-use crate::daemon::control::{self, Answer, Request, Status};
-use crate::daemon::{mountpoint, registry};
+use crate::daemon::control::{Answer, Request, Status};
+use crate::daemon::{self, mountpoint, registry};
 use crate::error::{Error, Result};
 
 /// What `trumanfs status` takes.
@@ -71,7 +71,7 @@ fn ask(target: &std::path::Path) -> Result<Option<Status>> {
     if !store.is_served()? {
         return Ok(None);
     }
-    match control::ask(store.state(), &Request::Status)? {
+    match daemon::ask(store.state(), &Request::Status, "")? {
         Answer::Status(status) => Ok(Some(*status)),
         _ => Err(Error::refused(
             "the daemon gave an answer to another question",
