@@ -555,6 +555,7 @@ fn unfinished_session(store: &Path, op: Op) {
         home: None,
         store: None,
         after: None,
+        copied: None,
     };
     journal.note(begin, None).unwrap();
     journal.begin(op, &[], None).unwrap().done();

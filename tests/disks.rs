@@ -244,6 +244,59 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
     assert_eq!(ino("x"), ino("y"));
 }
 
+/// A copy on a fresh file system may have the very inode numbers of the original, and its store may be the root of it. It is
+/// a copy all the same; with and without times of birth.
+#[test]
+fn a_copy_on_a_fresh_file_system_is_told_even_where_inode_numbers_are_the_same() {
+    need_mount!();
+    let kinds: [&[&str]; 3] = [
+        &["mkfs.ext4", "-q"],
+        &["mkfs.ext4", "-q", "-I", "128"],
+        &["mkfs.xfs", "-q"],
+    ];
+    for mkfs in kinds {
+        let made = |megabytes| Disk::new(mkfs, megabytes);
+        let megabytes = if mkfs[0] == "mkfs.xfs" { 320 } else { 16 };
+        let (mut disk, copy) = match (made(megabytes), made(megabytes)) {
+            (Ok(disk), Ok(copy)) => (disk, copy),
+            (Err(why), _) | (_, Err(why)) => skip!("no disk of its own: {why}"),
+        };
+        sh(&disk.store(), "mkdir d; echo one >d/f; echo two >g");
+        disk.mount_home("--hide=/nothing");
+        sh(&disk.at("home"), "rm d/f; echo other >g; mv d e");
+        disk.umount_home();
+        let status = Command::new("sh")
+            .args(["-ec", "tar -C \"$1\" -cf - . | tar -C \"$2\" -xpf -", "sh"])
+            .args([disk.store(), copy.store()])
+            .status();
+        assert!(status.unwrap().success());
+        for words in [
+            &["undo", "--session", "last"][..],
+            &["diff"],
+            &["versions", "/g"],
+        ] {
+            let said = copy.says(words);
+            assert!(said.contains("this store is a copy"), "{mkfs:?}: {said}");
+        }
+        assert!(
+            copy.says(&["fsck"]).contains("the store is a copy"),
+            "{mkfs:?}"
+        );
+        // The same disk under another number is none, nor is an image of it.
+        disk.renumber();
+        assert!(!disk.says(&["fsck"]).contains("copy"), "{mkfs:?}");
+        run("umount", &[&disk.at("mnt")]).unwrap();
+        let image = disk.at("image-of-it");
+        fs::copy(disk.at("image"), &image).unwrap();
+        disk.attach().unwrap();
+        run("umount", &[&disk.at("mnt")]).unwrap();
+        let imaged = Disk::of(&std::env::temp_dir(), &image);
+        let undone = imaged.says(&["undo", "--session", "last"]);
+        assert!(undone.starts_with("undone"), "{mkfs:?}: {undone}");
+        assert_eq!(fs::read(imaged.store().join("d/f")).unwrap(), b"one\n");
+    }
+}
+
 /// How much of a file system is used, in bytes.
 fn used(at: &Path) -> u64 {
     let space = rustix::fs::statvfs(at).unwrap();
@@ -313,6 +366,19 @@ fn on_btrfs_contents_are_cloned_and_a_snapshot_is_a_store() {
         let undone = says(&snapshot, &["undo", "--session", "last"]);
         assert!(undone.starts_with("undone"), "{undone}");
         assert_eq!(fs::read(snapshot.join("small")).unwrap(), b"one\n");
+        // What is sent has other inodes.
+        let sent = disk.at("mnt/sent");
+        fs::create_dir(&sent).unwrap();
+        btrfs(
+            &["property", "set"],
+            &[&snapshot, "ro".as_ref(), "true".as_ref()],
+        );
+        let pipe = "btrfs -q send \"$1\" 2>&- | btrfs -q receive \"$2\"";
+        let mut status = Command::new("sh");
+        status.args(["-ec", pipe, "sh"]).args([&snapshot, &sent]);
+        assert!(status.status().unwrap().success());
+        let said = says(&sent.join("snapshot"), &["undo", "--session", "last"]);
+        assert!(said.contains("this store is a copy"), "{said}");
     });
 }
 

@@ -91,6 +91,10 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
             other => return Err(no(other)),
         }
     } else {
+        if store.copied()?.is_some() {
+            // What cannot be told here is refused before a session begins.
+            put_back(&store, &wish, None, Caller::myself())?;
+        }
         in_process(&path, |store, hands| {
             put_back(store, &wish, Some(hands), Caller::myself())
         })?

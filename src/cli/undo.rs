@@ -229,6 +229,14 @@ fn carry_out(
             other => return Err(no(other)),
         }
     } else {
+        if store.copied()?.is_some() {
+            // What cannot be told here is refused before a session begins.
+            let dry = Wish {
+                dry_run: true,
+                ..wish.clone()
+            };
+            run(store, &dry, None, Caller::myself())?;
+        }
         in_process(path, |store, hands| {
             run(store, &wish, Some(hands), Caller::myself())
         })?

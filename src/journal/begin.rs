@@ -2,13 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which store it is, by its `.trumanfs`: no copy has the same inode with the same time of birth.
+use super::record::Stamp;
+
+/// The place where a session was recorded: the directory `.trumanfs` of its store, which no copy of the store has. It stays
+/// the same under another path, mount or device number, and in an image or a snapshot of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The inode number.
+pub struct StoreId {
+    /// The directory's inode number.
     pub inode: u64,
-    /// When the inode was made, in nanoseconds since 1970; 0 where the file system does not say.
-    pub born: u64,
+    /// When it was made, where the file system knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born: Option<Stamp>,
+    /// Else how often its inode number had been used before (ext4, xfs), where the file system says that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
 }
 
 /// How a session had ended when the next one began: nobody can cut its end off unnoticed.

@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 pub use actor::{Actors, Caller};
-pub use begin::{After, Identity};
+pub use begin::{After, StoreId};
 pub use glance::Glance;
 pub use ids::Ids;
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};

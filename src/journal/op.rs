@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::begin::{After, Identity};
+use super::begin::{After, StoreId};
 use super::ids::Ids;
-use super::record::Stamp;
+use super::record::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
 
 /// Attributes before a change, so that they can be put back.
@@ -73,12 +73,15 @@ pub enum Op {
         /// The home; absent where the store was worked on unmounted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<Escaped>,
-        /// The store that it began on: a copy is another.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        store: Option<Identity>,
         /// How the session before had ended; absent for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<After>,
+        /// Where it is recorded; absent in records of an earlier release.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        store: Option<StoreId>,
+        /// In a copied store: the newest of the sessions that were recorded in the original.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copied: Option<String>,
     },
     /// The session ended cleanly.
     End,
@@ -390,9 +393,4 @@ impl Op {
             Op::Abort { .. } => "abort",
         }
     }
-}
-
-/// A record of an earlier release says nothing of the time.
-fn is_zero(stamp: &Stamp) -> bool {
-    *stamp == (0, 0)
 }

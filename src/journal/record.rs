@@ -17,6 +17,11 @@ pub const SEALED: u32 = 2;
 /// A time of a file: seconds since 1970 and nanoseconds.
 pub type Stamp = (i64, u32);
 
+/// A record of an earlier release says nothing of the time.
+pub(super) fn is_zero(stamp: &Stamp) -> bool {
+    *stamp == (0, 0)
+}
+
 /// A directory that an act changes: when it had last changed (seconds and nanoseconds), and its inode number.
 pub type At = (i64, u32, u64);
 

@@ -24,11 +24,13 @@ pub mod undo;
 pub mod usage;
 pub mod versions;
 
+use std::cell::OnceCell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::world::lock;
+use crate::world::origin::{self, Copied};
 use crate::world::state::{self, Holder};
 use crate::world::{Root, World};
 
@@ -37,6 +39,7 @@ use crate::world::{Root, World};
 pub struct Store {
     root: Root,
     state: OwnedFd,
+    copied: OnceCell<Option<Copied>>,
 }
 
 impl Store {
@@ -52,7 +55,11 @@ impl Store {
                 "Give the directory that `trumanfs mount STORE HOME` was given, or the home itself.",
             )
         })?;
-        Ok(Store { root, state })
+        Ok(Store {
+            root,
+            state,
+            copied: OnceCell::new(),
+        })
     }
 
     /// Opens for reading the store that a world serves.
@@ -65,6 +72,7 @@ impl Store {
         Ok(Store {
             root: world.root().again()?,
             state,
+            copied: OnceCell::new(),
         })
     }
 
@@ -82,6 +90,46 @@ impl Store {
     /// What `flock(2)` says.
     pub fn is_served(&self) -> Result<bool> {
         lock::is_held(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
+    /// Finds out whether the store is a copy, in which what earlier sessions say of inodes does not hold.
+    ///
+    /// # Errors
+    /// What reading the sessions says.
+    pub fn copied(&self) -> Result<Option<&Copied>> {
+        if self.copied.get().is_none() {
+            let named = self.holder()?.map(|holder| holder.session);
+            let state = std::os::fd::AsFd::as_fd(&self.state);
+            let copied = origin::copied(&self.root, state, named.as_deref())?;
+            let _ = self.copied.set(copied);
+        }
+        Ok(self.copied.get().and_then(Option::as_ref))
+    }
+
+    /// Returns whether a session was recorded in the store that this one is a copy of.
+    ///
+    /// # Errors
+    /// As [`Store::copied`].
+    pub fn is_foreign(&self, session: &str) -> Result<bool> {
+        let copied = self.copied()?;
+        Ok(copied.is_some_and(|copied| session <= copied.last.as_str()))
+    }
+
+    /// Refuses to go by the records of a session that was recorded in the store that this one is a copy of.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] naming the sessions and the remedy; what reading the sessions says.
+    pub fn trust(&self, session: &str) -> Result<()> {
+        match self.copied()? {
+            Some(copied) if self.is_foreign(session)? => Err(Error::refused(
+                format!(
+                    "this store is a copy: session {} and those before it were recorded in the original, and what they say of inodes does not hold here",
+                    copied.last
+                ),
+                "Nothing was changed. Do it in the original. Here there are `trumanfs log`, `show`, `trash list` and `trash restore`; what was done in the copy itself can be taken back.",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the resolver of paths.

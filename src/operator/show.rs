@@ -76,6 +76,9 @@ pub struct Former {
 pub struct Shown {
     /// Its session.
     pub session: String,
+    /// Whether that was recorded in the store that this one is a copy of.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_original: bool,
     /// The record as it is.
     pub record: Record,
     /// Why it did not happen; absent where it did.
@@ -137,6 +140,7 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
             size: None,
         }),
         former: former(store, session, &record.op)?,
+        in_original: store.is_foreign(session)?,
         session: session.clone(),
         record,
         not_done: None,

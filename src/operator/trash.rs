@@ -191,6 +191,10 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
     let Some(origin) = origins(store, &HashSet::from([entry]))?.remove(entry) else {
         return Ok(None);
     };
+    // In a copy nobody can tell what was written since the original removed it.
+    if store.is_foreign(&origin.session)? {
+        return Ok(None);
+    }
     let mut past = Past::now(store)?;
     past.back_to(&Point::After(Operation {
         session: origin.session,

@@ -69,12 +69,15 @@ pub struct Versions {
     pub now: Option<u64>,
     /// What was there before, the newest first.
     pub former: Vec<Version>,
+    /// Why older ones are not among them: the store is a copy.
+    pub older: Option<Error>,
 }
 
 /// Finds the former contents of a path.
 ///
 /// # Errors
-/// [`Error::Missing`] for a path that never was; [`Error::Refused`] for a directory; [`Error::Damaged`] where a journal
+/// [`Error::Missing`] for a path that never was; [`Error::Refused`] for a directory, and where only the store that this one is
+/// a copy of could tell; [`Error::Damaged`] where a journal
 /// cannot be read.
 pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
     let mut past = Past::about(store, path, None)?;
@@ -92,7 +95,17 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         .and_then(|node| past.tree().meta(node).ok())
         .map(|meta| meta.size);
     let mut former = Vec::new();
-    while let Some((session, record)) = past.back_by_one(|_, _| true)? {
+    let mut older = None;
+    loop {
+        let (session, record) = match past.back_by_one(|_, _| true) {
+            Ok(Some(next)) => next,
+            Ok(None) => break,
+            Err(error @ Error::Refused { .. }) if !former.is_empty() => {
+                older = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
         let tree = past.tree_mut();
         let effects = tree.effects(&record, &session)?;
         let mut other_content = false;
@@ -164,7 +177,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
             remedy: "Give the path as it is seen in the home. `trumanfs log --path NAME` finds where it was.".to_owned(),
         });
     }
-    Ok(Versions { now, former })
+    Ok(Versions { now, former, older })
 }
 
 /// What is found of a former content.

@@ -36,6 +36,20 @@ pub fn begin_writing_out(fd: BorrowedFd<'_>) -> Result<()> {
     }))
 }
 
+/// Returns the generation of an inode: a number that differs when the inode number is used again (ioctl_iflags(2)). Takes a
+/// descriptor that can be read from.
+///
+/// # Errors
+/// `ENOTTY` where the file system does not say.
+pub fn generation(fd: BorrowedFd<'_>) -> Result<u32> {
+    // The kernel writes an int, whatever the request's name says (fs/ext4/ioctl.c, fs/xfs/xfs_ioctl.c).
+    let mut answer = [0_u32; 2];
+    // SAFETY: the descriptor lives through the call, which writes at most a long to where it is told.
+    let rc = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FS_IOC_GETVERSION, answer.as_mut_ptr()) };
+    check(libc::c_long::from(rc))?;
+    Ok(answer[0])
+}
+
 /// Checks permissions with the effective ids: `R_OK`, `W_OK`, `X_OK`.
 ///
 /// # Errors

@@ -107,6 +107,23 @@ pub fn rewrite(
     replace(state, PINNED, &lines.collect::<String>())
 }
 
+/// Puts both lists aside, where the inodes that they name are those of another store. Returns how many things were kept
+/// hidden. The caller holds the store's lock, and nobody has them open.
+///
+/// # Errors
+/// What the system calls say.
+pub(super) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
+    let hidden = parse_pinned(&text(state, PINNED)?, 0).len();
+    for name in [LINKS, PINNED] {
+        if !text(state, name)?.is_empty() {
+            let aside = format!("{name}.original");
+            rustix::fs::renameat(state, name, state, aside.as_str())
+                .map_err(Error::os("renameat"))?;
+        }
+    }
+    Ok(hidden)
+}
+
 fn replace(state: BorrowedFd<'_>, name: &str, text: &str) -> Result<()> {
     let new = format!("{name}.new");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;

@@ -22,6 +22,7 @@ pub mod lists;
 pub mod lock;
 mod mark;
 pub mod meta;
+pub mod origin;
 pub mod purge;
 pub mod reading;
 mod remove;
@@ -174,8 +175,9 @@ impl World {
             host: holder.host,
             boot: holder.boot,
             home: options.home.map(Escaped),
-            store: None,
             after: last.after,
+            store: Some(origin::here(state.as_fd())?),
+            copied: state.copied().map(str::to_owned),
         };
         journal.note(begin, None)?;
         if options.durable {
@@ -195,7 +197,9 @@ impl World {
             mounted,
             names: parking_lot::RwLock::default(),
         };
-        Ok((world, last.settled))
+        let mut settled = world.state.tell_of_copy();
+        settled.extend(last.settled);
+        Ok((world, settled))
     }
 
     /// Ends the session and lets the store go. One in which an operator, with nothing mounted, did nothing leaves nothing.

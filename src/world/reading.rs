@@ -11,10 +11,11 @@ use std::path::Path;
 use super::lists;
 use super::lock;
 use super::meta::{Id, Meta};
+use super::origin;
 use super::root::{Root, stat_fd};
 use super::settle::{self, Settled};
 use super::sight::Sight;
-use super::state::{Holder, State, open_unlocked, read_holder};
+use super::state::{Holder, State, holder, open_unlocked, read_holder};
 use super::view::{View, ViewOptions};
 use crate::error::Result;
 
@@ -48,7 +49,12 @@ impl Reading {
         };
         let state = state.as_fd();
         let (lock, settled) = settled(&root, state)?;
-        let (links, pinned) = lists::read(state, root.id().0)?;
+        let named = holder(state)?.map(|holder| holder.session);
+        let copied = origin::copied(&root, state, named.as_deref())?;
+        let (links, pinned) = match copied.is_some_and(|copied| copied.is_fresh) {
+            true => Default::default(),
+            false => lists::read(state, root.id().0)?,
+        };
         let id = stat_fd(state)?.id;
         let reading = Reading {
             root,

@@ -134,7 +134,10 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
             length - whole
         )));
     }
-    let window = last_records(&session, &file, root.id().0)?;
+    let window = match state.is_fresh_copy() {
+        true => Vec::new(), // It speaks of inodes of another store.
+        false => last_records(&session, &file, root.id().0)?,
+    };
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
     let aborted: HashSet<u64> = window
         .iter()
@@ -172,7 +175,7 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
             }
         }
     }
-    if settled.is_empty() {
+    if settled.is_empty() && !state.is_fresh_copy() {
         settled.push(found(
             "the daemon had ended without unmounting; every recorded change had been done"
                 .to_owned(),

@@ -15,8 +15,10 @@ use super::ground;
 use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
 use super::lock;
 use super::meta::Id;
+use super::origin::{self, Copied};
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::sessions;
+use super::settle::Settled;
 use super::view::STATE;
 use crate::error::{Error, Result};
 
@@ -79,6 +81,9 @@ pub struct State {
     session: String,
     /// The session that held the lock before.
     before: Option<String>,
+    copied: Option<Copied>,
+    /// How many things were kept hidden by lists that are those of the original.
+    shown: usize,
     /// Held for its lock.
     lock: File,
     links: Mutex<Counts>,
@@ -176,6 +181,12 @@ impl State {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(Error::os("mkdirat")(errno)),
         }
+        let copied = origin::copied(root, fd.as_fd(), last)?;
+        // Inodes of the original would hide other things here.
+        let shown = match copied.as_ref().is_some_and(|copied| copied.is_fresh) {
+            true => lists::set_aside(fd.as_fd())?,
+            false => 0,
+        };
         let mut links = open_file(fd.as_fd(), LINKS, OFlags::RDWR | OFlags::APPEND)?;
         let id = stat_fd(fd.as_fd())?.id;
         let by_id = read_counts(&mut links, id.0)?;
@@ -186,6 +197,8 @@ impl State {
             id,
             session: holder.session,
             before: before.map(|holder| holder.session),
+            copied,
+            shown,
             lock,
             links,
             pinned: Mutex::new(pinned),
@@ -200,6 +213,22 @@ impl State {
     /// Returns the session that held the lock before.
     pub fn before(&self) -> Option<&str> {
         self.before.as_deref()
+    }
+
+    /// Returns the newest session that was recorded in another store, where this is a copy of that.
+    pub fn copied(&self) -> Option<&str> {
+        self.copied.as_ref().map(|copied| copied.last.as_str())
+    }
+
+    /// Returns whether it is a copy in which no session has begun yet: then the last one says nothing of what is here.
+    pub fn is_fresh_copy(&self) -> bool {
+        self.copied.as_ref().is_some_and(|copied| copied.is_fresh)
+    }
+
+    /// Says to whoever opens a copy for the first time what does not hold in it.
+    pub(super) fn tell_of_copy(&self) -> Vec<Settled> {
+        let copied = self.copied.as_ref();
+        copied.map_or_else(Vec::new, |copied| copied.told(self.shown))
     }
 
     /// Returns which directory it is.

@@ -194,6 +194,7 @@ fn commands(shown: &Shown, target: &Path) -> Vec<(&'static str, String)> {
     let mut commands = Vec::new();
     if let (Some(former), Some(path)) = (&shown.former, file_of(&shown.record.op))
         && former.there
+        && !shown.in_original
     {
         // A point means just after an operation, so the content before it is that after the one before.
         let path = path_of(path);
@@ -210,7 +211,7 @@ fn commands(shown: &Shown, target: &Path) -> Vec<(&'static str, String)> {
         ));
     }
     let state = shown.taken_back.last().map(|undo| undo.redo);
-    if shown.record.can_be_undone() && state != Some(false) {
+    if shown.record.can_be_undone() && !shown.in_original && state != Some(false) {
         commands.push(("to undo", format!("trumanfs undo {target} {session}:{seq}")));
     }
     commands

@@ -69,7 +69,13 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
             false => entry(&mut paper, version, &target, &path),
         }
     }
-    Ok(if found.former.is_empty() {
+    paper.flush();
+    if let Some(error) = &found.older {
+        eprintln!("trumanfs: {error}");
+    }
+    Ok(if found.older.is_some() {
+        Exit::Partly
+    } else if found.former.is_empty() {
         Exit::Nothing
     } else {
         Exit::Ok

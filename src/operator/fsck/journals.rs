@@ -56,8 +56,7 @@ pub(super) struct Journals<'a> {
     pub(super) awaited: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
     pub(super) gone: Vec<Gone>,
-    /// Entries of the trash that are the inode of their record, and that are another.
-    pub(super) same: u64,
+    /// Entries of the trash that are another inode than their record says.
     pub(super) other: Vec<(String, u64, Vec<u8>)>,
     /// How the session that was read last ends.
     pub(super) before: Option<Before>,
@@ -79,6 +78,8 @@ pub(super) struct Here {
     pub(super) has_seals: bool,
     /// The hashes of the last lines, the newest last.
     pub(super) hashes: VecDeque<[u8; 64]>,
+    /// Whether it was recorded in the store that this one is a copy of.
+    pub(super) foreign: bool,
 }
 
 impl<'a> Journals<'a> {
@@ -114,7 +115,6 @@ impl<'a> Journals<'a> {
             awaited: HashMap::new(),
             recent: VecDeque::new(),
             gone: Vec::new(),
-            same: 0,
             other: Vec::new(),
             before: None,
         })
@@ -145,6 +145,7 @@ impl<'a> Journals<'a> {
             last: Last::Good,
             has_seals: false,
             hashes: VecDeque::new(),
+            foreign: self.store.is_foreign(id)?,
         };
         self.recent.clear();
         let before = self.before.replace(Before::empty(id));

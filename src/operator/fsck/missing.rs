@@ -92,14 +92,6 @@ impl Journals<'_> {
     }
 
     fn other_inodes(&mut self) {
-        if self.same == 0 && !self.other.is_empty() {
-            let what =
-                "no inode number in the journals is that of the disk: the store has been copied";
-            let remedy = "What the journals say of inodes does not hold here. Names and contents are not affected.";
-            self.report
-                .add(Finding::note(Kind::EntryOther, what, remedy));
-            return;
-        }
         for (session, seq, name) in std::mem::take(&mut self.other) {
             let what = format!(
                 "{} in the trash is not what record {seq} removed: it has been replaced behind the mount",

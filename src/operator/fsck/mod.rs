@@ -51,6 +51,8 @@ pub enum Kind {
     EntryUnknown,
     /// An entry of the trash is another inode than its record says.
     EntryOther,
+    /// Sessions that were recorded in another store.
+    Copied,
     /// The list of hard links in the trash.
     Links,
     /// The list of what stays hidden.
@@ -200,6 +202,7 @@ pub fn check(store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
         false => None,
     };
     lists::layout(store, &mut report)?;
+    copied(store, &mut report)?;
     let mut journals = journals::Journals::new(store, live, &mut report)?;
     for session in sessions(&store.state)? {
         journals.session(&session, step)?;
@@ -207,4 +210,24 @@ pub fn check(store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
     journals.finish()?;
     lists::check(store, &mut report)?;
     Ok(report)
+}
+
+/// Says whether the store is a copy, in which what was recorded in the original is not held against inodes.
+fn copied(store: &Store, report: &mut Report) -> Result<()> {
+    let Some(copied) = store.copied()? else {
+        return Ok(());
+    };
+    let came = sessions(&store.state)?;
+    let came = came.iter().filter(|id| **id <= copied.last).count();
+    let what = match came {
+        1 => "the store is a copy: this session was recorded in the original".to_owned(),
+        n => format!(
+            "the store is a copy: this session and the {} before it were recorded in the original",
+            n.saturating_sub(1)
+        ),
+    };
+    let remedy = "What these sessions did can be taken back in the original only. Their journals, former contents and entries of the trash were checked, but for inode numbers, which do not hold here.";
+    let finding = Finding::note(Kind::Copied, what, remedy);
+    report.add(finding.of(&copied.last, None));
+    Ok(())
 }

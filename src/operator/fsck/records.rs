@@ -85,9 +85,9 @@ impl Journals<'_> {
     fn expect(&mut self, here: &Here, seq: u64, trash: &Escaped, ids: Ids) {
         if let Some(entry) = self.entries.get_mut(&trash.0) {
             entry.known = true;
-            match entry.id == Id(ids[0], ids[1]) {
-                true => self.same += 1,
-                false => self.other.push((here.id.clone(), seq, trash.0.clone())),
+            let is_other = entry.id != Id(ids[0], ids[1]);
+            if is_other && !here.foreign {
+                self.other.push((here.id.clone(), seq, trash.0.clone()));
             }
             return;
         }

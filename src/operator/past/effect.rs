@@ -174,9 +174,6 @@ impl Tree<'_> {
         kind: FileType,
     ) -> Result<NodeId> {
         let there = self.lookup_label(dir, name)?;
-        if let (Some(known), Some(ids)) = (there.and_then(|node| self.ids(node)), ids) {
-            self.ground().meet(known == ids);
-        }
         match (there, ids) {
             (Some(node), None) => return Ok(node),
             // What was purged has no number any more: the record says which it was.
@@ -201,10 +198,7 @@ impl Tree<'_> {
     /// Returns the thing that a record speaks of: what is at the path if it is that inode, else that inode.
     pub(super) fn find(&mut self, path: &WorldPath, ids: Ids) -> Result<Option<NodeId>> {
         match self.resolve_near(path)? {
-            Some(node) if self.ids(node) == Some(ids) => {
-                self.ground().meet(true);
-                Ok(Some(node))
-            }
+            Some(node) if self.ids(node) == Some(ids) => Ok(Some(node)),
             _ if self.by_ids(ids).is_some() => Ok(self.by_ids(ids)),
             // Removed while the change was under way: its record has the path that it was opened by.
             _ => {

@@ -5,7 +5,7 @@
 //! when it is first asked for (`listing.rs`), all entries are met only when somebody wants them. Nothing here changes the
 //! store.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Ref, RefCell};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
@@ -46,8 +46,6 @@ const OPEN: usize = 64;
 pub struct Ground<'a> {
     store: &'a Store,
     pub(super) inner: RefCell<Inner>,
-    /// How often what a record speaks of was there under its inode number, and under another.
-    met: Cell<(u64, u64)>,
 }
 
 impl<'a> Ground<'a> {
@@ -60,27 +58,12 @@ impl<'a> Ground<'a> {
         Ground {
             store,
             inner: RefCell::new(inner),
-            met: Cell::new((0, 0)),
         }
     }
 
     /// Returns the store.
     pub fn store(&self) -> &'a Store {
         self.store
-    }
-
-    /// Notes whether what is at a record's place has the inode number that the record says.
-    pub(super) fn meet(&self, same: bool) {
-        let (as_said, other) = self.met.get();
-        self.met.set(match same {
-            true => (as_said + 1, other),
-            false => (as_said, other + 1),
-        });
-    }
-
-    /// Returns whether everything that was met has another inode number than its record says: then the store is a copy.
-    pub fn is_copied(&self) -> bool {
-        matches!(self.met.get(), (0, other) if other > 0)
     }
 
     /// Returns the label of a name.

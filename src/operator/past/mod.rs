@@ -75,6 +75,9 @@ pub struct Past<'a> {
     ahead: Option<(Arc<str>, Record)>,
     /// Which records are looked at, where not all are.
     concern: Option<Concern>,
+    store: &'a Store,
+    /// The session last found to be recorded here.
+    trusted: Option<Arc<str>>,
 }
 
 impl<'a> Past<'a> {
@@ -89,6 +92,8 @@ impl<'a> Past<'a> {
             records,
             ahead: None,
             concern: None,
+            store,
+            trusted: None,
         })
     }
 
@@ -103,7 +108,11 @@ impl<'a> Past<'a> {
     pub fn about(store: &'a Store, path: &WorldPath, until: Option<&Point>) -> Result<Past<'a>> {
         let mut past = Past::now(store)?;
         let there = past.tree.resolve(path)?;
-        if path.is_root() || there.is_some_and(|node| past.tree.kind(node).is_dir()) {
+        // In a copy, what concerns a path cannot be told by the inodes that records name.
+        if path.is_root()
+            || there.is_some_and(|node| past.tree.kind(node).is_dir())
+            || store.copied()?.is_some()
+        {
             return Ok(past);
         }
         let inode = there.and_then(|node| past.tree.ids(node));
@@ -171,7 +180,8 @@ impl<'a> Past<'a> {
     /// Reads the next older record if it is wanted; the tree stays where it is.
     ///
     /// # Errors
-    /// As [`Newest::next_record`].
+    /// As [`Newest::next_record`]; [`Error::Refused`](crate::error::Error::Refused) where it was recorded in the store that
+    /// this one is a copy of.
     pub fn back_by_one(
         &mut self,
         wanted: impl Fn(&str, u64) -> bool,
@@ -185,7 +195,16 @@ impl<'a> Past<'a> {
             })?,
         };
         match next {
-            Some((session, record)) if wanted(&session, record.seq) => Ok(Some((session, record))),
+            Some((session, record)) if wanted(&session, record.seq) => {
+                if self.trusted.as_ref() != Some(&session) {
+                    if let Err(error) = self.store.trust(&session) {
+                        self.ahead = Some((session, record));
+                        return Err(error);
+                    }
+                    self.trusted = Some(session.clone());
+                }
+                Ok(Some((session, record)))
+            }
             next => {
                 self.ahead = next;
                 Ok(None)

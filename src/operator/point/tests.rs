@@ -251,6 +251,7 @@ fn the_last_session_is_the_last_that_was_mounted() {
         home: home.map(|home| crate::name::Escaped(home.as_bytes().to_vec())),
         store: None,
         after: None,
+        copied: None,
     };
     let (_dir, store) = store(&[
         (FIRST, &[begin(Some("/home")), made("/a")]),

@@ -50,10 +50,6 @@ pub struct Report {
     pub failed: Option<String>,
 }
 
-/// What is told where the conflicts come from that, so that nobody looks for a culprit.
-const COPIED: &str = "no inode number in the journal is that of the disk: the store has been copied, and an undo cannot tell any \
-                      more what is what. Undo in the original; here, `trumanfs trash restore` still gives back what was removed.";
-
 /// How many changes a dry run lists.
 const LISTED: usize = 10_000;
 
@@ -94,9 +90,6 @@ pub fn run(
             report.failed = outcome.failed.map(|error| error.to_string());
         }
         _ => report.changes = changes(&planned)?,
-    }
-    if !planned.conflicts.is_empty() && planned.target.ground().is_copied() {
-        report.notes.push(COPIED.to_owned());
     }
     report.conflicts = planned.conflicts;
     Ok(report)

@@ -1,0 +1,316 @@
+//! Whether what the journals say of inodes holds here: not in a copy of the store, where the same numbers are other things.
+//!
+//! Owns what tells a store from its copies. Each session says where it was recorded ([`StoreId`]); the first one in a copy
+//! also says which sessions came along with it, so the newest session alone tells. Sessions of earlier releases say
+//! nothing of it: there what lies in the trash and the versions is held against their records.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::meta::{Id, Meta};
+use super::root::{Root, open_beneath, stat_at, stat_fd};
+use super::sessions::{newest, open_journal, sessions};
+use super::settle::Settled;
+use super::state::SESSIONS;
+use super::versions::{VERSIONS, file_name};
+use super::view::TRASH;
+use crate::error::{Error, Result};
+use crate::journal::{Backward, How, Ids, Kept, Op, Reader, Record, StoreId};
+use crate::name::{Name, WorldPath};
+
+/// How many records of a session that does not say where it was recorded are held against the disk.
+const LOOKED_AT: usize = 4096;
+
+/// How many such sessions are looked at.
+const SESSIONS_LOOKED_AT: usize = 64;
+
+/// Returns where sessions that begin now are recorded. `state` is the store's `.trumanfs`.
+///
+/// # Errors
+/// What `statx(2)` says.
+pub(super) fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
+    let meta = stat_fd(state)?;
+    let mut id = StoreId {
+        inode: meta.id.1,
+        born: (meta.born != 0).then(|| {
+            let nanoseconds = u32::try_from(meta.born % 1_000_000_000);
+            (
+                (meta.born / 1_000_000_000).cast_signed(),
+                nanoseconds.unwrap_or_default(),
+            )
+        }),
+        generation: None,
+    };
+    if id.born.is_none() {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = open_beneath(state, b".", flags, Mode::empty())?;
+        id.generation = crate::sys::fd::generation(dir.as_fd()).ok();
+    }
+    Ok(id)
+}
+
+/// What a copied store brought along from the one that it is a copy of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// The newest session that was recorded in the original. It and all before it speak of inodes there.
+    pub last: String,
+    /// Whether no session has begun here since.
+    pub is_fresh: bool,
+}
+
+impl Copied {
+    /// Says what does not hold in a fresh copy. `shown`: how many things were hidden by inode.
+    pub(super) fn told(&self, shown: usize) -> Vec<Settled> {
+        let mut what = Vec::new();
+        if self.is_fresh {
+            what.push("the store is a copy: this session and those before it can be taken back in the original only".to_owned());
+        }
+        if self.is_fresh && shown > 0 {
+            let things = match shown {
+                1 => "a thing".to_owned(),
+                n => format!("{n} things"),
+            };
+            what.push(format!(
+                "{things} that moving had kept hidden in the original may show here: hide them by a pattern for their place"
+            ));
+        }
+        let session = || self.last.clone();
+        let told = what.into_iter().map(|what| Settled {
+            session: session(),
+            what,
+        });
+        told.collect()
+    }
+}
+
+/// Finds out whether a store is a copy; `None` where all its sessions were recorded here. `named` is the session that the
+/// lock names.
+///
+/// # Errors
+/// What the system calls say.
+pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result<Option<Copied>> {
+    let here = here(state)?;
+    let of_newest = match newest(state, named, OFlags::RDONLY)? {
+        Some((_, file)) => recorded(file),
+        None => None,
+    };
+    if let Some((Some(there), copied)) = of_newest
+        && there == here
+    {
+        let is_fresh = false;
+        return Ok(copied.map(|last| Copied { last, is_fresh }));
+    }
+    let (mut silent, mut is_fresh) = (0, true);
+    for session in sessions(state)?.into_iter().rev() {
+        let recorded = open_journal(state, &session).ok().and_then(recorded);
+        let found = match recorded {
+            // It had not begun; or it cannot be read, which is told elsewhere.
+            None => continue,
+            Some((Some(there), copied)) if there == here => {
+                is_fresh = false;
+                copied
+            }
+            Some((Some(_), _)) => Some(session),
+            Some((None, _)) if silent == SESSIONS_LOOKED_AT => None,
+            Some((None, _)) => {
+                silent += 1;
+                if agrees(root, state, &session, silent == 1)? {
+                    is_fresh = false;
+                    continue;
+                }
+                Some(session)
+            }
+        };
+        return Ok(found.map(|last| Copied { last, is_fresh }));
+    }
+    Ok(None)
+}
+
+/// Reads where a session was recorded, and what it says came along; `None` where it does not begin.
+fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
+    match Reader::new(BufReader::new(journal)).next_record() {
+        Ok(Some(Record {
+            op: Op::Begin { store, copied, .. },
+            ..
+        })) => Some((store, copied)),
+        _ => None,
+    }
+}
+
+/// How many inodes are those that records say, and how many are others.
+#[derive(Debug, Default)]
+struct Met {
+    same: u64,
+    other: u64,
+}
+
+impl Met {
+    fn note(&mut self, there: Option<Meta>, may_be: &[Ids]) {
+        let Some(meta) = there else {
+            return; // Put back, gathered or purged.
+        };
+        match may_be.iter().any(|ids| meta.id == Id(ids[0], ids[1])) {
+            true => self.same += 1,
+            false => self.other += 1,
+        }
+    }
+}
+
+/// Holds the records of a session against the disk. Nothing but a copy gives another inode to what lies in the trash and
+/// the versions, so most of it decides. Where nothing lies there, what the session left behind is looked at, but only if no
+/// later one can have changed it.
+fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Result<bool> {
+    let trash = root.dir(&WorldPath::parse(TRASH)?).ok();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let path = format!("{SESSIONS}/{session}/{VERSIONS}");
+    let versions = open_beneath(state, path.as_bytes(), flags, Mode::empty()).ok();
+    let (mut kept, mut named) = (Met::default(), Met::default());
+    let (mut changed, mut moved) = (HashSet::new(), Vec::new());
+    let mut records = Backward::new(open_journal(state, session)?)?.trusting();
+    for _ in 0..LOOKED_AT {
+        let Ok(Some(record)) = records.next_record() else {
+            break;
+        };
+        let record = record.on(root.id().0);
+        let op = &record.op;
+        if let Some((entry, ids)) = removed(op)
+            && let Some(trash) = &trash
+        {
+            kept.note(trash.stat(Name::new(entry)?).ok(), &[ids]);
+        }
+        if let Some((n, ids)) = moved_aside(op)
+            && let Some(versions) = &versions
+        {
+            let name = file_name(n);
+            kept.note(
+                stat_at(versions.as_fd(), Name::new(name.as_bytes())?).ok(),
+                &ids,
+            );
+        }
+        if !newest {
+            continue;
+        }
+        for (path, ids) in left_at(op) {
+            let stands = !moved.iter().any(|above: &WorldPath| above.contains(&path));
+            if changed.insert(path.clone()) && stands && !ids.is_empty() {
+                named.note(stat(root, &path)?, &ids);
+            }
+        }
+        for (path, inode) in directories(&record) {
+            let stands = !moved.iter().any(|above: &WorldPath| above.contains(&path));
+            if changed.insert(path.clone()) && stands {
+                named.note(stat(root, &path)?, &[[root.id().0, inode]]);
+            }
+        }
+        if let Op::Rename { path, to, .. } | Op::Exchange { path, to, .. } = op {
+            moved.extend([path.clone(), to.clone()]);
+        } else if let Op::Rmdir { path, .. } = op {
+            moved.push(path.clone());
+        }
+    }
+    let met = if kept.same + kept.other > 0 {
+        kept
+    } else {
+        named
+    };
+    Ok(met.same >= met.other)
+}
+
+fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return Ok(None);
+    };
+    match root.dir(&parent).and_then(|dir| dir.stat(name)) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::NotFound | Error::NotDirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns which entry of the trash something became.
+fn removed(op: &Op) -> Option<(&[u8], Ids)> {
+    match op {
+        Op::Unlink { trash, ids, .. } | Op::Rmdir { trash, ids, .. } => Some((&trash.0, *ids)),
+        Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => {
+            replaced.as_ref().map(|r| (&*r.trash.0, r.ids))
+        }
+        _ => None,
+    }
+}
+
+/// Returns which version an inode itself became, and which it may be: the new one, where the two had not changed places yet.
+fn moved_aside(op: &Op) -> Option<(u64, Vec<Ids>)> {
+    match op {
+        Op::Truncate { kept, ids, new, .. } | Op::Content { kept, ids, new, .. } => match kept {
+            Some(Kept { how: How::Moved, n }) => {
+                Some((*n, new.iter().copied().chain([*ids]).collect()))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns the directories that a record's operation changed, with their inode numbers. Not the root, which has the same
+/// number on each file system of a kind.
+fn directories(record: &Record) -> Vec<(WorldPath, u64)> {
+    let left = left_at(&record.op);
+    if left.len() != record.at.len() {
+        return Vec::new(); // One of them is the trash.
+    }
+    let parents = left
+        .into_iter()
+        .rev()
+        .map(|(path, _)| path.parent().unwrap_or_default());
+    let at = record.at.iter().map(|at| at.2);
+    parents
+        .zip(at)
+        .filter(|(path, _)| !path.is_root())
+        .collect()
+}
+
+/// Returns the paths that an operation changed, the one that it names last first, and what may be there where it says so. A
+/// daemon that died may not have done the last ones.
+fn left_at(op: &Op) -> Vec<(WorldPath, Vec<Ids>)> {
+    match op {
+        Op::Create { path, .. }
+        | Op::Mkdir { path, .. }
+        | Op::Mknod { path, .. }
+        | Op::Symlink { path, .. }
+        | Op::Unlink { path, .. }
+        | Op::Rmdir { path, .. } => vec![(path.clone(), Vec::new())],
+        Op::Link { path, ids, .. }
+        | Op::Write { path, ids, .. }
+        | Op::Allocate { path, ids, .. }
+        | Op::Attr { path, ids, .. }
+        | Op::Xattr { path, ids, .. } => vec![(path.clone(), vec![*ids])],
+        Op::Truncate { path, ids, new, .. } | Op::Content { path, ids, new, .. } => {
+            vec![(path.clone(), new.iter().copied().chain([*ids]).collect())]
+        }
+        Op::Rename {
+            path,
+            to,
+            ids,
+            replaced,
+        } => {
+            let replaced = replaced.iter().map(|replaced| replaced.ids);
+            let may_be = replaced.chain([*ids]).collect();
+            vec![(to.clone(), may_be), (path.clone(), Vec::new())]
+        }
+        Op::Restore { to, ids, .. } => vec![(to.clone(), vec![*ids])],
+        Op::Exchange {
+            path,
+            to,
+            ids,
+            other,
+        } => {
+            let both = vec![*ids, *other];
+            vec![(to.clone(), both.clone()), (path.clone(), both)]
+        }
+        _ => Vec::new(),
+    }
+}
