@@ -14,6 +14,8 @@
 )]
 
 mod common;
+#[path = "shell/generate.rs"]
+mod generate;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -164,6 +166,33 @@ fn seen(outcome: &Outcome, root: &Path) -> Seen {
         stdout: shown(&outcome.stdout, root),
         status: outcome.status.into(),
         tree: tree(root),
+    }
+}
+
+/// Runs a line, and says in which way it was refused, if it was.
+fn run(mut shell: Shell, line: &[u8]) -> (Outcome, bool) {
+    let (out, err) = (Shared::default(), Shared::default());
+    let ran = shell.run_with(line, None, out.clone(), err.clone());
+    let outcome = Outcome {
+        stdout: std::mem::take(&mut out.0.lock()),
+        stderr: std::mem::take(&mut err.0.lock()),
+        status: ran.status,
+        truncated: ran.truncated,
+    };
+    (outcome, ran.refused)
+}
+
+/// A place to write to.
+#[derive(Clone, Default)]
+struct Shared(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -330,6 +359,96 @@ fn lines_do_what_bash_does() {
     if only.is_empty() {
         assert!(lines.len() >= 400, "{} lines", lines.len());
     }
+}
+
+impl Trees<'_> {
+    /// Compares a generated line. It does in both doors what it does in bash; or it is refused with a status that is not 0:
+    /// before anything of it has run, or, where the name of a command came out of an expansion, in the middle.
+    fn compare_generated(&self, line: &str, refused: &AtomicUsize) -> Option<String> {
+        self.renew();
+        let [native, store, home] = &self.roots;
+        let wanted = through_bash(line.as_bytes(), native);
+        let mut wrong = String::new();
+        for (door, root) in [("store", store), ("home", home)] {
+            let opened: Arc<dyn trumanfs::exec::Home> = match door {
+                "store" => Arc::new(StoredHome::open(root).unwrap()),
+                _ => Arc::new(MountedHome::open(root).unwrap()),
+            };
+            let shell = Shell::new(opened, root.as_os_str().as_bytes(), UNLIMITED);
+            let (outcome, is_refused) = run(shell, line.as_bytes());
+            let got = seen(&outcome, root);
+            let stderr = shown(&outcome.stderr, root);
+            if is_refused {
+                refused.fetch_add(1, Ordering::Relaxed);
+                let midway = line.contains("$x") || line.contains("{") || line.contains("*");
+                if got.status == 0 || (!midway && got.tree != *self.start) {
+                    let _ = writeln!(wrong, "  {door}: refused and yet done: {stderr}");
+                }
+            } else if got != wanted {
+                let _ = writeln!(wrong, "  {door}: differs");
+                describe(&mut wrong, &wanted, &got, &stderr);
+            }
+        }
+        (!wrong.is_empty()).then(|| format!("{line}\n{wrong}"))
+    }
+}
+
+/// Lines made from seeds. `TRUMANFS_GENERATED=FIRST-LAST` says which (`benches/trials/shell/run`).
+#[test]
+fn generated_lines_do_what_bash_does_or_are_refused() {
+    need_mount!();
+    let seeds = std::env::var("TRUMANFS_GENERATED").unwrap_or_else(|_| "1-150".to_owned());
+    let (first, last) = seeds.split_once('-').unwrap();
+    let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+    let home = Home::plan().limit(Duration::from_secs(590)).mount();
+    let base = tempfile::tempdir().unwrap();
+    let template = base.path().join("template");
+    fs::create_dir(&template).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shell/fixture.sh");
+    let mut made = Command::new("bash");
+    made.arg("-e").arg(script).current_dir(&template);
+    assert!(made.status().unwrap().success());
+    let start = tree(&template);
+    let (next, refused) = (AtomicUsize::new(first), AtomicUsize::new(0));
+    let wrong = parking_lot::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let trees = Trees {
+                template: &template,
+                start: &start,
+                roots: [
+                    base.path().join(format!("bash{worker}")),
+                    base.path().join(format!("store{worker}")),
+                    home.home().join(format!("home{worker}")),
+                ],
+            };
+            let (next, refused, wrong) = (&next, &refused, &wrong);
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > last {
+                        return;
+                    }
+                    let line = generate::Lines::new(seed as u64).line();
+                    let found = trees.compare_generated(&line, refused);
+                    wrong
+                        .lock()
+                        .extend(found.map(|found| format!("seed {seed}: {found}")));
+                }
+            });
+        }
+    });
+    let mut wrong = wrong.into_inner();
+    wrong.sort();
+    let (count, refused) = (last - first + 1, refused.into_inner() / 2);
+    assert!(
+        wrong.is_empty(),
+        "{} of {count}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    // Else it would be compared with nothing.
+    assert!(refused * 2 < count, "{refused} of {count} were refused");
 }
 
 /// Does the same in a store that nobody has mounted and in a mounted home, each with a few files; `act` gets the root and the

@@ -134,6 +134,8 @@ fn below<'t>(root: &[u8], typed: &'t [u8]) -> Option<&'t [u8]> {
 pub(super) enum Stop {
     /// It was typed wrongly: what to say after the command's name, and the status.
     Usage(Vec<u8>, u8),
+    /// It is to run a command that is not here, with which the whole line ends.
+    Absent(Vec<u8>),
     /// What it writes to or reads from failed: a reader that has gone, a full disk, a line whose time is up.
     Stream(io::Error),
 }

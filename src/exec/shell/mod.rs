@@ -5,6 +5,7 @@
 //! `call::Call` and touch files through `Home` alone. A path is resolved anew for each operation: what is swapped
 //! meanwhile for a way out is absent.
 
+mod admit;
 mod ansi;
 mod brace;
 mod call;
@@ -22,6 +23,7 @@ mod pattern;
 mod quote;
 mod run;
 mod stream;
+mod substitute;
 mod syntax;
 mod when;
 
@@ -29,17 +31,18 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::{Home, Limits, Outcome};
 use crate::error::Error;
 use crate::name::WorldPath;
+use admit::Rejection;
 use call::State;
 use limit::Limited;
-use run::{Collected, Streams};
+use run::Streams;
 use stream::{Deadline, Input, Output};
+use substitute::Collected;
 use syntax::{List, What};
 
 /// The status of a line that is not run at all.
@@ -209,26 +212,19 @@ impl Shell {
         stdout: impl Write + Send + 'static,
         mut stderr: impl Write + Send + 'static,
     ) -> Ran {
-        let list = match parse::parse(line) {
+        let list = match self.admitted(line) {
             Ok(list) => list,
-            Err(refusal) => {
-                self.state.status = REFUSED;
-                let _ = stderr.write_all(&[&refusal.message[..], b"\n"].concat());
+            Err(Rejection { message, status }) => {
+                self.state.status = status;
+                let _ = stderr.write_all(&[&message[..], b"\n"].concat());
                 return Ran {
-                    status: REFUSED,
+                    status,
                     truncated: false,
                     refused: true,
                 };
             }
         };
-        self.state.deadline.end = self
-            .limits
-            .time
-            .and_then(|time| Instant::now().checked_add(time));
-        self.state
-            .deadline
-            .cancelled
-            .store(false, Ordering::Relaxed);
+        self.state.deadline.begin(self.limits.time);
         let limited = Arc::new(Mutex::new(Limited::new(stdout, &self.limits, noun(&list))));
         let mut err = Output::writer(stderr);
         let mut streams = Streams {
@@ -240,7 +236,10 @@ impl Shell {
         };
         let ended = run::list(&list, &mut streams, &mut self.state);
         let truncated = limited.lock().finish().unwrap_or(false);
-        if ended.is_err() {
+        let refused = self.state.deadline.refused();
+        if let Some(status) = refused {
+            self.state.status = status;
+        } else if ended.is_err() {
             self.state.status = LATE;
             let message: &[u8] = match self.state.deadline.check() {
                 Err(_) if self.state.deadline.cancelled.load(Ordering::Relaxed) => {
@@ -253,8 +252,18 @@ impl Shell {
         Ran {
             status: self.state.status,
             truncated,
-            refused: false,
+            refused: refused.is_some(),
         }
+    }
+
+    /// Parses a line and admits it, or says why nothing of it runs.
+    fn admitted(&self, line: &[u8]) -> Result<List, Rejection> {
+        let list = parse::parse(line).map_err(|refusal| Rejection {
+            message: refusal.message,
+            status: REFUSED,
+        })?;
+        admit::line(&list, &self.state)?;
+        Ok(list)
     }
 }
 

@@ -1,16 +1,18 @@
 //! Parses a line by recursive descent, as bash's grammar has it (bash(1), SHELL GRAMMAR), and admits or refuses it whole:
 //! what is returned may run.
 
+mod assign;
 mod compound;
 mod extent;
 mod redirect;
 
+use assign::names_stream;
 pub(super) use compound::Close;
 use redirect::{Awaited, fill};
 
 use super::Stand;
-use super::lex::{Lexer, Refusal, ends_word, name_length, word};
-use super::syntax::{AndOr, Atom, Join, List, Pipeline, Redirect, Stage, Target, What, Word};
+use super::lex::{Lexer, Refusal, ends_word, word};
+use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What, Word};
 
 /// How many stages a pipeline may have.
 const MOST_STAGES: usize = 10;
@@ -306,6 +308,9 @@ impl<'l> Parser<'l> {
                     return Err(Refusal::unexpected(&text));
                 }
             }
+            if names_stream(&word) && matches!(self.lexer.peek(), Some(b'<' | b'>')) {
+                self.note("{NAME}: streams by the name of a variable are");
+            }
             words.push(word);
             self.lexer.blanks();
             if self.lexer.rest().starts_with(b"(") {
@@ -357,38 +362,5 @@ impl<'l> Parser<'l> {
             }
         };
         Refusal::unexpected(token)
-    }
-
-    /// Takes a word apart that is an assignment. `x=` and `(` after it are one of an array.
-    fn assignment(&mut self, word: &Word) -> Result<Option<(Vec<u8>, Word)>, Refusal> {
-        let equals = word.0.iter().position(|atom| *atom == Atom::Plain(b'='));
-        let Some(equals) = equals else {
-            return Ok(None);
-        };
-        let (name, value) = word.0.split_at(equals);
-        let appends = name.last() == Some(&Atom::Plain(b'+'));
-        let bare = name.get(..name.len() - usize::from(appends));
-        let bare = bare.unwrap_or_default();
-        let length = bare.iter().position(|atom| *atom == Atom::Plain(b'['));
-        let name = bare.get(..length.unwrap_or(bare.len()));
-        let Some(name) = Word(name.unwrap_or_default().to_vec()).plain() else {
-            return Ok(None);
-        };
-        let is_element = length.is_some() && bare.last() == Some(&Atom::Plain(b']'));
-        if name.is_empty() || name_length(&name) != name.len() || length.is_some() != is_element {
-            return Ok(None);
-        }
-        let value = value.get(1..).unwrap_or_default().to_vec();
-        if value.is_empty() && self.lexer.rest().starts_with(b"(") {
-            self.extent(b')')?;
-            self.note([&name[..], b"=( ): arrays are"].concat());
-        } else if is_element {
-            self.note([&name[..], b"[ ]=: arrays are"].concat());
-        } else if appends {
-            self.note([&name[..], b"+=: appending to a variable is"].concat());
-        } else if name == b"IFS" {
-            self.note("IFS: splitting at anything but blanks is");
-        }
-        Ok(Some((name, Word(value))))
     }
 }

@@ -1,24 +1,19 @@
 //! Runs what was parsed: lists, pipelines whose stages work at the same time, groups, redirects, commands.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use parking_lot::Mutex;
-
+use super::admit::{self, Rejection};
 use super::call::{NULL, State, reason};
 use super::commands;
 use super::expand::{self, Failure, Field};
 use super::stream::{Input, Output, pipe};
+use super::substitute::substitution;
 use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What, Word};
 use crate::error::Error;
 use crate::exec::home::Writing;
 
 /// What files made by a redirect may be used for, before the umask.
 const MADE: u32 = 0o666;
-/// The status of a name that is no command.
-const NOT_FOUND: u8 = 127;
-/// The status of a file that is there and cannot be run.
-const CANNOT_RUN: u8 = 126;
 
 /// Where a command's streams go.
 pub(super) struct Streams<'s> {
@@ -134,6 +129,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Res
     let mut substitute = |state: &mut State, list: &List| {
         let output = substitution(list, &err, state)?;
         substituted = output.1;
+        state.status = substituted;
         Ok(output.0)
     };
     let fields = match expand::fields(words, state, &mut substitute) {
@@ -144,6 +140,16 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Res
             return Ok(1);
         }
     };
+    // Before its redirects: a command that is not here empties nothing.
+    if let Some(first) = fields.first()
+        && commands::named(&first.text).is_none()
+    {
+        return Err(refuse(
+            admit::absent(&first.text, state),
+            &mut streams.err,
+            state,
+        ));
+    }
     let mut before = Vec::new();
     for (name, value) in assignments {
         let value = expand::text(value, state, &mut substitute)?;
@@ -165,18 +171,6 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Res
     })
 }
 
-/// Runs a list in a copy of the shell. Returns what it writes, and its status.
-fn substitution(inner: &List, err: &Output, state: &State) -> io::Result<(Vec<u8>, u8)> {
-    let collected = Collected::default();
-    let mut streams = Streams {
-        stdin: &mut Input::empty(),
-        out: Output::writer(collected.clone()),
-        err: err.clone(),
-    };
-    let status = list(inner, &mut streams, &mut state.clone())?;
-    Ok((collected.take(), status))
-}
-
 fn command(fields: Vec<Field>, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
     let mut words: Vec<Vec<u8>> = Vec::with_capacity(fields.len());
     state.tildes.clear();
@@ -189,45 +183,19 @@ fn command(fields: Vec<Field>, streams: &mut Streams<'_>, state: &mut State) -> 
     let Some((name, args)) = words.split_first() else {
         return Ok(0);
     };
-    if let Some(command) = commands::named(name) {
-        let outputs = (streams.out.clone(), streams.err.clone());
-        return commands::invoke(command, args, streams.stdin, outputs, state);
+    match commands::named(name) {
+        Some(command) => {
+            let outputs = (streams.out.clone(), streams.err.clone());
+            commands::invoke(command, args, streams.stdin, outputs, state)
+        }
+        None => Err(refuse(admit::absent(name, state), &mut streams.err, state)),
     }
-    if !name.contains(&b'/') {
-        tell(&mut streams.err, &[name, b": command not found"]);
-        return Ok(NOT_FOUND);
-    }
-    let found = state.path(name).and_then(|path| state.home.stat(&path));
-    Ok(match found {
-        Err(error) => {
-            tell(
-                &mut streams.err,
-                &[
-                    &state.as_typed(name),
-                    b": ",
-                    reason(error.errno()).as_bytes(),
-                ],
-            );
-            NOT_FOUND
-        }
-        Ok(meta) if meta.is_dir() => {
-            tell(
-                &mut streams.err,
-                &[&state.as_typed(name), b": Is a directory"],
-            );
-            CANNOT_RUN
-        }
-        Ok(_) => {
-            tell(
-                &mut streams.err,
-                &[
-                    &state.as_typed(name),
-                    b": programs do not run in this shell",
-                ],
-            );
-            CANNOT_RUN
-        }
-    })
+}
+
+/// Ends the line, for what it asks for is not here.
+fn refuse(why: Rejection, err: &mut Output, state: &State) -> io::Error {
+    let _ = err.write_all(&[&why.message[..], b"\n"].concat());
+    state.deadline.refuse(why.status)
 }
 
 /// Does something with its streams redirected, from left to right; not at all where one redirect fails.
@@ -268,15 +236,22 @@ fn redirected(
     act(&mut Streams { stdin, out, err }, state)
 }
 
-enum End {
+pub(super) enum End {
     In(Input),
     Out(Output),
 }
 
 /// Opens the other end of a redirect, or says why not.
-fn open(to: &Target, err: &Output, state: &mut State) -> io::Result<Result<End, Vec<u8>>> {
-    let mut substitute =
-        |state: &mut State, list: &List| substitution(list, err, state).map(|(output, _)| output);
+pub(super) fn open(
+    to: &Target,
+    err: &Output,
+    state: &mut State,
+) -> io::Result<Result<End, Vec<u8>>> {
+    let mut substitute = |state: &mut State, list: &List| {
+        let (output, status) = substitution(list, err, state)?;
+        state.status = status;
+        Ok(output)
+    };
     let word = match to {
         Target::Here(text) => {
             let text = expand::text(text, state, &mut substitute)?;
@@ -304,7 +279,7 @@ fn end(to: &Target, path: &[u8], state: &State) -> Result<End, Error> {
             let path = state.path(path)?;
             // A directory can be opened for reading; only reading it fails, which is the command's to say.
             if state.home.stat(&path)?.is_dir() {
-                return Err(Error::IsDirectory);
+                return Ok(End::In(Input::directory()));
             }
             return state
                 .home
@@ -337,29 +312,7 @@ fn one(word: &Word, state: &mut State, run: &mut expand::Substitute<'_>) -> Resu
 }
 
 /// Says something as the shell itself. Where nobody listens, nobody is told.
-fn tell(err: &mut Output, parts: &[&[u8]]) {
+pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
     let message = [b"bash: ", &parts.concat()[..], b"\n"].concat();
     let _ = err.write_all(&message);
-}
-
-/// A place in memory to write to.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
-
-impl Collected {
-    /// Takes what was written.
-    pub(super) fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock())
-    }
-}
-
-impl Write for Collected {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -26,16 +26,39 @@ const GLANCE: Duration = Duration::from_millis(100);
 pub(super) struct Deadline {
     pub(super) end: Option<Instant>,
     pub(super) cancelled: Arc<AtomicBool>,
+    /// The status that the line ends with, once something in it cannot be done here.
+    refused: Arc<AtomicU8>,
 }
 
 impl Deadline {
+    /// Begins a line that may take so long.
+    pub(super) fn begin(&mut self, time: Option<Duration>) {
+        self.end = time.and_then(|time| Instant::now().checked_add(time));
+        self.cancelled.store(false, Ordering::Relaxed);
+        self.refused.store(0, Ordering::Relaxed);
+    }
+
     /// Fails with `TimedOut` once the line has to end.
     pub(super) fn check(&self) -> io::Result<()> {
         let late = self.end.is_some_and(|end| Instant::now() >= end);
-        if late || self.cancelled.load(Ordering::Relaxed) {
+        if late || self.cancelled.load(Ordering::Relaxed) || self.refused().is_some() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
+    }
+
+    /// Makes the line end with a status. Returns the error that ends whatever is under way.
+    pub(super) fn refuse(&self, status: u8) -> io::Error {
+        self.refused.store(status, Ordering::Relaxed);
+        io::ErrorKind::TimedOut.into()
+    }
+
+    /// Returns the status of a line that was made to end.
+    pub(super) fn refused(&self) -> Option<u8> {
+        match self.refused.load(Ordering::Relaxed) {
+            0 => None,
+            status => Some(status),
+        }
     }
 }
 
@@ -128,6 +151,7 @@ impl PipeWriter {
 
 enum Source {
     Empty,
+    Directory,
     Bytes(io::Cursor<Vec<u8>>),
     Pipe(PipeReader),
     File(File, Deadline),
@@ -152,6 +176,11 @@ impl Input {
     /// Nothing: `/dev/null`.
     pub(super) fn empty() -> Input {
         Input::new(Source::Empty)
+    }
+
+    /// A directory: reading it fails.
+    pub(super) fn directory() -> Input {
+        Input::new(Source::Directory)
     }
 
     /// Some bytes: a here-document.
@@ -180,6 +209,7 @@ impl BufRead for Input {
             self.at = 0;
             match &mut self.source {
                 Source::Empty => self.chunk.clear(),
+                Source::Directory => return Err(rustix::io::Errno::ISDIR.into()),
                 Source::Bytes(bytes) => self.chunk = std::mem::take(bytes).into_inner(),
                 Source::Pipe(pipe) => self.chunk = pipe.next()?,
                 Source::File(file, deadline) => {

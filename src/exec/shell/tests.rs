@@ -220,10 +220,197 @@ fn what_is_not_supported_is_named_before_anything_runs() {
             "echo x > made 3> y",
             "bash: 3: streams other than 0, 1 and 2 are not supported",
         ),
+        (
+            "echo x > made; cd nope || exit 1",
+            "bash: exit: this builtin is not supported",
+        ),
+        (
+            "echo x > made; cd nope || \\ex'i't 1",
+            "bash: exit: this builtin is not supported",
+        ),
+        (
+            "echo x > made; [ -e keep ] || rm -r src",
+            "bash: [: this builtin is not supported",
+        ),
+        (
+            "echo x > made; (a=$(true | \"$(read x)\"))",
+            "bash: read: this builtin is not supported",
+        ),
+        (
+            "echo x > made; cat <<E\n$(set -e)\nE",
+            "bash: set: this builtin is not supported",
+        ),
+        (
+            "echo x > made; cat < $(eval x)",
+            "bash: eval: this builtin is not supported",
+        ),
+        (
+            "echo x > made; A=1 . ./file",
+            "bash: .: this builtin is not supported",
+        ),
+        (
+            "echo x > made; rm -rf tmp.$RANDOM",
+            "bash: $RANDOM: this variable is not supported",
+        ),
+        (
+            "echo x > made; GLOBIGNORE=keep; rm *",
+            "bash: GLOBIGNORE=: assigning to this variable is not supported",
+        ),
+        (
+            "echo x > made; CDPATH=src cd deep",
+            "bash: CDPATH=: assigning to this variable is not supported",
+        ),
+        (
+            "echo x > made; LC_ALL=de_DE.UTF-8 ls",
+            "bash: LC_ALL=: another locale than C is not supported",
+        ),
+        (
+            "echo x > made; TZ=Europe/Berlin date",
+            "bash: TZ=: another zone than UTC, or for another command than date, is not supported",
+        ),
+        (
+            "echo x > made; rm -r ~+/src",
+            "bash: ~+: this tilde is not supported",
+        ),
+        (
+            "echo {made}>made",
+            "bash: {NAME}: streams by the name of a variable are not supported",
+        ),
+        (
+            "echo x > made; x[1]=2",
+            "bash: x[ ]=: arrays are not supported",
+        ),
     ] {
         bench.says(line, expected, 2);
         assert!(!bench.dir.path().join("made").exists(), "{line} ran");
     }
+}
+
+/// A name that is no command here: nothing of the line runs, or nothing more where the name came out of an expansion.
+#[test]
+fn what_is_no_command_here_ends_the_line() {
+    let mut bench = Bench::new();
+    for (line, expected, status) in [
+        ("xyz", "bash: xyz: command not found", 127),
+        ("xyz > a.txt", "bash: xyz: command not found", 127),
+        (
+            "echo x > made; sort a.txt > b.txt",
+            "bash: sort: command not found; nothing of the line has run",
+            127,
+        ),
+        (
+            "echo x > made; python3 -c x || rm -r src",
+            "bash: python3: command not found; nothing of the line has run",
+            127,
+        ),
+        (
+            "echo x > made | chmod 600 made",
+            "bash: chmod: command not found; nothing of the line has run",
+            127,
+        ),
+        (
+            "echo x > made; find . -name x -exec sed -i s/a/b/ {} + ; rm -r src",
+            "bash: sed: command not found; nothing of the line has run",
+            127,
+        ),
+        (
+            "echo x > made; '' x",
+            "bash: : command not found; nothing of the line has run",
+            127,
+        ),
+        (
+            "echo x > made; src/main.rs || rm -r src",
+            "bash: src/main.rs: programs do not run in this shell; nothing of the line has run",
+            126,
+        ),
+        (
+            "x=xyz; $x > a.txt; echo x > made",
+            "bash: xyz: command not found",
+            127,
+        ),
+        (
+            "x=exit; $x || echo x > made",
+            "bash: exit: this builtin is not supported",
+            2,
+        ),
+        (
+            "x=exit; (echo; $x 3; rm -r src) || echo x > made",
+            "bash: exit: this builtin is not supported",
+            2,
+        ),
+        (
+            "x=exit; echo $($x) > made; echo x > made",
+            "bash: exit: this builtin is not supported",
+            2,
+        ),
+        (
+            "x=exit; echo | $x | cat; echo x > made",
+            "bash: exit: this builtin is not supported",
+            2,
+        ),
+        (
+            "{set,-e}; echo x > made",
+            "bash: set: this builtin is not supported",
+            2,
+        ),
+        (
+            "s*c/main.rs; echo x > made",
+            "bash: src/main.rs: programs do not run in this shell",
+            126,
+        ),
+        (
+            "x=sed; find . -name a.txt -exec $x {} \\; -delete; echo x > made",
+            "bash: sed: command not found",
+            127,
+        ),
+        (
+            "find src -exec {} \\; ; echo x > made",
+            "bash: {}: command not found",
+            127,
+        ),
+    ] {
+        bench.says(line, expected, status);
+        for path in ["a.txt", "b.txt", "src/main.rs"] {
+            let left = std::fs::read_to_string(bench.dir.path().join(path)).unwrap();
+            assert_eq!(left, "1\n2\n3\n", "{line} changed {path}");
+        }
+        assert!(!bench.dir.path().join("made").exists(), "{line} ran");
+    }
+    // The next line runs.
+    bench.writes("x=ech; ${x}o on", "on\n");
+}
+
+/// What bash itself names as its own is here, or refused as a builtin.
+#[test]
+fn all_builtins_of_bash_are_known() {
+    let listed = std::process::Command::new("bash")
+        .args(["-c", "compgen -b"])
+        .output()
+        .unwrap();
+    let mut bench = Bench::new();
+    for name in String::from_utf8(listed.stdout).unwrap().lines() {
+        let here = Shell::commands().any(|command| command == name);
+        let (_, err, status) = bench.run(&format!("true || {name}"));
+        match here {
+            true => assert_eq!((&err[..], status), ("", 0), "{name}"),
+            false => {
+                let told = format!("bash: {name}: this builtin is not supported\n");
+                assert_eq!((err, status), (told, 2), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_substitution_reads_a_file() {
+    let mut bench = Bench::new();
+    bench.writes("x=$(<a.txt); echo \"$x\" $(< sp\\ ace)", "1\n2\n3 1 2 3\n");
+    bench.says(
+        "x=$(<missing)",
+        "bash: missing: No such file or directory",
+        1,
+    );
+    bench.says("x=$(<src)", "bash: Is a directory", 1);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod which;
 
 use std::io::{self, Write};
 
+use super::admit;
 use super::call::State;
 use super::call::{Call, Command, Stop, of_io, reason};
 use super::stream::{Input, Output};
@@ -55,6 +56,11 @@ pub(super) fn named(name: &[u8]) -> Option<(&'static str, Command)> {
     found.copied()
 }
 
+/// Returns whether `find -exec` can run a name: all commands but `cd`, for a shell's own directory is not find's to change.
+pub(super) fn runs_for_find(name: &[u8]) -> bool {
+    named(name).is_some_and(|(name, _)| name != "cd")
+}
+
 /// Returns all names, in order.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|(name, _)| *name)
@@ -80,9 +86,16 @@ pub(super) fn invoke(
     let (message, status) = match ended {
         Ok(status) => return Ok(status),
         Err(Stop::Usage(message, status)) => (message, status),
+        Err(Stop::Absent(name)) => {
+            let why = admit::absent(&name, state);
+            let _ = err.write_all(&[&why.message[..], b"\n"].concat());
+            return Err(state.deadline.refuse(why.status));
+        }
         Err(Stop::Stream(error)) => match error.kind() {
             io::ErrorKind::TimedOut => return Err(error),
             io::ErrorKind::BrokenPipe => return Ok(READER_GONE),
+            // Only what is read can be one.
+            io::ErrorKind::IsADirectory => (b"-: Is a directory".to_vec(), 1),
             _ => (
                 format!("write error: {}", reason(of_io(&error).errno())).into_bytes(),
                 1,
@@ -103,8 +116,8 @@ pub(super) mod tests {
 
     use super::*;
     use crate::exec::mounted::MountedHome;
-    use crate::exec::shell::run::Collected;
     use crate::exec::shell::stream::Deadline;
+    use crate::exec::shell::substitute::Collected;
     use crate::name::WorldPath;
 
     /// A directory that stands for a home. Not a mounted one: what is removed here is gone.

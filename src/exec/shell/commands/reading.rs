@@ -59,12 +59,12 @@ pub(super) fn read(
                 let mut input = Input::file(file, &call.state.deadline);
                 work(call, &mut input)
             }
-            Err(error) => {
-                if error == Error::IsDirectory {
-                    opened(call)?;
-                }
-                Err(Trouble::Operand(error))
+            // `head -n 0` does not read it.
+            Err(Error::IsDirectory) => {
+                opened(call)?;
+                work(call, &mut Input::directory())
             }
+            Err(error) => Err(Trouble::Operand(error)),
         }
     };
     match ended {

@@ -1,6 +1,6 @@
 //! `date`: the time, or a date that was typed, in a format. It never sets the clock.
 //!
-//! Zones come from the process's `TZ`.
+//! Zones come from the process's `TZ`, and UTC from `date -u` and `TZ=UTC date`.
 
 mod format;
 
@@ -63,7 +63,8 @@ enum Source<'a> {
 
 pub(super) fn date(call: &mut Call<'_>) -> Ended {
     let typed = KNOWN.read(call.args)?;
-    let utc = typed.has('u');
+    // The line was admitted with UTC or with no zone at all.
+    let utc = typed.has('u') || call.state.variables.contains_key(&b"TZ"[..]);
     let (source, mut set) = source(&typed)?;
     let mut format = format_of(&typed)?;
     let mut operands = typed.operands.iter();

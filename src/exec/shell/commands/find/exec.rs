@@ -4,7 +4,7 @@ use std::io;
 
 use super::predicate::{invalid, missing};
 use crate::exec::shell::call::{Call, Stop, usage};
-use crate::exec::shell::commands::named;
+use crate::exec::shell::commands::{named, runs_for_find};
 
 /// How many bytes of paths one call gets at most, as GNU's does by default.
 const MANY: usize = 128 * 1024;
@@ -32,7 +32,7 @@ impl Exec {
             *rest = after;
             match (&word[..], words.last().map(Vec::as_slice)) {
                 (b";", None) => return Err(invalid(b";", b"-exec")),
-                (b";", _) => return Ok(Exec::Each(Template(words))),
+                (b";", _) => return template(words).map(Exec::Each),
                 (b"+", Some(b"{}")) => {
                     words.pop();
                     if words.iter().any(|word| has_place(word)) {
@@ -42,7 +42,7 @@ impl Exec {
                     if words.is_empty() {
                         return Err(invalid(b"{}", b"-exec"));
                     }
-                    return Ok(Exec::Many(Template(words)));
+                    return template(words).map(Exec::Many);
                 }
                 (b"+", Some(last)) if has_place(last) => {
                     let message =
@@ -53,6 +53,14 @@ impl Exec {
             }
         }
         Err(missing(b"-exec"))
+    }
+}
+
+/// Makes a template of a command that is here.
+fn template(words: Vec<Vec<u8>>) -> Result<Template, Stop> {
+    match words.first().filter(|name| !runs_for_find(name)) {
+        Some(name) => Err(Stop::Absent(name.clone())),
+        None => Ok(Template(words)),
     }
 }
 
@@ -91,18 +99,14 @@ fn filled(word: &[u8], path: &[u8]) -> Vec<u8> {
     filled
 }
 
-/// Runs a command; there is no status where there is no such command.
+/// Runs a command; there is no status where there is none.
 fn run(call: &mut Call<'_>, words: &[Vec<u8>]) -> io::Result<Option<u8>> {
-    let Some((name, args)) = words.split_first() else {
-        return Ok(None);
-    };
-    // No program: a shell's own directory is not find's to change.
-    match named(name).filter(|(name, _)| *name != "cd") {
-        Some(command) => call.nested(command, args).map(Some),
-        None => {
-            call.complain(name, &crate::error::Error::NotFound)?;
-            Ok(None)
-        }
+    match words.split_first() {
+        Some((name, args)) => match named(name) {
+            Some(command) => call.nested(command, args).map(Some),
+            None => Ok(None),
+        },
+        None => Ok(None),
     }
 }
 

@@ -1,0 +1,327 @@
+//! Admits a line that has been parsed, or refuses it whole: each command that can be told from the line as it stands has to be
+//! one of this shell's, and no variable may mean something to bash that it does not mean here.
+//!
+//! A command that is not here cannot do what it was typed for. What stands behind it (`set -e; …; rm`, `[ -e x ] || rm`,
+//! `sort f > g; rm f`) was typed in the belief that it does, so nothing of the line runs. Where the command's name comes from an
+//! expansion, the line ends when it would have run.
+
+use super::call::{State, reason};
+use super::commands;
+use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
+
+/// Builtins of bash that are not here (`compgen -b`).
+const BUILTINS: &[&str] = &[
+    ".",
+    ":",
+    "[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "declare",
+    "dirs",
+    "disown",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "fc",
+    "fg",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "times",
+    "trap",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+];
+
+/// Variables that bash sets by itself, and that are not set here.
+const SET_BY_BASH: &[&str] = &[
+    "BASH",
+    "BASHOPTS",
+    "BASHPID",
+    "COMP_WORDBREAKS",
+    "DIRSTACK",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "EUID",
+    "FUNCNAME",
+    "GROUPS",
+    "HISTCMD",
+    "HOSTNAME",
+    "HOSTTYPE",
+    "IFS",
+    "LINENO",
+    "MACHTYPE",
+    "OPTERR",
+    "OPTIND",
+    "OSTYPE",
+    "PATH",
+    "PIPESTATUS",
+    "PPID",
+    "PS4",
+    "RANDOM",
+    "SECONDS",
+    "SHELL",
+    "SHELLOPTS",
+    "SHLVL",
+    "SRANDOM",
+    "TERM",
+    "UID",
+    "_",
+];
+
+/// Variables that change what bash or the commands do, when they are assigned; here they would change nothing.
+const HEEDED: &[&str] = &[
+    "BLOCKSIZE",
+    "BLOCK_SIZE",
+    "CDPATH",
+    "COLUMNS",
+    "ENV",
+    "EXECIGNORE",
+    "FIGNORE",
+    "GLOBIGNORE",
+    "GLOBSORT",
+    "GREP_COLOR",
+    "GREP_COLORS",
+    "GREP_OPTIONS",
+    "HOME",
+    "LS_BLOCK_SIZE",
+    "LS_COLORS",
+    "OLDPWD",
+    "POSIXLY_CORRECT",
+    "PWD",
+    "QUOTING_STYLE",
+    "SIMPLE_BACKUP_SUFFIX",
+    "TABSIZE",
+    "TIME_STYLE",
+    "TMOUT",
+    "VERSION_CONTROL",
+    "_POSIX2_VERSION",
+];
+
+/// The zones that `TZ` may name: the one that needs no table.
+const UTC: &[&[u8]] = &[b"", b"UTC", b"UTC0", b"Etc/UTC"];
+
+/// The status of a line with something that is not supported.
+const REFUSED: u8 = 2;
+/// The status of a name that is no command.
+const NOT_FOUND: u8 = 127;
+/// The status of a file that is there and cannot be run.
+const CANNOT_RUN: u8 = 126;
+
+/// Why a line does not run, or runs no further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rejection {
+    /// What to say.
+    pub(super) message: Vec<u8>,
+    /// What it ends with.
+    pub(super) status: u8,
+}
+
+impl Rejection {
+    fn unsupported(what: &[u8]) -> Rejection {
+        Rejection {
+            message: [b"bash: ", what, b" not supported"].concat(),
+            status: REFUSED,
+        }
+    }
+}
+
+/// Returns why a name can never be run here: it is none of the commands.
+pub(super) fn absent(name: &[u8], state: &State) -> Rejection {
+    if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
+        return Rejection::unsupported(&[name, b": this builtin is"].concat());
+    }
+    let (why, status) = match name.contains(&b'/') {
+        false => ("command not found".to_owned(), NOT_FOUND),
+        true => match state.path(name).and_then(|path| state.home.stat(&path)) {
+            Err(error) => (reason(error.errno()), NOT_FOUND),
+            Ok(meta) if meta.is_dir() => ("Is a directory".to_owned(), CANNOT_RUN),
+            Ok(_) => ("programs do not run in this shell".to_owned(), CANNOT_RUN),
+        },
+    };
+    let message = [b"bash: ", &state.as_typed(name)[..], b": ", why.as_bytes()].concat();
+    Rejection { message, status }
+}
+
+/// Admits a line.
+///
+/// # Errors
+/// What of it is not here.
+pub(super) fn line(list: &List, state: &State) -> Result<(), Rejection> {
+    let rejected = commands_of(list, state);
+    // Who typed one command knows that it has not run.
+    let lone =
+        matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
+    rejected.map_err(|rejection| match rejection.status {
+        NOT_FOUND | CANNOT_RUN if !lone => Rejection {
+            message: [&rejection.message[..], b"; nothing of the line has run"].concat(),
+            ..rejection
+        },
+        _ => rejection,
+    })
+}
+
+fn commands_of(list: &List, state: &State) -> Result<(), Rejection> {
+    for AndOr { first, rest } in list {
+        let rest = rest.iter().map(|(_, pipeline)| pipeline);
+        for pipeline in std::iter::once(first).chain(rest) {
+            for each in &pipeline.stages {
+                stage(each, state)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn stage(stage: &Stage, state: &State) -> Result<(), Rejection> {
+    match &stage.what {
+        What::Subshell(list) | What::Group(list) => commands_of(list, state)?,
+        What::Simple { assignments, words } => {
+            for (name, value) in assignments {
+                word(value, state)?;
+                assignment(name, value, words)?;
+            }
+            for each in words {
+                word(each, state)?;
+            }
+            command(words, state)?;
+        }
+    }
+    for redirect in &stage.redirects {
+        match &redirect.to {
+            Target::Read(each)
+            | Target::Write(each)
+            | Target::Append(each)
+            | Target::Here(each) => {
+                word(each, state)?;
+            }
+            Target::Same(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn word(word: &Word, state: &State) -> Result<(), Rejection> {
+    for (at, atom) in word.0.iter().enumerate() {
+        match (atom, word.0.get(at + 1)) {
+            (Atom::Command(list, _), _) => commands_of(list, state)?,
+            (Atom::Plain(b'~'), Some(Atom::Plain(sign @ (b'+' | b'-' | b'0'..=b'9'))))
+                if at == 0 =>
+            {
+                return Err(Rejection::unsupported(
+                    &[b"~", &[*sign][..], b": this tilde is"].concat(),
+                ));
+            }
+            (Atom::Variable(name, _), _) if is_bashs(name) => {
+                return Err(Rejection::unsupported(
+                    &[b"$", &name[..], b": this variable is"].concat(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn command(words: &[Word], state: &State) -> Result<(), Rejection> {
+    let Some(name) = words.first().and_then(literal) else {
+        return Ok(());
+    };
+    if commands::named(&name).is_none() {
+        return Err(absent(&name, state));
+    }
+    if name == b"find" {
+        let mut words = words.iter().map(literal);
+        while let Some(each) = words.next() {
+            if each.as_deref() == Some(b"-exec")
+                && let Some(Some(name)) = words.next()
+                && name != b";"
+                && !commands::runs_for_find(&name)
+            {
+                return Err(absent(&name, state));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns what a word says whatever the shell's state is; nothing where that depends on it.
+fn literal(word: &Word) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(word.0.len());
+    for (at, atom) in word.0.iter().enumerate() {
+        match atom {
+            // The command `[`: a bracket without its partner is no glob.
+            Atom::Plain(b'[') if word.0.len() == 1 => text.push(b'['),
+            Atom::Plain(b'*' | b'?' | b'[' | b'{') => return None,
+            Atom::Plain(b'~') if at == 0 => return None,
+            Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
+            Atom::Nothing => {}
+            Atom::Variable(..) | Atom::Command(..) => return None,
+        }
+    }
+    Some(text)
+}
+
+fn is_bashs(name: &[u8]) -> bool {
+    name.starts_with(b"BASH_") || SET_BY_BASH.iter().any(|own| own.as_bytes() == name)
+}
+
+/// Admits an assignment before `words`, or one that stands alone.
+fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), Rejection> {
+    let text = literal(value);
+    let is_date = || words.first().and_then(literal).as_deref() == Some(b"date");
+    let known = match name {
+        b"TZ" => is_date() && text.is_some_and(|text| UTC.contains(&&text[..])),
+        b"LANG" | b"LANGUAGE" => is_plain_locale(text),
+        name if name.starts_with(b"LC_") => is_plain_locale(text),
+        name => !is_bashs(name) && !HEEDED.iter().any(|heeded| heeded.as_bytes() == name),
+    };
+    let what: &[u8] = match name {
+        _ if known => return Ok(()),
+        b"TZ" => b"=: another zone than UTC, or for another command than date, is",
+        b"LANG" | b"LANGUAGE" => b"=: another locale than C is",
+        name if name.starts_with(b"LC_") => b"=: another locale than C is",
+        _ => b"=: assigning to this variable is",
+    };
+    Err(Rejection::unsupported(&[name, what].concat()))
+}
+
+fn is_plain_locale(text: Option<Vec<u8>>) -> bool {
+    matches!(text.as_deref(), Some(b"" | b"C" | b"POSIX"))
+}

@@ -1,0 +1,97 @@
+//! `$(…)`: what a list writes when it runs in a copy of the shell, or what is in a file.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::call::{State, of_io, reason};
+use super::run::{End, Streams, list, open, tell};
+use super::stream::{Input, Output};
+use super::syntax::{AndOr, List, Redirect, Target, What};
+
+/// Runs a list in a copy of the shell. Returns what it writes, and its status.
+pub(super) fn substitution(inner: &List, err: &Output, state: &State) -> io::Result<(Vec<u8>, u8)> {
+    let collected = Collected::default();
+    let mut out = Output::writer(collected.clone());
+    let mut state = state.clone();
+    let status = match only_read(inner) {
+        None => {
+            let mut streams = Streams {
+                stdin: &mut Input::empty(),
+                out,
+                err: err.clone(),
+            };
+            list(inner, &mut streams, &mut state)?
+        }
+        Some(file) => match open(file, err, &mut state)? {
+            Ok(End::In(mut input)) => copy(&mut input, &mut out, &mut err.clone(), &state)?,
+            Ok(End::Out(_)) => 0,
+            Err(message) => {
+                tell(&mut err.clone(), &[&message]);
+                1
+            }
+        },
+    };
+    Ok((collected.take(), status))
+}
+
+/// Returns the redirect of `$(< file)`, which stands for what is in the file.
+fn only_read(list: &List) -> Option<&Target> {
+    let [AndOr { first, rest }] = &list[..] else {
+        return None;
+    };
+    let (true, false, [stage]) = (rest.is_empty(), first.negated, &first.stages[..]) else {
+        return None;
+    };
+    match (&stage.what, &stage.redirects[..]) {
+        (What::Simple { assignments, words }, [Redirect { stream: 0, to }])
+            if assignments.is_empty() && words.is_empty() && matches!(to, Target::Read(_)) =>
+        {
+            Some(to)
+        }
+        _ => None,
+    }
+}
+
+/// Copies all there is to read.
+fn copy(from: &mut Input, to: &mut Output, err: &mut Output, state: &State) -> io::Result<u8> {
+    loop {
+        state.deadline.check()?;
+        let length = match from.fill_buf() {
+            Ok([]) => return Ok(0),
+            Ok(chunk) => {
+                to.write_all(chunk)?;
+                chunk.len()
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
+            Err(error) => {
+                tell(err, &[reason(of_io(&error).errno()).as_bytes()]);
+                return Ok(1);
+            }
+        };
+        from.consume(length);
+    }
+}
+
+/// A place in memory to write to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
+
+impl Collected {
+    /// Takes what was written.
+    pub(super) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Write for Collected {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
