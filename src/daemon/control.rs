@@ -154,6 +154,9 @@ pub struct Status {
     /// How many writes were refused because former contents had reached their limit (`--keep-max`).
     #[serde(default)]
     pub refused: u64,
+    /// How many files have former contents that are not final: they may still give space back.
+    #[serde(default)]
+    pub not_final: usize,
 }
 
 /// Listens on the socket of a store.

@@ -21,8 +21,8 @@ use super::watch::Watcher;
 use super::{Wanted, registry};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Activity, Counters, Ends, FileSystem, FuseOptions, Handles, Inodes, Invalidate, Mechanisms,
-    Shared, Watch,
+    Activity, Counters, Ends, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
+    Mechanisms, Shared, Watch,
 };
 use crate::name::{WorldPath, escape};
 use crate::world::state::SESSIONS;
@@ -207,6 +207,8 @@ fn serve(
         owner: checked.owner.clone(),
         kernel: std::sync::OnceLock::new(),
     });
+    let writers = HomeWriters(Arc::downgrade(&shared));
+    shared.world.finalizer().start(Box::new(writers));
     let listener = control::listen(&shared.world)?;
     shared.world.attend_records();
 
@@ -334,6 +336,7 @@ fn status_of(
             trash_bytes: shared.world.trash().bytes(),
             kept_bytes: shared.world.versions().room().used(),
             refused: shared.world.versions().room().refused(),
+            not_final: shared.world.finalizer().waiting(),
         }
     }
 }

@@ -14,7 +14,8 @@ use rustix::fs::OFlags;
 use super::handles::Handle;
 use super::{FileSystem, Shared};
 use crate::error::{Error, Result};
-use crate::world::{Begun, Blocks, Door, Id, Kept, Meta, Node};
+use crate::name::WorldPath;
+use crate::world::{Begun, Blocks, Door, Id, Kept, Meta, Node, Rest, Writers};
 
 /// The opens of one file, as a request about it meets them. Made in the file's turn, before the file is looked at.
 pub(super) struct Opens<'a> {
@@ -166,6 +167,34 @@ pub fn with_door<T>(
     let number = shared.inodes.number_of(id).unwrap_or(id.1);
     let _turn = shared.handles.turn(number, true)?;
     act(&Opens::through(&fs, number, None, true))
+}
+
+/// Who has files open through the home, for making versions final.
+#[derive(Debug)]
+pub struct HomeWriters(pub std::sync::Weak<Shared>);
+
+impl Writers for HomeWriters {
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest {
+        let Some(shared) = self.0.upgrade() else {
+            return Rest::Busy;
+        };
+        // Where the kernel does not know it, this is the number that it will most likely be known by; and nobody has it open.
+        let number = shared.inodes.number_for_listing(id);
+        let Ok(turn) = shared.handles.turn(number, false) else {
+            return Rest::Busy;
+        };
+        let written = shared.handles.is_open(number).1;
+        look(!written);
+        drop(turn);
+        if written {
+            return Rest::Written;
+        }
+        let place = shared.inodes.place(number).map(|place| place.path);
+        let root = shared.world.root();
+        let node = root.node_expecting(place.as_ref().unwrap_or(path), id);
+        let node = node.or_else(|_| root.node_expecting(path, id));
+        Rest::AtRest(node.and_then(|node| root.reopen_quietly(&node)).ok())
+    }
 }
 
 /// For a file that turned out to be there when it was to be made: how it is open is not known, so nothing is taken for

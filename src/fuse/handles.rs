@@ -298,19 +298,16 @@ impl Handles {
         self.open.lock().by_handle.get(&number).cloned()
     }
 
-    /// Forgets an open file; with the last one of a node goes its backing file. Returns whether its attributes may have
-    /// changed without the kernel hearing of it.
-    pub fn remove(&self, number: u64) -> bool {
+    /// Forgets an open file, and returns it; with the last one of a node goes its backing file. Also says whether it was the
+    /// last that was open for writing.
+    pub fn remove(&self, number: u64) -> Option<(Arc<Handle>, bool)> {
         let mut open = self.open.lock();
-        let Some(handle) = open.by_handle.remove(&number) else {
-            return false;
-        };
-        let Some(node) = open.by_node.get_mut(&handle.node) else {
-            return false;
-        };
+        let handle = open.by_handle.remove(&number)?;
+        let node = open.by_node.get_mut(&handle.node)?;
         node.count -= 1;
         node.writers -= u32::from(handle.writes);
         node.hidden -= u32::from(handle.hidden.is_some());
+        let ends_writing = handle.writes && node.writers == 0;
         let last = if node.count == 0 {
             open.by_node.remove(&handle.node)
         } else {
@@ -324,7 +321,7 @@ impl Handles {
             self.end_emptying(handle.node);
         }
         drop(last);
-        handle.maps
+        Some((handle, ends_writing))
     }
 
     /// Returns whether a node is open, and whether it is open for writing.

@@ -28,7 +28,7 @@ use crate::name::Name;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Held, Meta, World};
 pub use counters::Counters;
-pub use door::with_door;
+pub use door::{HomeWriters, with_door};
 pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
 pub use listing::Ends;

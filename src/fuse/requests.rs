@@ -413,10 +413,16 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen(req, |c| &c.release);
-        let maps = self.shared.handles.remove(fh.0);
+        let closed = self.shared.handles.remove(fh.0);
         reply.ok();
-        if maps {
+        let Some((handle, ends_writing)) = closed else {
+            return;
+        };
+        if handle.maps {
             self.attributes_changed(ino.0);
+        }
+        if ends_writing && let Ok(meta) = crate::world::root::stat_fd(handle.as_fd()) {
+            self.world().finalizer().closed(meta.id);
         }
     }
 

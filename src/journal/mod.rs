@@ -5,8 +5,8 @@
 //! not the world: what a last record without a known outcome means is for `world/settle.rs` to find out.
 //!
 //! Locks: one mutex over hash chain and file, held over the one `write(2)`, since the order of lines is the order of
-//! hashes; nothing else is called under it. Before it another over what has to be sealed (`sealing.rs`), which nobody who
-//! answers a request takes.
+//! hashes; nothing is called under it but the [`Listener`]. Before it another over what has to be sealed (`sealing.rs`),
+//! which nobody who answers a request takes.
 
 mod actor;
 mod begin;
@@ -64,6 +64,14 @@ pub struct Journal {
     /// Whether there are records that the thread behind has not seen yet, and that thread.
     behind: AtomicBool,
     attendant: OnceLock<Thread>,
+    listener: OnceLock<Arc<dyn Listener>>,
+}
+
+/// Hears of records as they are written.
+pub trait Listener: Send + Sync + std::fmt::Debug {
+    /// A record has been written; its act comes now. Called under the journal's lock, so in the order of the records:
+    /// must be quick, and must not write another.
+    fn recorded(&self, seq: u64, op: &Op);
 }
 
 #[derive(Debug)]
@@ -110,7 +118,13 @@ impl Journal {
             sealing: Mutex::default(),
             behind: AtomicBool::new(false),
             attendant: OnceLock::new(),
+            listener: OnceLock::new(),
         }
+    }
+
+    /// Has somebody hear of each record from now on. There can be one.
+    pub fn listen(&self, listener: Arc<dyn Listener>) {
+        let _ = self.listener.set(listener);
     }
 
     /// Writes what is about to be done. `at`: when the directories that it changes had last changed.
@@ -173,6 +187,9 @@ impl Journal {
         self.wake();
         state.seq += 1;
         state.prev = hash;
+        if let Some(listener) = self.listener.get() {
+            listener.recorded(state.seq, &record.op);
+        }
         Ok(state.seq)
     }
 }

@@ -47,6 +47,9 @@ pub struct Version {
     pub path: WorldPath,
     /// That file's inode.
     pub ids: Ids,
+    /// The inode that it was from then on.
+    #[serde(skip)]
+    pub after: Ids,
     /// When it was kept, RFC 3339.
     pub time: String,
     /// How it was kept.
@@ -55,6 +58,9 @@ pub struct Version {
     pub size: u64,
     /// What it takes on disk, in bytes.
     pub disk: u64,
+    /// Whether parts of that content are read from what came after.
+    #[serde(skip)]
+    pub map: bool,
     /// Who changed the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
@@ -78,6 +84,10 @@ pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
         let Ok(meta) = stat_at(std::os::fd::AsFd::as_fd(&dir), name) else {
             continue; // evicted meanwhile
         };
+        // A list that was being written when the daemon died.
+        if bytes.ends_with(b".map.new") {
+            continue;
+        }
         let (number, map) = match bytes.strip_suffix(b".map") {
             Some(number) => (number, true),
             None => (bytes, false),
@@ -130,6 +140,14 @@ pub fn kept(op: &Op) -> Option<(&WorldPath, Ids, Kept, u64)> {
     }
 }
 
+/// Returns the inode that took a file's place.
+fn became(op: &Op) -> Option<Ids> {
+    match op {
+        Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
+        _ => None,
+    }
+}
+
 /// Lists the versions of all sessions that are on disk and that a record knows, oldest first.
 ///
 /// # Errors
@@ -166,10 +184,12 @@ pub fn list(store: &Store) -> Result<Vec<Version>> {
                 seq: record.seq,
                 path: path.clone(),
                 ids,
+                after: became(&record.op).unwrap_or(ids),
                 time: record.time,
                 how: kept.how,
                 size,
                 disk: files.disk,
+                map: files.map,
                 actor: record.actor,
                 session,
             });

@@ -14,7 +14,7 @@ use super::kept::{self, Version};
 use super::trash::{self, Listed};
 use super::{Store, ephemeral};
 use crate::error::{Error, Result};
-use crate::journal::{How, Ids};
+use crate::journal::Ids;
 use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{Caller, Purged, World};
 
@@ -164,7 +164,7 @@ fn contents(store: &Store, selection: &Selection) -> Result<(Vec<Version>, u64)>
         *newer += 1;
         *chosen = !kept && fits(selection, &version.time, version.disk);
     }
-    // A content kept block by block is made from the next one of the same inode, and so on.
+    // A content that is not kept whole is made from the next one of the same inode, and so on.
     let mut needs: HashSet<Ids> = HashSet::new();
     let mut needed = 0;
     for (version, chosen) in listed.iter().zip(&mut chosen) {
@@ -173,9 +173,9 @@ fn contents(store: &Store, selection: &Selection) -> Result<(Vec<Version>, u64)>
             needed += 1;
         }
         if !*chosen {
-            match version.how {
-                How::Blocks => needs.insert(version.ids),
-                _ => needs.remove(&version.ids),
+            match version.map {
+                true => needs.insert(version.after),
+                false => needs.remove(&version.ids),
             };
         }
     }

@@ -4,7 +4,7 @@
 //! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
 
 use super::Store;
-use super::past::content::Missing;
+use super::past::Missing;
 use super::past::{Content, Effect, Label, NodeId, Past};
 use super::point::{Operation, Point};
 use super::show::{entry_of, kept_of};
@@ -189,7 +189,7 @@ struct Look {
 }
 
 fn look(past: &Past<'_>, node: NodeId) -> Result<Look> {
-    match past.tree().content(node) {
+    match past.tree().look_at_content(node) {
         Ok(content) => Ok(Look {
             size: Some(content.missing().map_or(content.size(), Missing::of)),
             missing: content.missing().map(ToString::to_string),

@@ -4,17 +4,20 @@
 //! or a [`Held`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
 //! unmounted store, opened in process, is the other.
 //!
-//! Locks, in this order and never nested: the view's pinned set, the trash's memory, the state's counts, the journal. None is
+//! Locks, in this order and never nested, but for the last: the view's pinned set, the trash's memory, the state's counts, the journal, and under
+//! it which versions are not final. None is
 //! held over a system call but the journal's own `write(2)`, and, before them all, `names`: no other inode takes the place of a
 //! file that moves. What else must not change between two calls is verified after the act by inode, and rolled back.
 
 mod attr;
 mod blocks;
+mod compare;
 mod create;
 mod door;
 mod durable;
 mod erase;
 mod file;
+mod finalize;
 mod ground;
 mod likeness;
 mod list;
@@ -23,7 +26,9 @@ pub mod lock;
 mod mark;
 pub mod meta;
 pub mod origin;
+mod pending;
 pub mod purge;
+pub mod ranges;
 pub mod reading;
 mod remove;
 mod rename;
@@ -33,10 +38,12 @@ pub mod root;
 mod sessions;
 pub mod settle;
 pub mod sight;
+mod space;
 pub mod state;
 pub mod trash;
 pub mod versions;
 pub mod view;
+mod writers;
 mod xattr;
 
 use std::os::fd::AsFd;
@@ -46,6 +53,7 @@ pub use attr::{Change, SetTime};
 pub use blocks::Blocks;
 pub use create::Created;
 pub use door::{Begun, Door, NoDoor};
+pub use finalize::{Final, Finalizer, Finals};
 pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
@@ -59,6 +67,7 @@ pub use sessions::new_session_id;
 pub use sight::Sight;
 pub use versions::KeepOptions;
 pub use view::{Symlinks, View, ViewOptions, Visible};
+pub use writers::{Rest, Writers};
 
 use crate::error::{Error, Result};
 use crate::journal::{Actor, Actors, Journal, Op};
@@ -68,6 +77,9 @@ use settle::Settled;
 use state::{Holder, State};
 use trash::Trash;
 use versions::Versions;
+
+/// How long the end of a session waits for versions to become final; the others stay whole.
+const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// To whom created things belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,6 +119,7 @@ pub struct World {
     state: State,
     journal: Arc<Journal>,
     versions: Versions,
+    finalizer: Arc<Finalizer>,
     actors: Actors,
     identity: Identity,
     session: String,
@@ -160,15 +173,25 @@ impl World {
         let view = View::new(options.view, Some(state.id()), state.pinned()?)?;
         let file = state.new_session(&session)?;
         let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
+        let pending = Arc::new(pending::Pending::default());
+        journal.listen(pending.clone());
         let dir = state.versions(&session, options.owner)?;
+        let again = rustix::io::fcntl_dupfd_cloexec(&dir, 0).map_err(Error::os("fcntl"))?;
         let evict = options.keep.evict.then(|| {
             rustix::io::fcntl_dupfd_cloexec(&state, 0)
                 .map(|state| (state, journal.clone(), session.clone()))
         });
         let evict = evict.transpose().map_err(Error::os("fcntl"))?;
         let room = room::Room::new(options.keep.max, evict);
-        let versions = Versions::new(dir, options.keep, room, options.durable);
         let mounted = options.home.is_some();
+        let finalizer = Finalizer::new(
+            again,
+            root.id().0,
+            room.clone(),
+            options.durable,
+            pending.clone(),
+        );
+        let versions = Versions::new(dir, options.keep, room, options.durable, pending);
         let begin = Op::Begin {
             session: session.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -191,6 +214,7 @@ impl World {
             state,
             journal,
             versions,
+            finalizer,
             actors: Actors::default(),
             identity: options.identity,
             session,
@@ -209,6 +233,8 @@ impl World {
             self.state.forget_session(&self.session);
             return self.state.close();
         }
+        self.finalizer
+            .finish(&writers::NobodyWrites(&self.root), AT_THE_END);
         if let Err(error) = self.journal.note(Op::End, None) {
             log::warn!("the end of the session could not be recorded: {error}");
         }
@@ -315,59 +341,14 @@ impl World {
         self.sight().links_shown(meta, removed, trashed)
     }
 
-    /// Asks for the state of the store's file system. What lies in the trash and the versions does not count as used.
-    ///
-    /// # Errors
-    /// What `fstatvfs(3)` says.
-    pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
-        let mut fs = rustix::fs::fstatvfs(&self.root).map_err(Error::os("statfs"))?;
-        let used = fs.f_blocks.saturating_sub(fs.f_bfree);
-        let kept = self.trash.bytes() + self.versions.room().used();
-        let trash = kept / fs.f_frsize.max(1);
-        fs.f_blocks -= trash.min(used);
-        Ok(fs)
-    }
-
-    /// Counts what already lies in the trash, so that `df` does not. May take long; meant for a thread of its own.
-    ///
-    /// # Errors
-    /// What reading the trash says.
-    pub fn count_trash(&self) -> Result<()> {
-        // Nothing is purged meanwhile. What comes while this counts is counted by itself.
-        let _still = self.trash.still();
-        let start = chrono::Utc::now();
-        let top = WorldPath::parse(view::TRASH)?;
-        let mut bytes = 0;
-        self.walk(&top, |step| {
-            let mut parts = step.path.components().skip(1);
-            let entry = parts.next().map_or(&b""[..], Name::bytes);
-            let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start);
-            bytes += if old { step.bytes() } else { 0 };
-            Ok(old)
-        })?;
-        self.trash.counted(bytes);
-        Ok(())
-    }
-
-    /// Counts what earlier sessions have kept of contents. May take long; meant for a thread of its own.
-    ///
-    /// # Errors
-    /// What reading the directories says.
-    pub fn count_versions(&self) -> Result<()> {
-        for session in settle::sessions(&self.state)? {
-            if session != self.session
-                && let Some(dir) = room::versions_of(&self.state, &session)?
-            {
-                let bytes = room::list(&dir)?.iter().map(|(_, bytes)| bytes).sum();
-                self.versions.room().counted(bytes);
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the former contents.
     pub fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    /// Returns what makes former contents final.
+    pub fn finalizer(&self) -> &Arc<Finalizer> {
+        &self.finalizer
     }
 
     /// Returns the trash.

@@ -214,18 +214,18 @@ pub fn versions_of(state: impl AsFd, session: &str) -> Result<Option<OwnedFd>> {
 /// # Errors
 /// What `getdents64(2)` says.
 pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
-    let mut found = Vec::new();
+    let mut found = std::collections::BTreeMap::new();
     for entry in rustix::fs::Dir::read_from(dir).map_err(Error::os("getdents64"))? {
         let entry = entry.map_err(Error::os("getdents64"))?;
         let name = entry.file_name().to_bytes();
-        if let Some(n) = number_of(name)
+        let number = name.strip_suffix(b".map").unwrap_or(name);
+        if let Some(n) = number_of(number)
             && let Ok(meta) = stat_at(dir.as_fd(), Name::new(name)?)
         {
-            found.push((n, meta.blocks * 512));
+            *found.entry(n).or_insert(0) += meta.blocks * 512;
         }
     }
-    found.sort_unstable();
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 /// Deletes one version for good.

@@ -161,6 +161,15 @@ impl Root {
         self.reopen_fd(node.fd.as_fd(), flags)
     }
 
+    /// Opens a held thing for reading, and leaves its access time alone where that is allowed.
+    ///
+    /// # Errors
+    /// As [`Root::reopen`].
+    pub fn reopen_quietly(&self, node: &Node) -> Result<OwnedFd> {
+        let quietly = self.reopen(node, OFlags::RDONLY | OFlags::NOATIME);
+        quietly.or_else(|_| self.reopen(node, OFlags::RDONLY))
+    }
+
     /// Returns the way to a descriptor's file by `/proc/self/fd`, for the calls that take no `AT_EMPTY_PATH`.
     pub fn by_proc(&self, node: &Node) -> (BorrowedFd<'_>, String) {
         use std::os::fd::AsRawFd;

@@ -17,6 +17,8 @@ use rustix::io::Errno;
 
 use super::blocks::{Blocks, copy_range, same_content};
 use super::door::{Begun, Door};
+use super::meta::Id;
+use super::pending::Pending;
 use super::room::Room;
 use super::root::{Node, Root, open_beneath, stat_fd};
 use super::{Held, World};
@@ -78,6 +80,7 @@ pub struct Versions {
     durable: bool,
     /// Whether the store's file system has turned out not to share blocks.
     cannot_clone: AtomicBool,
+    pending: Arc<Pending>,
 }
 
 /// A version that is taken away again unless its record stands.
@@ -157,8 +160,10 @@ impl Versions {
         options: KeepOptions,
         room: Arc<Room>,
         durable: bool,
+        pending: Arc<Pending>,
     ) -> Versions {
         Versions {
+            pending,
             dir,
             durable,
             last: AtomicU64::new(0),
@@ -299,6 +304,7 @@ impl World {
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a cut: one copy does for both.
         if let (Destroys::Range(..), Some(kept)) = (destroys, door.copy())
             && versions.is_copy(kept.n, &source, size)
+            && self.may_stand_again(held, kept.n)
         {
             return Ok(Keeping {
                 kept: Some(kept),
@@ -348,6 +354,16 @@ impl World {
         }
         versions.sync(&version)?;
         Ok(Keeping::of(How::Copied, making, None))
+    }
+}
+
+impl World {
+    /// Returns whether a version may be named by a second record: not once something has been punched out of it.
+    fn may_stand_again(&self, held: &Held, n: u64) -> bool {
+        let Id(device, inode) = held.node.meta().id;
+        let own = device == self.root.id().0;
+        let ids = [if own { 0 } else { device }, inode];
+        self.versions.pending.claim(ids, n)
     }
 }
 

@@ -1,10 +1,7 @@
 //! One record held against the disk: its version, and where what it removed has gone.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
-
-use rustix::fs::{Mode, OFlags};
 
 use super::super::kept::kept;
 use super::journals::{Gone, Here, Journals, RECENT, hash};
@@ -13,10 +10,9 @@ use crate::error::{Error, Result};
 use crate::journal::{How, Ids, Kept, Op, Record, SEALED};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::Id;
+use crate::world::ranges;
 use crate::world::room::versions_of;
-use crate::world::root::open_beneath;
 use crate::world::trash::parse_entry;
-use crate::world::versions::map_name;
 
 impl Journals<'_> {
     pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {
@@ -142,12 +138,16 @@ impl Journals<'_> {
             return Ok(());
         }
         here.last_n = here.last_n.max(kept.n);
+        let mut has_map = false;
         let found = here.versions.get_mut(&kept.n).map(|(files, known)| {
             *known = true;
+            has_map = files.map;
             files.size == Some(size)
         });
-        let unfit = match (found, kept.how) {
-            (Some(true), How::Blocks) => self.unfit_map(&here.id, kept.n, size)?,
+        let unfit = match found {
+            Some(true) if kept.how == How::Blocks || has_map => {
+                self.unfit_map(&here.id, kept, size)?
+            }
             _ => None,
         };
         if found == Some(true) && unfit.is_none() {
@@ -166,33 +166,29 @@ impl Journals<'_> {
     }
 
     /// Checks the list of the ranges that a version has, and says what is wrong with it.
-    fn unfit_map(&self, session: &str, n: u64, size: u64) -> Result<Option<String>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fn unfit_map(&self, session: &str, kept: Kept, size: u64) -> Result<Option<String>> {
         let dir = versions_of(&self.store.state, session)?.ok_or(Error::NotFound)?;
-        let map = match open_beneath(dir.as_fd(), map_name(n).as_bytes(), flags, Mode::empty()) {
-            Err(Error::NotFound) => return Ok(Some("has no list of its ranges".to_owned())),
-            map => std::fs::File::from(map?),
+        let list = match ranges::read(dir.as_fd(), kept.n) {
+            Err(Error::Damaged(line)) => {
+                return Ok(Some(format!("lists a range that it cannot have: {line}")));
+            }
+            list => list?,
         };
-        let mut lines = BufReader::new(map);
-        let mut line = String::new();
-        loop {
-            line.clear();
-            match lines.read_line(&mut line) {
-                Ok(0) => return Ok(None),
-                Ok(_) if !line.ends_with('\n') => return Ok(None), // being written, or torn
-                Ok(_) => {}
-                Err(_) => return Ok(Some("has a list of ranges that is no text".to_owned())),
-            }
-            let range = line.trim_end().split_once(' ');
-            let range =
-                range.and_then(|(at, len)| at.parse::<u64>().ok().zip(len.parse::<u64>().ok()));
-            let end = range.and_then(|(at, len)| at.checked_add(len));
-            if end.is_none_or(|end| end > size) {
-                return Ok(Some(format!(
-                    "lists a range that it cannot have: {}",
-                    line.trim_end().escape_default()
-                )));
-            }
-        }
+        let by_blocks = kept.how == How::Blocks;
+        let what = match list {
+            None if by_blocks => "has no list of its ranges".to_owned(),
+            None => return Ok(None),
+            Some(list) => match (list.ranges.last(), list.content) {
+                (Some((start, end)), _) if *end > size => {
+                    format!("lists a range that it cannot have: {start} {}", end - start)
+                }
+                (_, None) if !by_blocks => "has a list of its ranges that is not whole".to_owned(),
+                (_, Some((of, _))) if of != size => {
+                    "has a list of its ranges that is of another content".to_owned()
+                }
+                _ => return Ok(None),
+            },
+        };
+        Ok(Some(what))
     }
 }

@@ -4,15 +4,17 @@
 //! and laid out as ranges of the files that hold them. Nothing is made up: a version that is missing is an error that names
 //! it, and of one that is short, what is there is had and the rest is [`Missing`].
 
-use std::fmt;
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::copy::{copy_bytes, each_data, io_error};
-use super::layer::{Kind, Layer, ranges, version};
+use super::layer::{Layer, Opened, version};
+use super::missing::{Missing, WHY};
+use super::reader::Reader;
 use crate::error::{Error, Result};
 use crate::operator::Store;
 
@@ -45,35 +47,89 @@ impl Content {
         }
     }
 
-    /// Opens what layers say; `now` opens what is on the disk, where that is needed.
+    /// Opens what layers say; `now` opens what is on the disk, where that is needed. What is put together from a version and
+    /// what came after it is held against the digest that was taken of it, so it is read once more.
     ///
     /// # Errors
-    /// [`Error::Missing`] naming a version that is not there; [`Error::Damaged`] where nothing is left in what is there;
-    /// those of `now`. What is there in part is had in part: [`Content::missing`].
+    /// [`Error::Missing`] naming a version that is not there; [`Error::Damaged`] where nothing is left in what is there, or
+    /// what came after it has been changed behind the mount; those of `now`. What is there in part is had in part:
+    /// [`Content::missing`].
     pub fn open(
         store: &Store,
         top: Option<&Arc<Layer>>,
         now: impl FnOnce() -> Result<File>,
     ) -> Result<Content> {
+        Content::assemble(store, top, now, true)
+    }
+
+    /// As [`Content::open`], for who does not want the bytes.
+    ///
+    /// # Errors
+    /// As [`Content::open`], but for what has been changed behind the mount.
+    pub fn look(
+        store: &Store,
+        top: Option<&Arc<Layer>>,
+        now: impl FnOnce() -> Result<File>,
+    ) -> Result<Content> {
+        Content::assemble(store, top, now, false)
+    }
+
+    fn assemble(
+        store: &Store,
+        top: Option<&Arc<Layer>>,
+        now: impl FnOnce() -> Result<File>,
+        check: bool,
+    ) -> Result<Content> {
         let mut layers = Vec::new();
         let mut at = top;
+        let mut past: Option<(String, u64)> = None;
+        let mut starts_whole = false;
         while let Some(layer) = at {
-            layers.push(layer);
+            at = layer.below.as_ref();
+            // What was evicted, and is in the version above.
+            if let Some((session, n)) = &past {
+                if layer
+                    .kind
+                    .version()
+                    .is_some_and(|(s, v)| **s == **session && v == *n)
+                {
+                    past = None;
+                }
+                continue;
+            }
+            let opened = version(store, &layer.kind, &|| of(layer))?;
+            let list = opened.as_ref().map(|opened| opened.list.as_ref());
+            past = list.flatten().and_then(|list| list.past.clone());
             // Nothing of what is below can show.
-            if layer.size == Some(0) {
+            starts_whole = list.is_some_and(|list| list.is_none()) || layer.size == Some(0);
+            layers.push((layer, opened));
+            if starts_whole {
                 break;
             }
-            at = layer.below.as_ref();
         }
         let mut content = Content::empty();
-        let starts_whole = layers
-            .last()
-            .is_some_and(|layer| matches!(layer.kind, Kind::Whole(..)) || layer.size == Some(0));
         if !starts_whole {
             content.become_file(now()?)?;
         }
-        for layer in layers.iter().rev() {
-            content.put(store, layer)?;
+        // The digest of the uppermost version vouches for all that is below.
+        let uppermost = layers.iter().position(|(_, opened)| opened.is_some());
+        for (i, (layer, opened)) in layers.into_iter().enumerate().rev() {
+            let digest = match &opened {
+                Some(Opened {
+                    list: Some(list), ..
+                }) if check && Some(i) == uppermost => list.content.clone(),
+                _ => None,
+            };
+            content.put(layer, opened)?;
+            if let Some((_, digest)) = digest
+                && content.parts.iter().all(|part| part.file.is_some())
+                && content.digest()? != digest
+            {
+                return Err(Error::Damaged(format!(
+                    "the content before {} cannot be put together any more: what it shares with what came after was changed behind the mount, or just now",
+                    of(layer)
+                )));
+            }
         }
         if !content.end_where_it_is_known() {
             let (session, seq) = top.map_or(("", 0), |layer| (&*layer.record.0, layer.record.1));
@@ -102,25 +158,40 @@ impl Content {
         self.missing.as_ref()
     }
 
-    fn put(&mut self, store: &Store, layer: &Layer) -> Result<()> {
-        let of = || format!("operation {}:{}", layer.record.0, layer.record.1);
-        match &layer.kind {
-            Kind::Whole(session, n) => {
-                self.become_file(version(store, session, *n, &of)?)?;
-            }
-            Kind::Same => {}
-            Kind::Ranges(session, n) => {
-                let file = version(store, session, *n, &of)?;
-                let ranges = ranges(store, session, *n, &of)?;
+    fn put(&mut self, layer: &Layer, opened: Option<Opened>) -> Result<()> {
+        match opened {
+            Some(Opened { file, list: None }) => self.become_file(file)?,
+            Some(Opened {
+                file,
+                list: Some(list),
+            }) => {
                 let size = file.metadata().map_err(|e| io_error("stat", &e))?.len();
                 self.files.push(file);
-                self.lay(&ranges, self.files.len() - 1, size);
+                self.lay(&list.ranges, self.files.len() - 1, size);
             }
+            None => {}
         }
         if let Some(size) = layer.size {
             self.cut(size);
         }
         Ok(())
+    }
+
+    /// Returns the SHA-256 of all of it, in hexadecimal digits.
+    fn digest(&self) -> Result<String> {
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 1 << 18];
+        let mut at = 0;
+        while at < self.size {
+            let read = self.read_at(&mut buffer, at)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(buffer.get(..read).unwrap_or_default());
+            at += read as u64;
+        }
+        let digest = hash.finalize();
+        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     fn become_file(&mut self, file: File) -> Result<()> {
@@ -232,10 +303,7 @@ impl Content {
 
     /// Returns a reader over all of it.
     pub fn reader(&self) -> Reader<'_> {
-        Reader {
-            content: self,
-            offset: 0,
-        }
+        Reader::new(self)
     }
 
     /// Returns whether another content has the same bytes, and as much of it is missing.
@@ -316,65 +384,11 @@ impl Content {
     }
 }
 
-/// What of a content is not there any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// Starts and ends.
-    ranges: Vec<(u64, u64)>,
-    /// The size that the content had.
-    of: u64,
-}
-
-/// Why something is missing in what is there.
-const WHY: &str = "the power went before it was on the disk, or somebody cut what held it";
-
-/// How many ranges are told one by one.
-const TOLD: usize = 4;
-
-impl Missing {
-    /// Returns the size that the content had.
-    pub fn of(&self) -> u64 {
-        self.of
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes: u64 = self.ranges.iter().map(|(start, end)| end - start).sum();
-        write!(
-            f,
-            "{bytes} of its {} bytes are not there any more (",
-            self.of
-        )?;
-        for (at, (start, end)) in self.ranges.iter().take(TOLD).enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            write!(f, "{comma}{} from offset {start}", end - start)?;
-        }
-        if let Some(more) = self.ranges.len().checked_sub(TOLD).filter(|more| *more > 0) {
-            write!(f, ", and {more} more ranges")?;
-        }
-        write!(f, "): {WHY}")?;
-        match self.ranges.first() {
-            Some((_, end)) if *end < self.of => {
-                write!(f, "; a hole stands for what is missing before the end")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Reads a content from its start to its end.
-#[derive(Debug)]
-pub struct Reader<'a> {
-    content: &'a Content,
-    offset: u64,
-}
-
-impl Read for Reader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.content.read_at(buffer, self.offset);
-        let read = read.map_err(|error| std::io::Error::from(error.errno()))?;
-        self.offset += read as u64;
-        Ok(read)
+/// The record that a layer is of, for a message.
+fn of(layer: &Layer) -> String {
+    let (session, seq) = &layer.record;
+    match layer.kind.version() {
+        Some((_, n)) => format!("operation {session}:{seq} (version {n})"),
+        None => format!("operation {session}:{seq}"),
     }
 }

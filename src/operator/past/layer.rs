@@ -1,20 +1,20 @@
 //! What records say of a file's content, one on top of the other, and the versions that they name.
 //!
-//! Owns how the files in `versions/` are found and their lists of ranges read. A version that is missing is an error that
+//! Owns how the files in `versions/` are found, opened and locked. A version that is missing is an error that
 //! names it.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use super::copy::io_error;
 use crate::error::{Error, Result};
 use crate::operator::Store;
+use crate::world::ranges::{self, Ranges};
+use crate::world::room::versions_of;
 use crate::world::root::open_beneath;
-use crate::world::state::SESSIONS;
+use crate::world::versions::file_name;
 
 /// What one record says of the content before it.
 #[derive(Debug)]
@@ -34,12 +34,22 @@ pub struct Layer {
 /// How a content comes from the one after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// It is a version: session and number.
+    /// A version holds all of it, or the ranges that its list names, where it has one: session and number.
     Whole(Arc<str>, u64),
-    /// A version holds those ranges of it that its list names.
+    /// A version holds those ranges of it that its list names; without a list none can be told.
     Ranges(Arc<str>, u64),
     /// It differs in its length only, if the size says so.
     Same,
+}
+
+impl Kind {
+    /// Returns which version holds it, or a part of it.
+    pub fn version(&self) -> Option<(&Arc<str>, u64)> {
+        match self {
+            Kind::Whole(session, n) | Kind::Ranges(session, n) => Some((session, *n)),
+            Kind::Same => None,
+        }
+    }
 }
 
 impl Layer {
@@ -51,7 +61,6 @@ impl Layer {
         below: Option<Arc<Layer>>,
     ) -> Arc<Layer> {
         let below = match (&kind, below) {
-            (Kind::Whole(..), _) => None,
             // A file that is appended to a million times needs one layer: the shortest.
             (Kind::Same, Some(below))
                 if below.kind == Kind::Same
@@ -91,79 +100,61 @@ impl Drop for Layer {
     }
 }
 
-/// Opens a version.
+/// A version, open for reading.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// Its file, locked, so that nothing is punched out of it as long as it is open.
+    pub(super) file: File,
+    /// What of it is meant; absent where it has everything.
+    pub(super) list: Option<Ranges>,
+}
+
+/// Opens a version of a content of so many bytes.
 ///
 /// # Errors
-/// [`Error::Missing`] naming it where it is not there.
+/// [`Error::Missing`] naming it where it is not there; [`Error::Damaged`] for a list that cannot be read, or is not whole.
 pub(super) fn version(
     store: &Store,
-    session: &str,
-    n: u64,
+    kind: &Kind,
     of: &dyn Fn() -> String,
-) -> Result<File> {
-    open_version(store, session, &format!("{n:08}")).map_err(|error| missing(error, n, of))
-}
-
-fn open_version(store: &Store, session: &str, name: &str) -> Result<File> {
-    let path = format!("{SESSIONS}/{session}/versions/{name}");
+) -> Result<Option<Opened>> {
+    let Some((session, n)) = kind.version() else {
+        return Ok(None);
+    };
+    let missing = |error| missing(error, of);
+    let dir = versions_of(store.state(), session)
+        .and_then(|dir| dir.ok_or(Error::NotFound))
+        .map_err(missing)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let opened = open_beneath(store.state().as_fd(), path.as_bytes(), flags, Mode::empty());
-    opened.map(File::from)
+    let file = open_beneath(dir.as_fd(), file_name(n).as_bytes(), flags, Mode::empty());
+    let file = File::from(file.map_err(missing)?);
+    // Before looking for a list: what is whole stays whole from here on. It is held for moments only, to punch.
+    let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
+    let list = ranges::read(dir.as_fd(), n).map_err(|error| match error {
+        Error::Damaged(line) => Error::Damaged(format!(
+            "the list of what is kept of the content before {} cannot be read: {line}",
+            of()
+        )),
+        error => error,
+    })?;
+    match (kind, &list) {
+        (Kind::Ranges(..), None) => Err(missing(Error::NotFound)),
+        (Kind::Whole(..), Some(Ranges { content: None, .. })) => Err(Error::Damaged(format!(
+            "the list of what is kept of the content before {} is not whole: the power went before it was on the disk",
+            of()
+        ))),
+        _ => Ok(Some(Opened { file, list })),
+    }
 }
 
-fn missing(error: Error, n: u64, of: &dyn Fn() -> String) -> Error {
+fn missing(error: Error, of: &dyn Fn() -> String) -> Error {
     match error {
         Error::NotFound => Error::Missing {
-            what: format!("the content before {} (version {n}) is not in the store any more", of()),
+            what: format!("the content before {} is not in the store any more", of()),
             remedy: "It was evicted (`trumanfs log` says so) or deleted behind the mount; `trumanfs fsck` names all \
                      that is missing."
                 .to_owned(),
         },
         error => error,
     }
-}
-
-/// Reads the list of ranges that a version has: starts and ends, in order, without overlap.
-///
-/// # Errors
-/// As [`version`]; [`Error::Damaged`] for a list that cannot be read.
-pub(super) fn ranges(
-    store: &Store,
-    session: &str,
-    n: u64,
-    of: &dyn Fn() -> String,
-) -> Result<Vec<(u64, u64)>> {
-    let mut text = String::new();
-    let mut file = open_version(store, session, &format!("{n:08}.map"))
-        .map_err(|error| missing(error, n, of))?;
-    file.read_to_string(&mut text)
-        .map_err(|e| io_error("read", &e))?;
-    // What follows the last newline was being written when the machine went down; its blocks were not overwritten yet.
-    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let mut ranges = Vec::new();
-    for line in whole.lines() {
-        let parsed = line
-            .split_once(' ')
-            .and_then(|(start, length)| Some((start.parse().ok()?, length.parse::<u64>().ok()?)));
-        let range = parsed
-            .and_then(|(start, length): (u64, u64)| Some((start, start.checked_add(length)?)));
-        let range = range.ok_or_else(|| {
-            Error::Damaged(format!(
-                "the list of what version {n} before {} holds cannot be read: {line:?}",
-                of()
-            ))
-        })?;
-        if range.0 < range.1 {
-            ranges.push(range);
-        }
-    }
-    ranges.sort_unstable();
-    let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
-    for (start, end) in ranges {
-        match merged.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((start, end)),
-        }
-    }
-    Ok(merged)
 }

@@ -200,6 +200,15 @@ impl<'a> Tree<'a> {
         Content::open(self.ground.store(), layer.as_ref(), || self.open_now(node))
     }
 
+    /// As [`Tree::content`], for who does not want the bytes ([`Content::look`]).
+    ///
+    /// # Errors
+    /// As [`Tree::content`].
+    pub fn look_at_content(&self, node: NodeId) -> Result<Content> {
+        let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
+        Content::look(self.ground.store(), layer.as_ref(), || self.open_now(node))
+    }
+
     /// Opens what a file has on the disk now.
     ///
     /// # Errors

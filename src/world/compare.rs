@@ -1,0 +1,232 @@
+//! What of a version is the same in what came after it, and so need not be kept.
+//!
+//! Reads only. What cannot be read, or is not certain, differs. Holes of a version always belong to it (they cost nothing),
+//! and so do blocks of zeros: what comes back shall have its holes where it had them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::ranges::merged;
+use crate::error::{Error, Result};
+
+/// What is compared as one, in bytes: what a file system can free.
+pub(super) const BLOCK: u64 = 4096;
+
+/// How much is read at once.
+const CHUNK: usize = 1 << 18;
+
+/// A file of more bytes than this is looked at here and there first.
+const SAMPLED_FROM: u64 = 8 << 20;
+
+/// At how many places.
+const SAMPLES: u64 = 128;
+
+/// One part of what came after a version: a later version, or the file.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) file: OwnedFd,
+    /// What of it is meant; all, where absent.
+    pub(super) ranges: Option<Vec<(u64, u64)>>,
+    /// From where on nothing is read from the parts behind this one.
+    pub(super) limit: u64,
+}
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The ranges that the version has to keep; they cover what `same` does not.
+    pub(super) differs: Vec<(u64, u64)>,
+    /// The ranges that are the same in what came after.
+    pub(super) same: Vec<(u64, u64)>,
+    /// The SHA-256 of the whole version.
+    pub(super) digest: String,
+}
+
+/// Compares a version of so many bytes with what came after it, up to a limit; `None` where it seems to have nothing in
+/// common with it.
+///
+/// # Errors
+/// What reading the version says.
+pub(super) fn compare(
+    version: BorrowedFd<'_>,
+    size: u64,
+    limit: u64,
+    after: &[Part],
+) -> Result<Option<Found>> {
+    let mut bytes = vec![0; CHUNK];
+    let mut others = vec![0; CHUNK];
+    if size > SAMPLED_FROM && !sampled(version, size.min(limit), after) {
+        return Ok(None);
+    }
+    let mut same: Vec<(u64, u64)> = Vec::new();
+    let mut hash = Sha256::new();
+    let mut at = 0;
+    while at < size {
+        let (data, end) = next_data(version, at, size)?;
+        zeros(&mut hash, data - at);
+        at = data;
+        while at < end {
+            let stop = end.min((at / CHUNK as u64 + 1) * CHUNK as u64);
+            let length = usize::try_from(stop - at).unwrap_or(CHUNK);
+            let chunk = bytes.get_mut(..length).unwrap_or_default();
+            if read_at(version, chunk, at)? < length {
+                return Err(Error::NotFound); // Somebody cut it.
+            }
+            hash.update(&*chunk);
+            let other = others.get_mut(..length).unwrap_or_default();
+            blocks(at, stop, |from, to| {
+                let range = offset(from - at)..offset(to - at);
+                let (Some(mine), Some(other)) = (chunk.get(range.clone()), other.get_mut(range))
+                else {
+                    return;
+                };
+                let same_bytes = to <= limit && read_after(after, other, from) && mine == other;
+                if same_bytes && mine.iter().any(|byte| *byte != 0) {
+                    match same.last_mut() {
+                        Some(last) if last.1 == from => last.1 = to,
+                        _ => same.push((from, to)),
+                    }
+                }
+            });
+            at = stop;
+        }
+    }
+    let digest = hash.finalize();
+    Ok(Some(Found {
+        differs: without(size, &same),
+        same,
+        digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }))
+}
+
+/// Returns whether a few blocks, evenly spread, have any that is the same.
+fn sampled(version: BorrowedFd<'_>, size: u64, after: &[Part]) -> bool {
+    let mut one = vec![0; offset(BLOCK)];
+    let mut other = vec![0; offset(BLOCK)];
+    (0..SAMPLES).any(|i| {
+        let at = size / SAMPLES * i / BLOCK * BLOCK;
+        read_at(version, &mut one, at).is_ok_and(|read| read == one.len())
+            && one.iter().any(|byte| *byte != 0)
+            && read_after(after, &mut other, at)
+            && one == other
+    })
+}
+
+/// Reads a range of what came after; `false` where it is not all there, or cannot be told.
+fn read_after(after: &[Part], buffer: &mut [u8], from: u64) -> bool {
+    let to = from + buffer.len() as u64;
+    let mut at = from;
+    'next: while at < to {
+        for part in after {
+            // Up to where this part answers for it, or another does.
+            let mut end = to;
+            let mine = match &part.ranges {
+                None => true,
+                Some(ranges) => {
+                    let next = ranges.partition_point(|range| range.1 <= at);
+                    match ranges.get(next) {
+                        Some(range) if range.0 <= at => {
+                            end = end.min(range.1);
+                            true
+                        }
+                        Some(range) => {
+                            end = end.min(range.0);
+                            false
+                        }
+                        None => false,
+                    }
+                }
+            };
+            if !mine && at >= part.limit {
+                return false;
+            }
+            if mine {
+                let range = offset(at - from)..offset(end - from);
+                let Some(want) = buffer.get_mut(range) else {
+                    return false;
+                };
+                let length = want.len();
+                if read_at(part.file.as_fd(), want, at).ok() != Some(length) {
+                    return false;
+                }
+                at = end;
+                continue 'next;
+            }
+            if end < to {
+                // Another part has it up to there: as many bytes as are certain, one block at the most.
+                let (head, tail) = buffer.split_at_mut(offset(end - from));
+                let start = offset(at - from);
+                let Some(head) = head.get_mut(start..) else {
+                    return false;
+                };
+                return read_after(after, head, at) && read_after(after, tail, end);
+            }
+        }
+        return false;
+    }
+    true
+}
+
+/// Reads as many bytes as there are.
+fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], from: u64) -> Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(file, rest, from + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::os("pread")(errno)),
+        }
+    }
+    Ok(filled)
+}
+
+/// Returns where the next data begins and ends, both at most the size.
+pub(super) fn next_data(file: BorrowedFd<'_>, at: u64, size: u64) -> Result<(u64, u64)> {
+    let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(data) => data.min(size),
+        Err(Errno::NXIO) => size,
+        Err(Errno::INVAL) => at, // Not every file system knows of holes.
+        Err(errno) => return Err(Error::os("lseek")(errno)),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(data)).map_or(size, |end| end.min(size));
+    Ok((data, end.max(data)))
+}
+
+/// Visits a range block by block; the first and the last may be parts of one.
+fn blocks(from: u64, to: u64, mut visit: impl FnMut(u64, u64)) {
+    let mut at = from;
+    while at < to {
+        let end = to.min((at / BLOCK + 1) * BLOCK);
+        visit(at, end);
+        at = end;
+    }
+}
+
+fn zeros(hash: &mut Sha256, mut count: u64) {
+    let zeros = [0; 4096];
+    while count > 0 {
+        let some = zeros.get(..offset(count.min(4096))).unwrap_or_default();
+        hash.update(some);
+        count -= some.len() as u64;
+    }
+}
+
+fn without(size: u64, same: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut rest = Vec::with_capacity(same.len() + 1);
+    let mut at = 0;
+    for (start, end) in same {
+        rest.push((at, *start));
+        at = *end;
+    }
+    rest.push((at, size));
+    rest.retain(|(start, end)| start < end);
+    merged(rest)
+}
+
+fn offset(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

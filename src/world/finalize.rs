@@ -1,0 +1,390 @@
+//! Makes versions final: what of one is the same in what came after it is given back, once nobody can change either.
+//!
+//! A version is *final* when the last open for writing of its file has ended (with passthrough, the kernel says so only
+//! when the last shared map has gone too), or when the file's next version has been made: then what came after it is known.
+//! [`Finalizer`] is the one place where that happens, on a thread of its own, and last tells [`Final`] of it: whatever wants
+//! to look at a version that nobody writes any more (a digest, say) belongs there.
+//!
+//! **Who may change a version after it became final**: eviction and purging, which fold a version that goes into the next
+//! older one of the same file and then put a new list of ranges beside that (`fold.rs`); nobody else. Its list (`{n}.map`)
+//! always says what it has, and is in its place before anything is punched out, so a daemon that dies at any point leaves a
+//! version that can be read. Versions that are not final when the session ends stay whole, which costs space only.
+//!
+//! How it is safe: a record is written before anything it announces is changed, and [`Pending`] hears of it in that moment.
+//! So if no record about the file came while it was compared, and nobody had it open for writing when that began (which
+//! is looked at in the file's turn), all bytes were those that came after the version; and whoever writes from then on
+//! keeps those bytes first. Whoever reads a version locks it (`flock`, shared), before looking whether it has a list; a version
+//! that is being read is not punched until later.
+//!
+//! Locks: none is held over a system call. The file's turn is asked for, never waited for.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+
+use super::compare::{BLOCK, Found, Part, compare};
+use super::meta::Id;
+use super::pending::{Begun, Pending};
+use super::ranges::{self, Ranges};
+use super::room::Room;
+use super::root::{open_beneath, stat_fd};
+use super::versions::file_name;
+use super::writers::{Rest, Writers};
+use crate::error::{Error, Result};
+use crate::journal::{How, Ids};
+
+/// How long after it was closed a file is looked at: it is often opened again at once.
+const SOON: Duration = Duration::from_millis(200);
+
+/// Files of more bytes are not compared.
+const MOST: u64 = 4 << 30;
+
+/// A version that would not give back more than this many bytes stays as it is: a list takes a block too.
+const WORTH: u64 = 2 * BLOCK;
+
+/// A version that is final.
+#[derive(Debug)]
+pub struct Final<'a> {
+    /// The directory of the session's versions.
+    pub dir: &'a OwnedFd,
+    /// Its number in this session.
+    pub n: u64,
+    /// How it was kept.
+    pub how: How,
+    /// The size of the content that it is of.
+    pub size: u64,
+}
+
+/// Is told of versions that have become final, on the finalizer's thread.
+pub trait Finals: Send + Sync + std::fmt::Debug {
+    /// A version has become final: punched, where that gave anything back.
+    fn became_final(&self, version: &Final<'_>);
+}
+
+/// Makes the versions of one session final.
+#[derive(Debug)]
+pub struct Finalizer {
+    pending: Arc<Pending>,
+    dir: OwnedFd,
+    device: u64,
+    room: Arc<Room>,
+    durable: bool,
+    cannot_punch: AtomicBool,
+    writers: OnceLock<Box<dyn Writers>>,
+    finals: OnceLock<Box<dyn Finals>>,
+    /// Versions that have a list and are still whole, because somebody was reading them.
+    read: Mutex<HashSet<u64>>,
+    /// Held by who is at work.
+    working: Mutex<()>,
+    woken: AtomicBool,
+    ended: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Finalizer {
+    pub(super) fn new(
+        dir: OwnedFd,
+        device: u64,
+        room: Arc<Room>,
+        durable: bool,
+        pending: Arc<Pending>,
+    ) -> Arc<Finalizer> {
+        Arc::new(Finalizer {
+            pending,
+            dir,
+            device,
+            room,
+            durable,
+            cannot_punch: AtomicBool::new(false),
+            writers: OnceLock::new(),
+            finals: OnceLock::new(),
+            read: Mutex::default(),
+            working: Mutex::default(),
+            woken: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        })
+    }
+
+    /// Says who has files open, and starts the thread.
+    pub fn start(self: &Arc<Finalizer>, writers: Box<dyn Writers>) {
+        let _ = self.writers.set(writers);
+        let weak = Arc::downgrade(self);
+        let run = move || {
+            let _ = rustix::process::setpriority_process(None, 10);
+            loop {
+                std::thread::park();
+                std::thread::sleep(SOON);
+                let Some(finalizer) = weak.upgrade() else {
+                    return;
+                };
+                if finalizer.ended.load(Ordering::Acquire) {
+                    return;
+                }
+                finalizer.woken.store(false, Ordering::Release);
+                finalizer.work(None);
+            }
+        };
+        let thread = std::thread::Builder::new().name("final".to_owned());
+        match thread.spawn(run) {
+            Ok(thread) => drop(self.thread.set(thread.thread().clone())),
+            // Versions stay whole then.
+            Err(error) => log::warn!("no thread to make versions final: {error}"),
+        }
+    }
+
+    /// Has somebody hear of each version that becomes final.
+    pub fn tell(&self, finals: Box<dyn Finals>) {
+        let _ = self.finals.set(finals);
+    }
+
+    /// Notes that the last open for writing of a file has ended.
+    pub fn closed(&self, id: Id) {
+        if self.pending.closed(self.ids(id)) {
+            self.wake();
+        }
+    }
+
+    /// Returns how many files have versions that are not final.
+    pub fn waiting(&self) -> usize {
+        self.pending.len() + self.read.lock().len()
+    }
+
+    fn wake(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Makes final what can be, for so long at the most; for the end of a session. `writers` is asked where nobody was named
+    /// before.
+    pub(super) fn finish(&self, writers: &dyn Writers, time: Duration) {
+        let until = Instant::now() + time;
+        self.ended.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+        self.pending.again();
+        let writers = self.writers.get().map_or(writers, |writers| &**writers);
+        let _working = self.working.lock();
+        self.work_with(writers, Some(until));
+    }
+
+    fn work(&self, until: Option<Instant>) {
+        let _working = self.working.lock();
+        if let Some(writers) = self.writers.get() {
+            self.work_with(&**writers, until);
+        }
+    }
+
+    fn work_with(&self, writers: &dyn Writers, until: Option<Instant>) {
+        let over = || until.is_some_and(|until| Instant::now() >= until);
+        let ending = || until.is_none() && self.ended.load(Ordering::Acquire);
+        let read: Vec<u64> = self.read.lock().drain().collect();
+        for n in read {
+            self.punch_as_listed(n);
+        }
+        let mut busy = Vec::new();
+        while let Some(ids) = self.pending.next() {
+            if over() || ending() {
+                return;
+            }
+            match self.file(ids, writers) {
+                Ok(true) => {}
+                Ok(false) => busy.push(ids),
+                Err(error) => log::warn!("a version stays whole: {error}"),
+            }
+        }
+        let again = busy.into_iter().filter(|ids| self.pending.queue(*ids));
+        if again.count() > 0 || !self.read.lock().is_empty() {
+            self.wake();
+        }
+    }
+
+    fn ids(&self, id: Id) -> Ids {
+        [if id.0 == self.device { 0 } else { id.0 }, id.1]
+    }
+
+    /// Looks at one file; `false` where somebody had its turn.
+    fn file(&self, ids: Ids, writers: &dyn Writers) -> Result<bool> {
+        let Some(known) = self.pending.file(ids) else {
+            return Ok(true);
+        };
+        let device = if ids[0] == 0 { self.device } else { ids[0] };
+        let id = Id(device, ids[1]);
+        let mut seen = None;
+        let rest = writers.rest(id, &known.path, &mut |_| seen = self.pending.file(ids));
+        let Some(file) = seen else {
+            return Ok(!matches!(rest, Rest::Busy));
+        };
+        let now = match rest {
+            Rest::AtRest(Some(now)) => Some(now),
+            _ => None,
+        };
+        let versions: Vec<Begun> = file.versions.into_iter().collect();
+        for (i, version) in versions.iter().enumerate() {
+            let later = versions.get(i + 1..).unwrap_or_default();
+            let Some(after) = self.after(later, now.as_ref())? else {
+                // What comes after it is still being written, or has gone. Neither is known of those behind it.
+                return Ok(true);
+            };
+            // A version never changes; the file may have, while it was read.
+            let with_file = after.len() > later.len();
+            let take = |at_rest: bool| {
+                let changes = with_file.then_some(file.changes);
+                (at_rest || !with_file) && self.pending.take(ids, version.kept.n, changes)
+            };
+            let found = self.find(version, &after)?;
+            let mut taken = false;
+            if with_file {
+                let mut look = |at_rest| taken = take(at_rest);
+                if let Rest::Busy = writers.rest(id, &known.path, &mut look) {
+                    return Ok(false);
+                }
+            } else {
+                taken = take(true);
+            }
+            if !taken {
+                return Ok(true); // Changed meanwhile: that has put it in the queue again, or will.
+            }
+            self.version(version, found)?;
+        }
+        Ok(true)
+    }
+
+    /// Opens what came after a version: the versions after it up to one that is whole, or else the file. `None` where one of
+    /// them may still change.
+    fn after(&self, later: &[Begun], now: Option<&OwnedFd>) -> Result<Option<Vec<Part>>> {
+        let mut parts = Vec::new();
+        for next in later {
+            if next.kept.how == How::Blocks && self.room.is_live(next.kept.n) {
+                return Ok(None);
+            }
+            let Some(file) = self.open(next.kept.n, OFlags::RDONLY)? else {
+                return Ok(None);
+            };
+            let list = ranges::read(self.dir.as_fd(), next.kept.n)?;
+            let whole = list.is_none();
+            parts.push(Part {
+                file,
+                ranges: list.map(|list| list.ranges),
+                limit: next.limit.min(next.size),
+            });
+            if whole {
+                return Ok(Some(parts));
+            }
+        }
+        let Some(now) = now else {
+            return Ok(None);
+        };
+        parts.push(Part {
+            file: rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?,
+            ranges: None,
+            limit: u64::MAX,
+        });
+        Ok(Some(parts))
+    }
+
+    /// Finds what a version has in common with what came after it, where it is worth looking.
+    fn find(&self, version: &Begun, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
+        let worth = !matches!(version.kept.how, How::Blocks | How::Length)
+            && version.size > WORTH
+            && version.size <= MOST
+            && !self.cannot_punch.load(Ordering::Relaxed);
+        let file = match worth {
+            true => self.open(version.kept.n, OFlags::RDWR).unwrap_or_default(),
+            false => None,
+        };
+        let Some(file) = file else {
+            return Ok(None);
+        };
+        let found = compare(file.as_fd(), version.size, version.limit, after)?;
+        Ok(found.map(|found| (file, found)))
+    }
+
+    /// Gives back what a version has in common with what came after it, and says that it is final.
+    fn version(&self, version: &Begun, found: Option<(OwnedFd, Found)>) -> Result<()> {
+        let n = version.kept.n;
+        if let Some((file, found)) = found {
+            let freed: u64 = found.same.iter().map(|(start, end)| end - start).sum();
+            if freed > WORTH {
+                let list = Ranges {
+                    ranges: found.differs,
+                    content: Some((version.size, found.digest)),
+                    past: None,
+                };
+                let took = list.put(self.dir.as_fd(), n, self.durable)?;
+                self.room.counted(took);
+                self.punch(n, &file, &found.same);
+            }
+        }
+        if let Some(finals) = self.finals.get() {
+            finals.became_final(&Final {
+                dir: &self.dir,
+                n,
+                how: version.kept.how,
+                size: version.size,
+            });
+        }
+        Ok(())
+    }
+
+    fn open(&self, n: u64, flags: OFlags) -> Result<Option<OwnedFd>> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
+        let name = file_name(n);
+        let open = |flags| open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty());
+        match open(flags) {
+            Err(Error::NotFound) => Ok(None),
+            Err(_) => open(flags - OFlags::NOATIME).map(Some),
+            file => file.map(Some),
+        }
+    }
+
+    /// Punches out of a version what its list, which is in its place, does not name; later, where somebody reads it now.
+    fn punch(&self, n: u64, file: &OwnedFd, same: &[(u64, u64)]) {
+        if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            self.read.lock().insert(n);
+            return;
+        }
+        let blocks = |file: &OwnedFd| stat_fd(file.as_fd()).map_or(0, |meta| meta.blocks * 512);
+        let before = blocks(file);
+        for (start, end) in same {
+            // The last block of a file is freed whole.
+            let end = end.div_ceil(BLOCK) * BLOCK;
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            if let Err(errno) = rustix::fs::fallocate(file, flags, *start, end - start) {
+                log::warn!("version {n} keeps what it would not have to: fallocate: {errno}");
+                self.cannot_punch.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+        self.room.give_back(before.saturating_sub(blocks(file)));
+        let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    }
+
+    fn punch_as_listed(&self, n: u64) {
+        let list = ranges::read(self.dir.as_fd(), n).ok().flatten();
+        let file = self.open(n, OFlags::RDWR).ok().flatten();
+        if let (Some(list), Some(file)) = (list, file)
+            && let Some((size, _)) = list.content
+        {
+            let mut at = 0;
+            let mut same = Vec::new();
+            for (start, end) in list.ranges {
+                same.push((at, start));
+                at = end;
+            }
+            same.push((at, size));
+            same.retain(|(start, end)| start < end);
+            self.punch(n, &file, &same);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Which versions are not final yet, and what came after each of them.
+//!
+//! Hears each record as it is written, in the order of the journal ([`crate::journal::Listener`]), so what it knows of a
+//! file's versions is what somebody who reads the journal later will know. Keeps nothing of files without such versions.
+//!
+//! Lock: one mutex, taken under the journal's; nothing is called under it.
+
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::Mutex;
+
+use crate::journal::{How, Ids, Kept, Listener, Op};
+use crate::name::{Escaped, Name, WorldPath};
+use crate::world::view::TRASH;
+
+/// A version that is not final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Begun {
+    /// The record.
+    seq: u64,
+    /// How it is kept, and its number.
+    pub(super) kept: Kept,
+    /// The size of the content.
+    pub(super) size: u64,
+    /// From where on nothing can be read from what came after: a later record says that the file ended there.
+    pub(super) limit: u64,
+    /// The inode before, where another took the file's place.
+    was: Option<Ids>,
+}
+
+/// A file that has versions that are not final.
+#[derive(Debug, Clone, Default)]
+pub(super) struct File {
+    /// Where it was last known to be.
+    pub(super) path: WorldPath,
+    /// In the order of their records.
+    pub(super) versions: VecDeque<Begun>,
+    /// How many records have changed it.
+    pub(super) changes: u64,
+}
+
+/// The versions of this session that are not final.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    files: HashMap<Ids, File>,
+    /// Files to look at, in order. One may be in it twice, or not be there any more.
+    queue: VecDeque<Ids>,
+}
+
+impl Pending {
+    /// Notes that a file was open for writing and may be at rest now. Returns whether it has versions to look at.
+    pub(super) fn closed(&self, ids: Ids) -> bool {
+        if let Some(file) = self.inner.lock().files.get_mut(&ids) {
+            file.changes += 1;
+        }
+        self.queue(ids)
+    }
+
+    /// Puts a file in the queue, if it has versions to look at, and returns whether it has.
+    pub(super) fn queue(&self, ids: Ids) -> bool {
+        let mut inner = self.inner.lock();
+        let known = inner.files.contains_key(&ids);
+        if known {
+            inner.queue.push_back(ids);
+        }
+        known
+    }
+
+    /// Returns the next file to look at.
+    pub(super) fn next(&self) -> Option<Ids> {
+        self.inner.lock().queue.pop_front()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.inner.lock().files.len()
+    }
+
+    /// Puts all files in the queue once more.
+    pub(super) fn again(&self) {
+        let mut inner = self.inner.lock();
+        inner.queue = inner.files.keys().copied().collect();
+    }
+
+    pub(super) fn file(&self, ids: Ids) -> Option<File> {
+        self.inner.lock().files.get(&ids).cloned()
+    }
+
+    /// Takes a file's oldest version out: from now on nothing but that what came after it may be said of it. `changes`: that
+    /// the file has not been changed since; without, it may have been. Returns whether it was so.
+    pub(super) fn take(&self, ids: Ids, n: u64, changes: Option<u64>) -> bool {
+        let mut inner = self.inner.lock();
+        let Some(file) = inner.files.get_mut(&ids) else {
+            return false;
+        };
+        let same = changes.is_none_or(|changes| file.changes == changes)
+            && file.versions.front().is_some_and(|v| v.kept.n == n);
+        if same {
+            file.versions.pop_front();
+            if file.versions.is_empty() {
+                inner.files.remove(&ids);
+            }
+        }
+        same
+    }
+
+    /// Asks for a version to stand for a second record, which it may do as long as it is its file's last and not final.
+    pub(super) fn claim(&self, ids: Ids, n: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let file = inner.files.get_mut(&ids);
+        file.is_some_and(|file| {
+            file.changes += 1;
+            file.versions.back().is_some_and(|last| last.kept.n == n)
+        })
+    }
+
+    fn aborted(&self, of: u64) {
+        let mut inner = self.inner.lock();
+        let is_it = |file: &File| file.versions.back().is_some_and(|v| v.seq == of);
+        let found = inner.files.iter().find(|(_, file)| is_it(file));
+        let Some(ids) = found.map(|(ids, _)| *ids) else {
+            return;
+        };
+        if let Some(mut file) = inner.files.remove(&ids) {
+            let was = file.versions.pop_back().and_then(|version| version.was);
+            file.changes += 1;
+            if !file.versions.is_empty() {
+                inner.files.insert(was.unwrap_or(ids), file);
+            }
+        }
+    }
+
+    fn content(&self, seq: u64, change: &Content<'_>) {
+        let mut inner = self.inner.lock();
+        let version = change.kept.filter(|kept| kept.how != How::Length);
+        let Some(file) = (match version {
+            Some(_) => Some(inner.files.entry(change.ids).or_default()),
+            None => inner.files.get_mut(&change.ids),
+        }) else {
+            return;
+        };
+        file.changes += 1;
+        file.path.clone_from(change.path);
+        match version {
+            Some(kept) if file.versions.back().is_some_and(|v| v.kept.n == kept.n) => {}
+            Some(kept) => file.versions.push_back(Begun {
+                seq,
+                kept,
+                size: change.size,
+                limit: u64::MAX,
+                was: change.new.map(|_| change.ids),
+            }),
+            None => {
+                if let (Some(cut), Some(last)) = (change.cut, file.versions.back_mut()) {
+                    last.limit = last.limit.min(cut);
+                }
+            }
+        }
+        let ids = change.new.unwrap_or(change.ids);
+        if let Some(file) = change.new.and_then(|_| inner.files.remove(&change.ids)) {
+            inner.files.insert(ids, file);
+        }
+        inner.queue.push_back(ids);
+    }
+
+    fn moved(&self, ids: Ids, to: Option<WorldPath>) {
+        if let (Some(file), Some(to)) = (self.inner.lock().files.get_mut(&ids), to) {
+            file.path = to;
+        }
+    }
+}
+
+fn in_trash(entry: &Escaped) -> Option<WorldPath> {
+    let trash = WorldPath::parse(TRASH).ok()?;
+    Some(trash.join(Name::new(&entry.0).ok()?))
+}
+
+/// What a record says of a content.
+struct Content<'a> {
+    path: &'a WorldPath,
+    ids: Ids,
+    size: u64,
+    kept: Option<Kept>,
+    new: Option<Ids>,
+    /// The size that the content before is cut to, where the record keeps no version (`operator/past/inverse.rs`).
+    cut: Option<u64>,
+}
+
+impl Listener for Pending {
+    fn recorded(&self, seq: u64, op: &Op) {
+        let (path, ids, size, kept, new, cuts) = match op {
+            Op::Write {
+                path,
+                ids,
+                size,
+                kept,
+                ..
+            } => (path, ids, size, kept, None, false),
+            Op::Truncate {
+                path,
+                ids,
+                size,
+                to,
+                kept,
+                new,
+                ..
+            }
+            | Op::Content {
+                path,
+                ids,
+                size,
+                to,
+                kept,
+                new,
+                ..
+            } => (path, ids, size, kept, *new, to >= size),
+            Op::Allocate {
+                path,
+                ids,
+                size,
+                mode,
+                kept,
+                ..
+            } => (path, ids, size, kept, None, *mode <= 1),
+            Op::Abort { of, .. } => return self.aborted(*of),
+            Op::Rename {
+                to, ids, replaced, ..
+            }
+            | Op::Restore {
+                to, ids, replaced, ..
+            } => {
+                if let Some(replaced) = replaced {
+                    self.moved(replaced.ids, in_trash(&replaced.trash));
+                }
+                return self.moved(*ids, Some(to.clone()));
+            }
+            Op::Unlink { ids, trash, .. } => return self.moved(*ids, in_trash(trash)),
+            _ => return,
+        };
+        let length = kept.is_some_and(|kept| kept.how == How::Length);
+        self.content(
+            seq,
+            &Content {
+                path,
+                ids: *ids,
+                size: *size,
+                kept: *kept,
+                new,
+                cut: (length || cuts || *size == 0).then_some(*size),
+            },
+        );
+    }
+}

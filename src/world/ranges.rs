@@ -1,0 +1,196 @@
+//! The list of ranges beside a version (`{n}.map`): what of the former content is in the version's file. The rest is in
+//! what the file held next.
+//!
+//! Owns its format, one item a line:
+//!
+//! ```text
+//! OFFSET LENGTH        a range that the version has
+//! past SESSION N       what came next, up to and including that version, is in the ranges already (it was evicted)
+//! content SIZE SHA256  of the whole former content; the last line, where the list was written at one go
+//! ```
+//!
+//! The list of a version that is kept block by block grows a line at a time; a last line without its newline was being
+//! written when the machine went down. Any other list ends with `content`, so one that is not complete is told.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::blocks::write_all;
+use super::root::{open_beneath, stat_fd};
+use super::versions::map_name;
+use crate::error::{Error, Result};
+
+/// What a list says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ranges {
+    /// Starts and ends, in order, without overlap.
+    pub ranges: Vec<(u64, u64)>,
+    /// The size and the SHA-256 of the whole former content, in hexadecimal digits.
+    pub content: Option<(u64, String)>,
+    /// Up to which later version (session and number) the ranges hold what was read from there.
+    pub past: Option<(String, u64)>,
+}
+
+impl Ranges {
+    /// Reads a list's text.
+    ///
+    /// # Errors
+    /// The line that cannot be read.
+    pub fn parse(text: &str) -> std::result::Result<Ranges, String> {
+        let mut list = Ranges::default();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        for line in whole.lines() {
+            list.add(line)
+                .ok_or_else(|| line.escape_default().to_string())?;
+        }
+        list.ranges = merged(std::mem::take(&mut list.ranges));
+        Ok(list)
+    }
+
+    fn add(&mut self, line: &str) -> Option<()> {
+        let mut words = line.split(' ');
+        match (words.next()?, words.next()?, words.next(), words.next()) {
+            ("past", session, Some(n), None) => {
+                self.past = Some((session.to_owned(), n.parse().ok()?));
+            }
+            ("content", size, Some(digest), None) if digest.len() == 64 => {
+                self.content = Some((size.parse().ok()?, digest.to_owned()));
+            }
+            (start, length, None, None) => {
+                let start: u64 = start.parse().ok()?;
+                let end = start.checked_add(length.parse().ok()?)?;
+                if start < end {
+                    self.ranges.push((start, end));
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn text(&self) -> String {
+        use std::fmt::Write;
+        let mut text = String::new();
+        for (start, end) in &self.ranges {
+            let _ = writeln!(text, "{start} {}", end - start);
+        }
+        if let Some((session, n)) = &self.past {
+            let _ = writeln!(text, "past {session} {n}");
+        }
+        if let Some((size, digest)) = &self.content {
+            let _ = writeln!(text, "content {size} {digest}");
+        }
+        text
+    }
+
+    /// Puts the list in its place beside a version, whole or not at all, and returns what it takes. With `durable` it is on
+    /// the disk then.
+    ///
+    /// # Errors
+    /// What the system calls say; then the former list, or none, is there.
+    pub(super) fn put(&self, dir: BorrowedFd<'_>, n: u64, durable: bool) -> Result<u64> {
+        let (new, name) = (new_name(n), map_name(n));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = open_beneath(dir, new.as_bytes(), flags, Mode::RUSR | Mode::WUSR)?;
+        let put = write_all(file.as_fd(), self.text().as_bytes())
+            .and_then(|()| match durable {
+                true => rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync")),
+                false => Ok(()),
+            })
+            .and_then(|()| {
+                rustix::fs::renameat(dir, new.as_str(), dir, name.as_str())
+                    .map_err(Error::os("renameat"))
+            });
+        match put {
+            Ok(()) => {
+                if durable {
+                    rustix::fs::fsync(dir).map_err(Error::os("fsync"))?;
+                }
+                Ok(stat_fd(file.as_fd())?.blocks * 512)
+            }
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(dir, new, AtFlags::empty());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Returns the name under which a new list is written before it takes its place.
+pub fn new_name(n: u64) -> String {
+    format!("{}.new", map_name(n))
+}
+
+/// Opens the list of a version; `None` where it has none.
+///
+/// # Errors
+/// What `openat2(2)` says.
+pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match open_beneath(dir, map_name(n).as_bytes(), flags, Mode::empty()) {
+        Err(Error::NotFound) => Ok(None),
+        map => map.map(Some),
+    }
+}
+
+/// Reads the list of a version; `None` where it has none, and so has all of the content.
+///
+/// # Errors
+/// [`Error::Damaged`] with the line that cannot be read; what the system calls say.
+pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<Ranges>> {
+    use std::io::Read;
+    let Some(map) = open(dir, n)? else {
+        return Ok(None);
+    };
+    let mut text = String::new();
+    std::fs::File::from(map)
+        .read_to_string(&mut text)
+        .map_err(|_| Error::Damaged("it is no text".to_owned()))?;
+    Ranges::parse(&text).map(Some).map_err(Error::Damaged)
+}
+
+/// Sorts ranges and joins those that touch.
+pub(super) fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (start, end) in ranges {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let list = Ranges {
+            ranges: vec![(0, 4096), (8192, 9000)],
+            content: Some((9000, "0".repeat(64))),
+            past: Some(("20260116T101530.123456Z-ab42".to_owned(), 7)),
+        };
+        assert_eq!(Ranges::parse(&list.text()).unwrap(), list);
+        let torn = &list.text()[..list.text().len() - 1];
+        assert_eq!(Ranges::parse(torn).unwrap().content, None);
+        assert_eq!(
+            Ranges::parse("8 4\n0 8\n20 0\n30 ").unwrap().ranges,
+            [(0, 12)]
+        );
+        for wrong in [
+            "x\n",
+            "1 2 3\n",
+            "-1 2\n",
+            "1 18446744073709551615\n",
+            "past x\n",
+        ] {
+            assert!(Ranges::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

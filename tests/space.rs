@@ -1,0 +1,167 @@
+//! Former contents take the space of what was destroyed, and can still all be had.
+//!
+//! What a version has in common with what came after it is given back when nobody writes any more. Here files are changed a
+//! little and often; afterwards the space is looked at, and every state of them is read back, byte for byte.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Home, need_mount};
+
+/// Numbers that look like chance, the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| (self.next(255) + 1) as u8).collect()
+    }
+}
+
+/// Waits until every former content is final.
+fn settle(home: &Home) {
+    let mut waited = 0;
+    while home.status().unwrap()["not_final"].as_u64() != Some(0) {
+        std::thread::sleep(Duration::from_millis(50));
+        waited += 1;
+        assert!(waited < 1200, "versions do not become final");
+    }
+}
+
+/// What the versions take on the disk, the lists beside them too.
+fn taken(store: &Path) -> u64 {
+    let mut sum = 0;
+    for session in fs::read_dir(store.join(".trumanfs/sessions")).unwrap() {
+        let versions = session.unwrap().path().join("versions");
+        for version in fs::read_dir(versions).into_iter().flatten() {
+            sum += version.unwrap().metadata().unwrap().blocks() * 512;
+        }
+    }
+    sum
+}
+
+fn at(store: &Path, path: &str, seq: u64) -> Vec<u8> {
+    let seq = seq.to_string();
+    let out = common::trumanfs(&["cat", store.to_str().unwrap(), path, "--at", &seq]);
+    assert!(
+        out.status.success(),
+        "{path} at {seq}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    out.stdout
+}
+
+/// One byte changed in a file of 900 KB, over and over: the case.
+#[test]
+fn one_byte_changed_costs_a_block() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let mut chance = Chance(7);
+        let original = chance.bytes(900_000);
+        let mut home = Home::prepared(
+            |store| fs::write(store.join("f"), &original).unwrap(),
+            options,
+        );
+        let mut now = original.clone();
+        let mut states = vec![(
+            home.status().unwrap()["records"].as_u64().unwrap(),
+            now.clone(),
+        )];
+        for _ in 0..40 {
+            let place = chance.next(900_000);
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .open(home.path("f"))
+                .unwrap();
+            file.write_all_at(b"\0", place).unwrap();
+            drop(file);
+            now[place as usize] = 0;
+            states.push((
+                home.status().unwrap()["records"].as_u64().unwrap(),
+                now.clone(),
+            ));
+        }
+        settle(&home);
+        let took = taken(home.store());
+        assert!(took < 40 * 20_000, "{took} bytes for forty bytes");
+        let told = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
+        assert!(told.abs_diff(took) < 64 * 1024, "{told} told, {took} taken");
+        home.umount();
+        for (seq, state) in &states {
+            assert!(at(home.store(), "/f", *seq) == *state, "after {seq}");
+        }
+        let undo = common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+        assert!(undo.status.success(), "{undo:?}");
+        assert!(fs::read(home.store().join("f")).unwrap() == original);
+        let fsck = common::trumanfs(&["fsck", home.store().to_str().unwrap()]);
+        assert!(fsck.status.success(), "{fsck:?}");
+    }
+}
+
+/// Rewritten with nearly the same bytes: the old inode moves aside, and gives back what the new one has as well.
+#[test]
+fn rewriting_with_the_same_bytes_costs_next_to_nothing() {
+    need_mount!();
+    let mut chance = Chance(11);
+    let original = chance.bytes(3_000_000);
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let mut now = original.clone();
+    for i in 0..5 {
+        now[i * 400_000] ^= 0x55;
+        fs::write(home.path("f"), &now).unwrap();
+    }
+    settle(&home);
+    let took = taken(home.store());
+    assert!(took < 5 * 20_000, "{took} bytes for five");
+    home.umount();
+    assert!(at(home.store(), "/f", 0) == original);
+    let undo = common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert!(undo.status.success(), "{undo:?}");
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+}
+
+/// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no
+/// other bytes are given out for it.
+#[test]
+fn what_was_changed_behind_the_mount_is_not_passed_off() {
+    need_mount!();
+    let mut chance = Chance(13);
+    let original = chance.bytes(100_000);
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(home.path("f"))
+        .unwrap();
+    file.write_all_at(b"\0", 5).unwrap();
+    drop(file);
+    settle(&home);
+    home.umount();
+    let behind = fs::OpenOptions::new()
+        .write(true)
+        .open(home.store().join("f"))
+        .unwrap();
+    behind.write_all_at(b"\0", 50_000).unwrap();
+    let store = home.store().to_str().unwrap();
+    let cat = common::trumanfs(&["cat", store, "/f", "--at", "0"]);
+    assert!(!cat.status.success() && cat.stdout.is_empty(), "{cat:?}");
+    let said = String::from_utf8_lossy(&cat.stderr).into_owned();
+    assert!(said.contains("behind the mount"), "{said}");
+}
