@@ -345,13 +345,113 @@ fn the_mount_table_says_nothing_of_the_store() {
     );
 }
 
+/// Access times are those of the store's files: an option that they do not follow is refused, and one that they do has its effect.
+#[test]
+fn access_times_are_as_asked_for_or_the_mount_is_refused() {
+    need_mount!();
+    let base = tempfile::TempDir::with_prefix("trumanfs-atime-").unwrap();
+    let store = base.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let mount = |words: &[&str]| {
+        let mut command = std::process::Command::new("mount");
+        command.args(words);
+        let output = common::run_limited(command, common::COMMAND_LIMIT);
+        assert!(output.status.success(), "{}", describe(&output));
+    };
+    let at = base.path().to_str().unwrap();
+    mount(&["--bind", at, at]);
+    let _bound = Bound(base.path().to_owned());
+    let words = ["noatime", "relatime", "strictatime", "nodiratime", "atime"];
+    let holds: [(&str, &[&str]); 4] = [
+        ("noatime", &["noatime", "nodiratime"]),
+        ("relatime", &["relatime", "atime"]),
+        ("strictatime", &["strictatime", "atime"]),
+        ("nodiratime,relatime", &["relatime", "nodiratime", "atime"]),
+    ];
+    for (of_store, wanted) in holds {
+        // What was said before stays, but for its opposite.
+        let others = match of_store {
+            "noatime" => "",
+            "nodiratime,relatime" => ",atime",
+            _ => ",atime,diratime",
+        };
+        mount(&["-o", &format!("remount,bind{others},{of_store}"), at]);
+        for word in words {
+            let home = Home::plan()
+                .on(base.path())
+                .options(&["-o", word])
+                .try_mount();
+            let expected = wanted.contains(&word);
+            let home = match home {
+                Err(output) => {
+                    assert!(!expected, "{word} in {of_store}: {}", describe(&output));
+                    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(
+                        said.contains(&format!("-o {word}: access times are")),
+                        "{said}"
+                    );
+                    continue;
+                }
+                Ok(home) => home,
+            };
+            assert!(expected, "{word} in {of_store}");
+            let options = watch::mount_at(home.home()).unwrap().options;
+            let shown: Vec<&str> = options
+                .split(',')
+                .filter(|o| o.ends_with("atime"))
+                .collect();
+            let real: Vec<&str> = of_store
+                .split(',')
+                .filter(|o| *o != "strictatime")
+                .collect();
+            assert!(
+                real.iter().all(|o| shown.contains(o)),
+                "{word} in {of_store}: {options}"
+            );
+            fs::write(home.path("f"), "x").unwrap();
+            let old = (978_307_200, 0);
+            let later = (1_000_000_000, 0);
+            common::calls::lutimens(home.path("f"), later, old).unwrap();
+            fs::read(home.path("f")).unwrap();
+            let atime = fs::metadata(home.path("f")).unwrap().atime();
+            // Newer than the change, but older than a day: relatime and strictatime both renew it.
+            assert_eq!(
+                atime == later.0,
+                of_store == "noatime",
+                "{word} in {of_store}"
+            );
+        }
+    }
+    for word in ["sync", "dirsync", "lazytime"] {
+        let output = Home::plan()
+            .options(&["-o", word])
+            .try_mount()
+            .err()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            said.contains(word) && said.contains("does not have"),
+            "{said}"
+        );
+    }
+}
+
+/// A bind mount, taken away when dropped.
+struct Bound(std::path::PathBuf);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        watch::detach(&self.0);
+    }
+}
+
 #[test]
 fn options_come_as_mount8_writes_them_too() {
     need_mount!();
     let home = Home::plan()
         .options(&[
             "-o",
-            "rw,noatime,noexec,hide=*.key,read_only=/kept,symlinks=inside",
+            "ro,rw,noexec,hide=*.key,read_only=/kept,symlinks=inside",
             "-o",
             "trash=listed,cache_ttl=0.5,no_follow",
         ])
@@ -361,7 +461,7 @@ fn options_come_as_mount8_writes_them_too() {
         })
         .mount();
     let options = watch::mount_at(home.home()).unwrap().options;
-    for wanted in ["noatime", "noexec"] {
+    for wanted in ["rw", "noexec"] {
         assert!(
             options.split(',').any(|option| option == wanted),
             "{options}"

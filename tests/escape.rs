@@ -1149,8 +1149,11 @@ fn file_handles_are_no_way_in() {
     let fd = open(home.path("f"), O_RDONLY, 0).unwrap();
     // Unknown ioctls are refused: FS_IOC_GETFLAGS, FIEMAP, FS_IOC_GETVERSION, FS_IOC_FSGETXATTR.
     for request in [0x8008_6601u64, 0xc020_660b, 0x8008_7601, 0x801c_581f] {
-        let mut word = 0;
-        assert!(ioctl(&fd, request, &mut word).is_err(), "{request:#x}");
+        let mut words = [0; 64];
+        assert!(
+            ioctl_words(&fd, request, &mut words).is_err(),
+            "{request:#x}"
+        );
     }
 }
 

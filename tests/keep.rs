@@ -124,6 +124,10 @@ const DOORS: &[(&str, &str)] = &[
         r#"fallocate -i -o 0 -l 4096 "$F" 2>&- || > "$F""#,
     ),
     (
+        "punch a hole by ioctl",
+        "#!py\nimport fcntl,struct\nfd=os.open(F,os.O_RDWR); fcntl.ioctl(fd,0x4030582b,struct.pack('hhqqiI16x',0,0,10,5000,0,0)); os.close(fd)",
+    ),
+    (
         "copy_file_range",
         "#!py\ns=os.open('/proc/self/exe',os.O_RDONLY)\nx=os.open(F+'.src',os.O_RDWR|os.O_CREAT); os.write(x,os.pread(s,8192,0))\nfd=os.open(F,os.O_WRONLY); os.copy_file_range(x,fd,5000,0,17); os.close(fd)",
     ),

@@ -59,8 +59,8 @@ use std::time::Duration;
 
 use common::{Home, child, skip};
 use posix::trial::{
-    CHECKED, Case, DEVICES, HOLES, HOME, LATE_SETID, LINKS, NATIVE, NOBODY, Needs, PLAIN, ROOT,
-    Trial, USERS, XATTR,
+    CHECKED, Case, DEVICES, HOLES, HOME, LINKS, NATIVE, NOBODY, Needs, PLAIN, ROOT, Trial, USERS,
+    XATTR,
 };
 
 /// Where cases run.
@@ -75,12 +75,12 @@ const PLACES: &[Place] = &[
     Place {
         name: "native",
         options: None,
-        has: NATIVE | ROOT | USERS | LINKS | XATTR | DEVICES | HOLES | CHECKED | LATE_SETID,
+        has: NATIVE | ROOT | USERS | LINKS | XATTR | DEVICES | HOLES | CHECKED,
     },
     Place {
         name: "native_user",
         options: None,
-        has: NATIVE | PLAIN | LINKS | XATTR | HOLES | CHECKED | LATE_SETID,
+        has: NATIVE | PLAIN | LINKS | XATTR | HOLES | CHECKED,
     },
     // As it comes: for its owner, root, alone.
     Place {
@@ -92,7 +92,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "owner",
         options: Some(&["--owner", "nobody"]),
-        has: HOME | PLAIN | HOLES | LATE_SETID,
+        has: HOME | PLAIN | HOLES,
     },
     // For everybody: the kernel checks permissions.
     Place {
@@ -104,7 +104,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "buffered",
         options: Some(&["--allow-other", "--no-passthrough"]),
-        has: HOME | ROOT | USERS | CHECKED | LATE_SETID,
+        has: HOME | ROOT | USERS | CHECKED,
     },
     // With everything that is off by default.
     Place {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use super::{Exit, Size};
-use crate::daemon::{self, MountFlagsWanted, Wanted, mountpoint, registry};
+use crate::daemon::{self, AccessTimes, MountFlagsWanted, Wanted, mountpoint, registry};
 use crate::error::{Error, Result};
 use crate::world::KeepOptions;
 
@@ -41,7 +41,7 @@ pub(super) struct MountArgs {
     store: PathBuf,
     /// The directory to mount it at
     home: PathBuf,
-    /// Options as mount(8) passes them: any of the flags below with `_` for `-`, and ro, noexec, noatime
+    /// Options as mount(8) passes them: any of the flags below with `_` for `-`, and ro, rw, noexec, exec
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground, with messages on stderr
@@ -185,7 +185,20 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
     match (key, value) {
         ("ro" | "read_only", None) => flags.read_only = true,
         ("noexec", None) => flags.no_exec = true,
-        ("noatime", None) => flags.no_atime = true,
+        // The last word counts, as with mount(8).
+        ("rw", None) => flags.read_only = false,
+        ("exec", None) => flags.no_exec = false,
+        ("noatime", None) => flags.access.times = Some(AccessTimes::Never),
+        ("atime", None) => flags.access.some = true,
+        ("relatime", None) => flags.access.times = Some(AccessTimes::Seldom),
+        ("strictatime", None) => flags.access.times = Some(AccessTimes::Always),
+        ("nodiratime", None) => flags.access.not_of_directories = true,
+        ("sync" | "dirsync" | "lazytime", None) => {
+            return Err(Error::refused(
+                format!("-o {option}: a home does not have this option"),
+                "It holds in the home where the store's file system is mounted with it; `durable` syncs records and former contents.",
+            ));
+        }
         ("allow_other", None) => args.allow_other = true,
         ("xattr", None) => args.xattr = true,
         ("durable", None) => args.durable = true,
@@ -211,10 +224,7 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
         }
         ("suid" | "dev", None) => return Err(bad("a home is always nosuid and nodev")),
         // What mount(8) says of itself or is the default anyway.
-        (
-            "" | "rw" | "defaults" | "nosuid" | "nodev" | "exec" | "atime" | "relatime" | "async",
-            None,
-        )
+        ("" | "defaults" | "nosuid" | "nodev" | "async", None)
         | ("auto" | "noauto" | "user" | "users" | "nouser" | "nofail" | "_netdev", _) => {}
         (key, _) if key.starts_with("x-") || key == "comment" => {}
         _ => return Err(bad("unknown option")),

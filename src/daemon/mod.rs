@@ -4,6 +4,7 @@
 //! choices sent over a pipe instead of as arguments: the process list is no place for the path of a store.
 
 mod ask;
+mod atime;
 pub mod control;
 pub mod follow;
 mod live;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::world::KeepOptions;
 pub use ask::ask;
+pub use atime::{Access, AccessTimes};
 pub use mountpoint::MountFlagsWanted;
 
 /// The hidden sub-command that the background daemon is started with.

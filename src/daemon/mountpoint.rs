@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::atime::{Access, AccessTimes};
 use crate::error::{Error, Result};
 
 /// The type under which homes are mounted.
@@ -23,25 +24,36 @@ pub struct MountFlagsWanted {
     pub read_only: bool,
     /// Programs cannot be started.
     pub no_exec: bool,
-    /// Times of access do not change.
-    pub no_atime: bool,
+    /// When times of access change.
+    pub access: Access,
     /// Others than the owner get in, and the kernel checks permissions.
     pub allow_other: bool,
 }
 
-/// Mounts a home for a user and returns the descriptor on which its requests come.
+/// Mounts a home for a user, with the access times that the store has, and returns the descriptor on which its requests come.
 ///
 /// # Errors
 /// [`Error::Refused`] with what `mount(2)` or `fusermount3` says.
-pub fn mount(home: &Path, wanted: &MountFlagsWanted, uid: u32, gid: u32) -> Result<OwnedFd> {
+pub fn mount(
+    home: &Path,
+    wanted: &MountFlagsWanted,
+    access: Access,
+    uid: u32,
+    gid: u32,
+) -> Result<OwnedFd> {
     if rustix::process::geteuid().is_root() {
-        mount_as_root(home, wanted, uid, gid)
+        mount_as_root(home, wanted, access, (uid, gid))
     } else {
-        mount_by_fusermount(home, wanted)
+        mount_by_fusermount(home, wanted, access)
     }
 }
 
-fn mount_as_root(home: &Path, wanted: &MountFlagsWanted, uid: u32, gid: u32) -> Result<OwnedFd> {
+fn mount_as_root(
+    home: &Path,
+    wanted: &MountFlagsWanted,
+    access: Access,
+    (uid, gid): (u32, u32),
+) -> Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let device = device.map_err(|errno| no_device(&Error::os("open")(errno)))?;
@@ -52,11 +64,10 @@ fn mount_as_root(home: &Path, wanted: &MountFlagsWanted, uid: u32, gid: u32) -> 
     if wanted.allow_other {
         data.push_str(",allow_other,default_permissions");
     }
-    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV | access.flags();
     for (wanted, flag) in [
         (wanted.read_only, MountFlags::RDONLY),
         (wanted.no_exec, MountFlags::NOEXEC),
-        (wanted.no_atime, MountFlags::NOATIME),
     ] {
         if wanted {
             flags |= flag;
@@ -81,7 +92,7 @@ pub fn no_device(error: &Error) -> Error {
 }
 
 /// fusermount3 mounts and sends the descriptor over a socket whose number is in `_FUSE_COMMFD` (libfuse's protocol).
-fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted) -> Result<OwnedFd> {
+fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let failed = |what: String| {
         Error::refused(
@@ -103,7 +114,8 @@ fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted) -> Result<OwnedFd
     for (wanted, word) in [
         (wanted.read_only, ",ro"),
         (wanted.no_exec, ",noexec"),
-        (wanted.no_atime, ",noatime"),
+        // The only one of its words for this.
+        (access.times == Some(AccessTimes::Never), ",noatime"),
         (wanted.allow_other, ",allow_other,default_permissions"),
     ] {
         if wanted {

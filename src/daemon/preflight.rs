@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::atime::Access;
 use super::{Wanted, mountpoint};
 use crate::error::{Error, Result};
 use crate::sys::users::{self, User};
@@ -16,6 +17,8 @@ pub struct Checked {
     pub home: PathBuf,
     /// The user the home is for, where it is not this process's own.
     pub owner: Option<User>,
+    /// When access times change in the store.
+    pub access: Access,
 }
 
 /// Checks a wish.
@@ -69,8 +72,11 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
             rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::NOENT),
         )));
     }
+    let access = Access::of_store(&store)?;
+    wanted.mount.access.check(access, &store)?;
     Ok(Checked {
         owner: owner(wanted)?,
+        access,
         store,
         home,
     })

@@ -57,7 +57,7 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
         ),
     };
     try_owner(&checked)?;
-    let device = mount(&checked.home, &wanted.mount, uid, gid)?;
+    let device = mount(&checked.home, &wanted.mount, checked.access, uid, gid)?;
     let mounted = Mounted {
         home: checked.home.clone(),
     };

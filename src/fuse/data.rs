@@ -174,6 +174,13 @@ impl FileSystem {
         let file = handle.as_ref().map(|handle| handle.as_fd());
         let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
         let held = self.held_by_user(number)?;
+        // Nothing to be set is the kernel's way to say what a write, or chown(2), takes away (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr leaves
+        // it to the file system, and has nothing else to ask for.
+        if change == Change::default() {
+            let writing = self.shared.handles.is_open(number).1;
+            let meta = self.world().drop_privileges(&held, writing, caller)?;
+            return Ok(self.attributes_of(&held, &meta, number));
+        }
         let meta = self.world().set_attr(&held, change, file, &opens, caller)?;
         Ok(self.attributes_of(&held, &meta, number))
     }
@@ -266,7 +273,8 @@ impl FileSystem {
             });
         }
         let handle = self.handle(fh)?;
-        let at = u64::try_from(offset).map_err(|_| Error::Invalid)?;
+        // A negative offset goes on as it is: ENXIO on most file systems.
+        let at = offset.cast_unsigned();
         let to = match whence {
             3 => rustix::fs::SeekFrom::Data(at), // SEEK_DATA; the kernel answers all but these two by itself
             4 => rustix::fs::SeekFrom::Hole(at), // SEEK_HOLE

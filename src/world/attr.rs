@@ -3,12 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, FileType, Gid, Timespec, Timestamps, Uid};
+use rustix::io::Errno;
 
 use super::door::Door;
 use super::meta::{Meta, Time};
 use super::{Caller, Held, Identity, World};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Was};
+use crate::journal::{Op, Rights, Was};
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
@@ -91,7 +92,7 @@ impl World {
                 ..Change::default()
             };
             if change.size.is_some() && change == only_time {
-                self.apply(held, change)?;
+                self.apply(held, change, caller)?;
                 return held.node.stat();
             }
             if change.uid.is_some() || change.gid.is_some() {
@@ -99,13 +100,19 @@ impl World {
             }
             let op = attr_op(held, &change);
             let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-            pending.settle(self.apply(held, change))?;
+            pending.settle(self.apply(held, change, caller))?;
         }
         held.node.stat()
     }
 
-    fn apply(&self, held: &Held, change: Change) -> Result<()> {
+    fn apply(&self, held: &Held, change: Change, caller: Caller) -> Result<()> {
+        let mut change = change;
         if change.uid.is_some() || change.gid.is_some() {
+            // The store's kernel knows the acting thread, which may be root, and not the caller.
+            let meta = held.node.meta();
+            if self.identity == Identity::Caller && meta.mode & SET_IDS != 0 && !meta.is_dir() {
+                change.mode = change.mode.or(left(meta, &Rights::of(caller)));
+            }
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             rustix::fs::chownat(&held.node, "", uid, gid, AtFlags::EMPTY_PATH)
                 .map_err(Error::os("chownat"))?;
@@ -122,11 +129,62 @@ impl World {
     /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
     /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
     pub fn drop_setid(&self, held: &Held, caller: Caller) -> Result<()> {
-        let left = without_setid(held.node.meta().mode, caller);
-        match left.filter(|_| self.identity == Identity::Caller) {
+        if self.identity != Identity::Caller {
+            return Ok(());
+        }
+        match without_setid(held.node.meta(), caller) {
             Some(mode) => self.root.chmod(&held.node, mode),
             None => Ok(()),
         }
+    }
+
+    /// Takes from a file what it gives to whoever runs it: set-user-id, set-group-id, a capability. The kernel wishes it where somebody without
+    /// the capability to keep them is about to write, and for a chown(2) that changes neither owner nor group; it does not say which, so a
+    /// file that is open for writing is taken to be written to.
+    ///
+    /// # Errors
+    /// `EROFS`; `EPERM` for a chown(2) by another than the owner that would take something away.
+    pub fn drop_privileges(&self, held: &Held, writing: bool, caller: Caller) -> Result<Meta> {
+        self.changeable(held)?;
+        let meta = held.node.meta();
+        if meta.is_dir() {
+            return held.node.stat();
+        }
+        let rights = Rights::of(caller);
+        let left = left(meta, &rights).filter(|_| self.identity == Identity::Caller);
+        if left.is_some() && !writing && caller.uid != meta.uid && !rights.acts_as_owner() {
+            return Err(Error::os("chown")(Errno::PERM));
+        }
+        self.note_capability(held, caller)?;
+        let change = Change {
+            mode: left,
+            ..Change::default()
+        };
+        let pending = match meta.mode & SET_IDS {
+            0 => None,
+            _ => Some(self.journal.begin(
+                attr_op(held, &change),
+                &[],
+                Some(&self.actor(caller)),
+            )?),
+        };
+        // For the same call the store's kernel does the same; but a daemon that is root counts as one of every group.
+        let act = || {
+            match rustix::fs::chownat(&held.node, "", None, None, AtFlags::EMPTY_PATH) {
+                // To a file of somebody else: what the write takes away it takes away itself.
+                Err(Errno::PERM) if writing => {}
+                done => done.map_err(Error::os("chownat"))?,
+            }
+            match left {
+                Some(mode) => self.root.chmod(&held.node, mode),
+                None => Ok(()),
+            }
+        };
+        match pending {
+            Some(pending) => pending.settle(act()),
+            None => act(),
+        }?;
+        held.node.stat()
     }
 
     /// Checks what the acting thread may do (access(2), with the effective ids).
@@ -145,14 +203,24 @@ impl World {
 }
 
 /// Returns the permission bits that a file is left with when a caller changes its content; `None` where all stay.
-pub(super) fn without_setid(mode: u32, caller: Caller) -> Option<u32> {
-    let has = mode & S_ISUID != 0 || mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
-    let drop = if mode & S_IXGRP == 0 {
+pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
+    if meta.mode & SET_IDS == 0 {
+        return None;
+    }
+    let rights = Rights::of(caller);
+    left(meta, &rights).filter(|_| !rights.keeps())
+}
+
+/// Without the group's right to run, set-group-id meant mandatory locks once: that one stays with those of the group
+/// (`setattr_should_drop_sgid`).
+fn left(meta: &Meta, rights: &Rights) -> Option<u32> {
+    let mode = meta.permissions();
+    let goes = if mode & S_IXGRP == 0 && rights.is_in(meta.gid) {
         S_ISUID
     } else {
-        S_ISUID | S_ISGID
+        SET_IDS
     };
-    (has && caller.uid != 0).then_some(mode & 0o7777 & !drop)
+    (mode & goes != 0).then_some(mode & !goes)
 }
 
 /// Sets the times of what a descriptor stands for.

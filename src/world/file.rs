@@ -58,8 +58,6 @@ impl World {
             let op = written(held, keeping.kept);
             self.journal.note(op, Some(&self.actor(caller)))?;
             keeping.stands(door);
-            // With passthrough the writes themselves pass by, with the daemon's rights.
-            self.drop_setid(held, caller)?;
             return Ok(file);
         }
         // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty.

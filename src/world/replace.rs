@@ -292,8 +292,8 @@ impl World {
         caller: Caller,
     ) -> Result<Option<(OwnedFd, Meta)>> {
         // The kernel clears these bits where a file is cut; here none is.
-        let mode = held.node.meta().permissions();
-        let mode = without_setid(mode, caller).unwrap_or(mode);
+        let meta = held.node.meta();
+        let mode = without_setid(meta, caller).unwrap_or(meta.permissions());
         let Some(mut fresh) = self.fresh(held, old, flags, mode, door)? else {
             return Ok(None);
         };

@@ -560,6 +560,14 @@ pub(crate) fn first_come_first_served() -> Sys<()> {
     }
 }
 
+/// Takes from this process (a forked child) the capability to write to a file and leave its set-user-id.
+pub(crate) fn drop_capability_to_keep_setid() {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+    let sets = capabilities(None).expect("capget");
+    let effective = sets.effective - CapabilitySet::FSETID;
+    set_capabilities(None, CapabilitySets { effective, ..sets }).expect("capset");
+}
+
 pub(crate) fn umask(mask: u32) -> u32 {
     rustix::process::umask(bits(mask)).bits()
 }
@@ -618,14 +626,14 @@ pub(crate) fn name_to_handle(path: impl Arg) -> Sys<()> {
     .map(drop)
 }
 
-/// `ioctl(2)` with a pointer to a word.
-pub(crate) fn ioctl(fd: impl AsFd, request: u64, word: &mut u64) -> Sys<i32> {
-    // SAFETY: the requests in use (FS_IOC_GETFLAGS, FICLONE…) read or write at most a word.
+/// `ioctl(2)` with a pointer to 512 bytes.
+pub(crate) fn ioctl_words(fd: impl AsFd, request: u64, words: &mut [u64; 64]) -> Sys<i32> {
+    // SAFETY: the requests in use (FS_IOC_GETFLAGS, FS_IOC_GETFSLABEL…) read or write at most so much.
     done(unsafe {
         libc::ioctl(
             fd.as_fd().as_raw_fd(),
             request as libc::Ioctl,
-            std::ptr::from_mut(word),
+            words.as_mut_ptr(),
         )
     })
 }

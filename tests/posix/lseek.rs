@@ -42,6 +42,18 @@ pub(crate) const CASES: &[Case] = &[
         eq!(t, ok!(t, lseek(&one, SeekFrom::End(0))), 2);
     }),
     case(
+        "ENXIO for data or a hole before the start or behind the end",
+        |t| {
+            let fd = ok!(t, open(t.file("f", b"0123"), O_RDWR, 0));
+            for at in [-1, i64::MIN, -4096, 4, 5, i64::MAX] {
+                let at = at.cast_unsigned();
+                err!(t, ENXIO, lseek(&fd, SeekFrom::Data(at)));
+                err!(t, ENXIO, lseek(&fd, SeekFrom::Hole(at)));
+            }
+            eq!(t, ok!(t, lseek(&fd, SeekFrom::Current(0))), 0);
+        },
+    ),
+    case(
         "SEEK_DATA and SEEK_HOLE find the parts of a sparse file",
         |t| {
             let fd = ok!(t, open(t.file("f", b""), O_RDWR, 0));

@@ -27,8 +27,6 @@ pub(crate) const DEVICES: Needs = 32;
 pub(crate) const HOLES: Needs = 256;
 /// The way to what the caller has looked at before is checked at each look.
 pub(crate) const CHECKED: Needs = 512;
-/// Set-user-id is cleared by a write, even through a descriptor that was open before the bit was set.
-pub(crate) const LATE_SETID: Needs = 1024;
 /// What only a native file system has.
 pub(crate) const NATIVE: Needs = 64;
 /// What only a mounted home has.

@@ -28,9 +28,9 @@ fn mount_and_fstab_mount_a_home() {
         findmnt -no FSTYPE,SOURCE home; findmnt -no OPTIONS home | grep -o 'nosuid,nodev'
         trumanfs status home --json | grep -o '"home":"[^"]*"' | sed "s|$PWD||"
         umount home; ls home | wc -l
-        mount -t fuse.trumanfs "$PWD/store" "$PWD/home" -o ro,noexec,nofail,x-systemd.automount,noatime
+        mount -t fuse.trumanfs "$PWD/store" "$PWD/home" -o ro,noexec,nofail,x-systemd.automount,relatime
         touch home/x 2>&1 | sed 's/.*: //' || true; cp /bin/true home/true 2>/dev/null || echo read-only
-        findmnt -no OPTIONS home | tr , '\n' | grep -cxE 'ro|noexec|noatime'
+        findmnt -no OPTIONS home | tr , '\n' | grep -cxE 'ro|noexec|relatime'
         trumanfs umount home
         mount -t trumanfs "$PWD/store" "$PWD/home" -o nonsense 2>&1 | grep -o 'nonsense: unknown option' || true
         # mount(8) takes these for the default, and a home is safe against them all the same.

@@ -1,0 +1,96 @@
+//! What a caller may do to a file's set-user-id and set-group-id: the groups it is in and the capabilities about them.
+//!
+//! The kernel tells a request's user and one group; the rest is in `/proc`. It is asked for rarely, where a file has one of
+//! these bits. Neither `status` nor `ns/user` takes a lock that an `execve` of the caller holds.
+
+use super::actor::Caller;
+
+/// `CAP_FSETID`, as capabilities(7) counts: who has it may write to such a file and leave its bits.
+const FSETID: u32 = 4;
+/// `CAP_FOWNER`: who has it counts as the owner of every file.
+const FOWNER: u32 = 3;
+
+/// A caller's groups and capability.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rights {
+    groups: Vec<u32>,
+    keeps: bool,
+    owner: bool,
+}
+
+impl Rights {
+    /// Asks what a caller has at this moment. Of one that cannot be seen only what came with the request is known.
+    pub fn of(caller: Caller) -> Rights {
+        let mut rights = Rights {
+            groups: vec![caller.gid],
+            ..Rights::default()
+        };
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", caller.pid)) else {
+            return rights;
+        };
+        for line in status.lines() {
+            if let Some(groups) = line.strip_prefix("Groups:") {
+                let groups = groups
+                    .split_whitespace()
+                    .filter_map(|g| g.parse::<u32>().ok());
+                rights.groups.extend(groups);
+            } else if let Some(effective) = line.strip_prefix("CapEff:") {
+                let effective = u64::from_str_radix(effective.trim(), 16).unwrap_or(0);
+                rights.keeps = effective >> FSETID & 1 == 1;
+                rights.owner = effective >> FOWNER & 1 == 1;
+            }
+        }
+        // In a user namespace of its own a process has every capability, and none over these files.
+        if namespace(&caller.pid.to_string()) != namespace("self") {
+            (rights.keeps, rights.owner) = (false, false);
+        }
+        rights
+    }
+
+    /// Returns whether a change of content leaves the bits.
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Returns whether the caller counts as the owner of what is another's.
+    pub fn acts_as_owner(&self) -> bool {
+        self.owner
+    }
+
+    /// Returns whether the caller counts as one of a group.
+    pub fn is_in(&self, group: u32) -> bool {
+        self.keeps || self.groups.contains(&group)
+    }
+}
+
+fn namespace(process: &str) -> Option<std::path::PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/ns/user")).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_is_in_the_group_that_it_came_with() {
+        let gone = Caller {
+            pid: u32::MAX,
+            uid: 7,
+            gid: 8,
+            undo: None,
+        };
+        let rights = Rights::of(gone);
+        assert!(rights.is_in(8) && !rights.is_in(7) && !rights.keeps());
+    }
+
+    #[test]
+    fn this_process_is_in_its_groups() {
+        let groups = rustix::process::getgroups().unwrap();
+        let rights = Rights::of(Caller::myself());
+        assert!(groups.iter().all(|group| rights.is_in(group.as_raw())));
+        let effective = rustix::thread::capabilities(None).unwrap().effective;
+        let has = effective.contains(rustix::thread::CapabilitySet::FSETID);
+        assert_eq!(rights.keeps(), has);
+    }
+}
