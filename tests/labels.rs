@@ -265,7 +265,7 @@ fn labels_that_cannot_be_set_stay_where_they_are() {
         common::run_limited(command, common::COMMAND_LIMIT)
     };
     let line = format!(
-        "{} exec --root store -- ': > f; echo new > f'",
+        "{} exec --root store -- 'true > f; echo new > f'",
         env!("CARGO_BIN_EXE_trumanfs")
     );
     let done = user(&line);
