@@ -269,3 +269,88 @@ fn two_undos_at_once_are_one() {
     }
     assert_eq!(count(&store.join("d")), 0, "taken back once, not twice");
 }
+
+fn umount8(home: &Path) {
+    let output = Command::new("umount").arg(home).output().unwrap();
+    assert!(output.status.success(), "umount: {}", describe(&output));
+}
+
+/// `umount` and then `mount` at once said "already being served", once in ten times: the daemon has still to end. Here it has much to
+/// finish.
+#[test]
+fn a_mount_waits_for_the_daemon_of_the_mount_before() {
+    need_mount!();
+    let mut home = many_removed();
+    let store = home.store().to_owned();
+    let args = ["undo", "--session", "last"].map(OsStr::new);
+    let undo = start(&[args[0], store.as_os_str(), args[1], args[2]]);
+    wait_until("some are back", || count(&store.join("d")) > 20);
+    umount8(home.home());
+    home.mount_again();
+    assert!(all_there(&store), "mounted before the undo was done");
+    assert_eq!(end(undo).code, Some(0));
+    assert!(home.path("d/7").exists());
+    // And where nothing else is to be done.
+    for _ in 0..10 {
+        umount8(home.home());
+        home.mount_again();
+    }
+    home.sh("echo x > there");
+    run(0, "log", home.home(), &[]);
+    home.umount();
+    run(0, "fsck", &store, &[]);
+}
+
+/// The kernel gives the number of a device out again at once. A daemon that ended took the hint away that another had left under it, so
+/// that the new home was "known only to whoever mounted it"; and it would have unmounted what was mounted after it at the same place.
+#[test]
+fn a_daemon_that_ends_leaves_the_mounts_after_it_alone() {
+    need_mount!();
+    let home = many_removed();
+    let store = home.store().to_owned();
+    let args = ["undo", "--session", "last"].map(OsStr::new);
+    let undo = start(&[args[0], store.as_os_str(), args[1], args[2]]);
+    wait_until("some are back", || count(&store.join("d")) > 20);
+    umount8(home.home());
+    // Other stores, at another place and at the same one.
+    let other = Home::mount();
+    let elsewhere = home.base().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    run(0, "mount", &elsewhere, &[home.home().to_str().unwrap()]);
+    assert!(
+        all_there(&store),
+        "the first daemon has the place until it ends"
+    );
+    assert_eq!(end(undo).code, Some(0));
+    for place in [other.home(), home.home()] {
+        run(0, "log", place, &[]);
+        fs::write(place.join("f"), "x").unwrap();
+    }
+    run(0, "umount", home.home(), &[]);
+}
+
+/// `umount` said "in use" once in forty with nothing inside. Whoever looks at an ended program's files through /proc holds them for a
+/// moment; any other user of a moment is as good.
+#[test]
+fn a_home_that_is_in_use_for_a_moment_is_unmounted() {
+    need_mount!();
+    let mut home = Home::mount();
+    let mut user = Command::new("sleep")
+        .arg("0.4")
+        .current_dir(home.home())
+        .spawn()
+        .unwrap();
+    run(0, "umount", home.home(), &[]);
+    assert!(user.try_wait().unwrap().is_some() || user.wait().is_ok());
+    home.mount_again();
+    let both = [0, 1].map(|_| start(&[OsStr::new("umount"), home.home().as_os_str()]));
+    let ended = both.map(end);
+    assert!(ended.iter().any(|one| one.code == Some(0)));
+    for Ended { code, said } in ended {
+        assert!(
+            code == Some(0) || said.contains("not a mounted home"),
+            "{said}"
+        );
+    }
+    home.mount_again();
+}

@@ -1,12 +1,12 @@
 //! `mount` and `umount`.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::{Exit, Size};
-use crate::daemon::{self, AccessTimes, MountFlagsWanted, Wanted, mountpoint, registry};
+use crate::daemon::{self, AccessTimes, MountFlagsWanted, Wanted, handover, mountpoint, registry};
 use crate::error::{Error, Result};
 use crate::world::KeepOptions;
 
@@ -236,40 +236,15 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
 pub(super) fn umount(args: &UmountArgs) -> Result<Exit> {
     let home = mountpoint::resolve_without_touching(&args.home);
     let mounted = mountpoint::find(&args.home).ok_or_else(|| mountpoint::not_mounted(&home))?;
-    let daemon = registry::find(&mounted.device).map(|entry| entry.pid);
+    let daemon = registry::find(&mounted.device);
     mountpoint::unmount(&mounted.path, args.lazy)?;
-    if let (Some(pid), false) = (daemon, args.lazy) {
-        wait_for_end(pid);
+    if let (Some(entry), false) = (daemon, args.lazy)
+        && !handover::wait_for_end(&entry)
+    {
+        log::warn!(
+            "the home is gone from here, but its daemon (process {}) has not ended: it does when it has finished what an operator asked for, and every mount namespace (a container?) that has a copy of the home has unmounted it or ended",
+            entry.pid
+        );
     }
     Ok(Exit::Ok)
-}
-
-/// The mount is gone; the daemon still writes the end of its journal. It need not be our child, so it is waited for by
-/// its pidfd.
-fn wait_for_end(pid: u32) {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return;
-    };
-    let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else {
-        return;
-    };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
-        let mut waiting = [rustix::event::PollFd::new(
-            &fd,
-            rustix::event::PollFlags::IN,
-        )];
-        let second = rustix::time::Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
-        if rustix::event::poll(&mut waiting, Some(&second)).is_ok_and(|n| n > 0) {
-            return;
-        }
-    }
-    log::warn!(
-        "the home is gone from here, but its daemon (process {}) has not ended: it does when every mount namespace (a container?) that has a copy of the home has unmounted it or ended",
-        pid.as_raw_nonzero()
-    );
 }

@@ -7,6 +7,7 @@ mod ask;
 mod atime;
 pub mod control;
 pub mod follow;
+pub mod handover;
 mod live;
 pub mod mountpoint;
 pub mod preflight;

@@ -39,10 +39,7 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
                     "Clean it up with `trumanfs umount` on it; nothing is lost.",
                 )
             }
-            _ => Error::refused(
-                format!("{}: a home is already mounted there", dead.path.display()),
-                "Unmount it with `trumanfs umount`, or use another directory.",
-            ),
+            _ => mountpoint::already_mounted(&dead.path),
         });
     }
     let store = directory(&wanted.store, "the store")?;

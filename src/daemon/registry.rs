@@ -89,6 +89,7 @@ pub fn write(device: &str, entry: &Entry) -> Result<PathBuf> {
         return Err(refused("is not safe to use".to_owned()));
     }
     let file = dir.join(device);
+    let _alone = alone(&dir);
     let _ = std::fs::remove_file(&file);
     let text = serde_json::to_string(entry).unwrap_or_default();
     let mut options = std::fs::OpenOptions::new();
@@ -105,10 +106,28 @@ pub fn write(device: &str, entry: &Entry) -> Result<PathBuf> {
     Ok(file)
 }
 
+/// Takes the entry of a mount of this process away. The number of its device may be another mount's by now, and so the entry.
+pub fn remove(file: &Path) {
+    let _alone = file.parent().and_then(alone);
+    let entry = read(file);
+    if entry.is_some_and(|entry| entry.pid == std::process::id()) {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+/// Keeps others from writing or removing entries while it lives.
+fn alone(dir: &Path) -> Option<std::fs::File> {
+    let dir = std::fs::File::open(dir).ok()?;
+    rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive).ok()?;
+    Some(dir)
+}
+
+fn read(file: &Path) -> Option<Entry> {
+    let text = std::fs::read_to_string(file).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
 /// Finds the entry of a mount by its device number, `major:minor`.
 pub fn find(device: &str) -> Option<Entry> {
-    places().into_iter().find_map(|dir| {
-        let text = std::fs::read_to_string(dir.join(device)).ok()?;
-        serde_json::from_str(&text).ok()
-    })
+    places().into_iter().find_map(|dir| read(&dir.join(device)))
 }

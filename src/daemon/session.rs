@@ -18,7 +18,7 @@ use super::follow::{Follower, Still};
 use super::mountpoint::{self, mount, unmount};
 use super::preflight::{self, Checked};
 use super::watch::Watcher;
-use super::{Wanted, registry};
+use super::{Wanted, handover, registry};
 use crate::error::{Error, Result};
 use crate::fuse::{
     Activity, Counters, Ends, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
@@ -40,6 +40,8 @@ pub(super) enum LogTo {
 /// Mounts and serves a home until it is unmounted.
 pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>)) -> Result<()> {
     let checked = preflight::check(wanted)?;
+    let _claimed = handover::claim(&checked.home)?;
+    handover::wait_for_store(&checked.store)?;
     harden();
     let (world, settled) = World::open(&checked.store, world_options(wanted, &checked))?;
     start_log(log_to, &world);
@@ -273,7 +275,7 @@ fn serve(
     let _last = turn.end();
     shared.world.close();
     if let Some(file) = registered {
-        let _ = std::fs::remove_file(file);
+        registry::remove(&file);
     }
     outcome
 }
