@@ -365,7 +365,9 @@ fn fill(store: &Path, things: &[&str]) {
         if let Some((name, target)) = thing.split_once("->") {
             plant_link(target, store.join(name)).unwrap();
         } else if let Some(name) = thing.strip_suffix('/') {
-            fs::create_dir(store.join(name)).unwrap();
+            // Our own would be refused if others could get in.
+            let mode = if name == ".trash" { 0o700 } else { 0o755 };
+            calls::mkdir(store.join(name), mode).unwrap();
         } else if let Some(name) = thing.strip_suffix('|') {
             calls::mkfifo(store.join(name), 0o644).unwrap();
         } else if let Some(name) = thing.strip_suffix('!') {
@@ -447,7 +449,11 @@ fn below(top: &Path) -> Vec<String> {
             found.push(path.strip_prefix(top).unwrap().to_str().unwrap().to_owned());
         }
     }
-    found.retain(|path| !path.starts_with(".trash") && !path.starts_with(".trumanfs"));
+    found.retain(|path| {
+        ![".trash", ".trumanfs", ".gitignore"]
+            .iter()
+            .any(|ours| path.starts_with(ours))
+    });
     found.sort();
     found
 }

@@ -406,7 +406,7 @@ fn lists_are_written_anew_and_missing_directories_made() {
         fs::read_to_string(home.store().join(".trumanfs/pinned")).unwrap(),
         ""
     );
-    fs::remove_dir(home.store().join(".trash")).unwrap();
+    fs::remove_dir_all(home.store().join(".trash")).unwrap();
     assert!(kinds(problems(home.store(), 1, &[])).contains(&"layout".to_owned()));
     problems(home.store(), 5, &["--repair"]);
     assert!(home.store().join(".trash").is_dir());

@@ -507,7 +507,9 @@ fn a_state_directory_that_is_none_is_refused() {
     // Links further in, for somebody who prepared the store: the lock, the sessions, a session's own.
     for name in ["lock", "sessions", "links", "pinned"] {
         let place = place();
-        fs::create_dir(place.store.join(".trumanfs")).unwrap();
+        let mut private = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+        private.create(place.store.join(".trumanfs")).unwrap();
         plant_link(
             outside.path().join("made"),
             place.store.join(".trumanfs").join(name),

@@ -467,8 +467,7 @@ fn with_keep_trash_only_removals_are_kept() {
             .all(|r| kept(&r.op).is_none_or(|k| k.2.is_none()))
     );
     assert_eq!(fs::read_dir(session.join("versions")).unwrap().count(), 0);
-    let trash = fs::read_dir(home.store().join(".trash")).unwrap().count();
-    assert_eq!(trash, 1);
+    assert_eq!(home.trash().len(), 1);
 }
 
 #[test]

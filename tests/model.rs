@@ -418,6 +418,7 @@ impl<D: Door> Run<D> {
         let mut entries: Vec<_> = fs::read_dir(&trash)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != ".gitignore")
             .collect();
         entries.sort();
         if entries.is_empty() {
@@ -484,7 +485,7 @@ impl<D: Door> Run<D> {
                 if path.is_dir() {
                     dirs += 1;
                     pending.push(path);
-                } else {
+                } else if !path.ends_with(".trash/.gitignore") {
                     contents.push(fs::read(path).unwrap());
                 }
             }

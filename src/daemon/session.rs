@@ -25,7 +25,6 @@ use crate::fuse::{
     Mechanisms, Shared, Watch,
 };
 use crate::name::{WorldPath, escape};
-use crate::world::state::SESSIONS;
 use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
 /// Where the daemon's own messages go.
@@ -153,15 +152,10 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
 fn start_log(to: LogTo, world: &World) {
     let mut builder =
         env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
-    if to == LogTo::Session {
-        let path = format!("{SESSIONS}/{}/daemon.log", world.session());
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        if let Ok(file) = rustix::fs::openat(world.state(), path, flags, Mode::RUSR | Mode::WUSR) {
-            builder.target(env_logger::Target::Pipe(Box::new(std::fs::File::from(
-                file,
-            ))));
-        }
+    if to == LogTo::Session
+        && let Ok(file) = world.state().new_log(world.session())
+    {
+        builder.target(env_logger::Target::Pipe(Box::new(file)));
     }
     let _ = builder.try_init();
 }

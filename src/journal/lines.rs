@@ -2,11 +2,19 @@
 //!
 //! Owns what follows the last newline: it is torn, or still being written, and is completed by a later call.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 use super::read::io_error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sys::digest;
+
+/// How long a line can be. Those that name many things name some hundreds; paths may be long.
+pub(super) const LONGEST: u64 = 16 << 20;
+
+/// Returns what is said of a line that no journal has.
+pub(super) fn too_long() -> Error {
+    Error::Damaged(format!("a line is longer than {} MiB", LONGEST >> 20))
+}
 
 /// Goes through whole lines.
 #[derive(Debug)]
@@ -48,7 +56,11 @@ impl<R: BufRead> Lines<R> {
         let mut places = Vec::with_capacity(digest::LANES);
         let mut start = 0;
         while places.len() < digest::LANES {
-            let read = self.source.read_until(b'\n', &mut self.text);
+            let mut source = self.source.by_ref().take(LONGEST);
+            let read = source.read_until(b'\n', &mut self.text);
+            if source.limit() == 0 && !self.text.ends_with(b"\n") {
+                return Err(too_long());
+            }
             if read.is_err() || self.text.len() == start || !self.text.ends_with(b"\n") {
                 self.torn = self.text.split_off(start);
                 // What came before an error is given out first; the next call meets it again.

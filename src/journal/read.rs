@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use sha2::{Digest, Sha256};
 
 use super::glance::{self, Glance};
-use super::lines::Lines;
+use super::lines::{LONGEST, Lines, too_long};
 use super::{Record, SCHEMA, START, hex, seal};
 use crate::error::{Error, Result};
 
@@ -243,6 +243,8 @@ fn last_record(mut file: &File, damaged: bool) -> Result<Option<Tail>> {
             None if from == 0 => {
                 return Err(Error::Damaged("journal: it has no record".to_owned()));
             }
+            // A torn line and a whole one fit into it.
+            None if window > 4 * LONGEST => return Err(too_long()),
             None => window *= 4,
         }
     }
@@ -326,7 +328,7 @@ fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8
     let from = offset.saturating_sub(1);
     file.seek(SeekFrom::Start(from))
         .map_err(|e| io_error("lseek", &e))?;
-    let mut reader = BufReader::new(file.take(end.saturating_sub(from)));
+    let mut reader = BufReader::new(file.take(end.saturating_sub(from).min(2 * LONGEST)));
     let mut start = from;
     if offset > 0 {
         let skipped = reader.skip_until(b'\n').map_err(|e| io_error("read", &e))?;

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::lines::{LONGEST, too_long};
 use super::read::{check_schema, check_seal};
 use super::{Glance, Record, START, glance, hex};
 use crate::error::{Error, Result};
@@ -205,6 +206,9 @@ impl Backward {
     /// Puts the block before in front of the buffer; each time a greater one, so that a long line costs no more than its
     /// length.
     fn read_more(&mut self) -> Result<()> {
+        if self.buffer.len() as u64 > LONGEST {
+            return Err(too_long());
+        }
         let size = BLOCK.max(self.buffer.len() as u64).min(self.start);
         let from = self.start - size;
         let mut block = vec![0; usize::try_from(size).unwrap_or(0)];

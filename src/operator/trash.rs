@@ -13,6 +13,7 @@ use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, Op};
 use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::world::own::is_for_git;
 use crate::world::trash::parse_entry;
 use crate::world::view::TRASH;
 use crate::world::{Caller, Change, Dir, Id, Meta, NoDoor, Renaming, SetTime, Time, World, Xattrs};
@@ -313,6 +314,7 @@ pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> 
         let entry = entry.map_err(Error::os("getdents64"))?;
         let bytes = entry.file_name().to_bytes();
         if let Ok(name) = Name::new(bytes)
+            && !is_for_git(dir.path(), bytes)
             && let Ok(meta) = dir.stat(name)
         {
             entries.push((bytes.to_vec(), meta));

@@ -4,20 +4,22 @@
 //! the journal), and means something only as long as that inode is the one it was written for; so what is deleted is taken back (`purge.rs`), and `fsck` writes them anew.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, OFlags};
 
 use super::meta::Id;
-use super::root::open_beneath;
+use super::own;
 use crate::error::{Error, Result};
 
 /// How many of a file's hard links lie in the trash.
 pub const LINKS: &str = "links";
 /// Inodes that stay hidden wherever they go.
 pub const PINNED: &str = "pinned";
+
+/// How long a list can be, in bytes: twenty million lines.
+pub(super) const LONGEST: u64 = 256 << 20;
 
 /// Reads how many hard links of which file lie in the trash.
 pub(super) fn parse_links(text: &str, device: u64) -> HashMap<Id, u32> {
@@ -74,16 +76,10 @@ pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, Has
 }
 
 fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut bytes = Vec::new();
-    match open_beneath(state, name.as_bytes(), flags, Mode::empty()) {
-        Err(Error::NotFound) => {}
-        file => {
-            let mut file = File::from(file?);
-            file.read_to_end(&mut bytes).map_err(|e| io("read", &e))?;
-        }
+    match own::open(state, name.as_bytes(), OFlags::RDONLY) {
+        Err(Error::NotFound) => Ok(String::new()),
+        file => own::read(&file?, name, LONGEST),
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Writes both lists anew. The caller holds the store's lock, and nobody has them open.
@@ -126,10 +122,9 @@ pub(super) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
 
 fn replace(state: BorrowedFd<'_>, name: &str, text: &str) -> Result<()> {
     let new = format!("{name}.new");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let flags = flags | OFlags::NOFOLLOW;
-    let file = open_beneath(state, new.as_bytes(), flags, Mode::RUSR | Mode::WUSR)?;
-    let mut file = File::from(file);
+    // One that is there was left by who was killed here, or came along with the store and may have other names.
+    let _ = rustix::fs::unlinkat(state, new.as_str(), AtFlags::empty());
+    let mut file = own::make(state, new.as_bytes(), OFlags::WRONLY, 0o600)?;
     file.write_all(text.as_bytes())
         .and_then(|()| file.sync_all())
         .map_err(|e| io("write", &e))?;

@@ -7,10 +7,10 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::root::open_beneath;
+use super::own;
 use super::state::{Holder, LOCK, read_holder};
 use crate::error::{Error, Result};
 
@@ -22,10 +22,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Opens the lock's file for reading; `None` where the store never had one.
 fn file(state: BorrowedFd<'_>) -> Result<Option<File>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match open_beneath(state, LOCK.as_bytes(), flags, Mode::empty()) {
+    match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
-        fd => fd.map(|fd| Some(File::from(fd))),
+        file => file.map(Some),
     }
 }
 

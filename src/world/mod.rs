@@ -26,6 +26,7 @@ pub mod lock;
 mod mark;
 pub mod meta;
 pub mod origin;
+pub mod own;
 mod pending;
 pub mod purge;
 pub mod ranges;
@@ -159,6 +160,8 @@ impl World {
         let holder = Holder::this_process(&options.session, home);
         let state = State::open(&root, holder.clone())?;
         let trash_fd = trash::open(&root)?;
+        trash::ours(&trash_fd, options.owner, &state)?;
+        own::not_for_git(trash_fd.as_fd());
         if let Some((uid, gid)) = options.owner {
             let (uid, gid) = (
                 rustix::fs::Uid::from_raw(uid),

@@ -14,10 +14,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, OFlags};
 
 use super::blocks::write_all;
-use super::root::{open_beneath, stat_fd};
+use super::own;
+use super::root::stat_fd;
 use super::versions::map_name;
 use crate::error::{Error, Result};
 
@@ -91,9 +92,9 @@ impl Ranges {
     /// What the system calls say; then the former list, or none, is there.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, n: u64, durable: bool) -> Result<u64> {
         let (new, name) = (new_name(n), map_name(n));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = open_beneath(dir, new.as_bytes(), flags, Mode::RUSR | Mode::WUSR)?;
+        // One that is there was left by who was killed here.
+        let _ = rustix::fs::unlinkat(dir, new.as_str(), AtFlags::empty());
+        let file = own::make(dir, new.as_bytes(), OFlags::WRONLY, 0o600)?;
         let put = write_all(file.as_fd(), self.text().as_bytes())
             .and_then(|()| match durable {
                 true => rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync")),
@@ -128,10 +129,9 @@ pub fn new_name(n: u64) -> String {
 /// # Errors
 /// What `openat2(2)` says.
 pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    match open_beneath(dir, map_name(n).as_bytes(), flags, Mode::empty()) {
+    match own::open(dir, map_name(n).as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
-        map => map.map(Some),
+        map => map.map(|map| Some(map.into())),
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::own;
 use super::root::{open_beneath, stat_fd};
 use super::state::SESSIONS;
 use crate::error::{Error, Result};
@@ -44,13 +45,7 @@ pub fn open_journal(state: impl AsFd, session: &str) -> Result<File> {
 
 pub(super) fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) -> Result<File> {
     let path = format!("{SESSIONS}/{session}/{FILE}");
-    open_beneath(
-        state.as_fd(),
-        path.as_bytes(),
-        flags | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map(File::from)
+    own::open(state.as_fd(), path.as_bytes(), flags)
 }
 
 /// Returns a fresh session id: sortable, and different for each start.
@@ -83,8 +78,8 @@ pub(super) fn following(state: impl AsFd, last: Option<&str>, id: String) -> Res
     Ok(match newest {
         Some(newest) if *newest > *id => match start(newest) {
             Some((began, _)) => {
-                let next = began + chrono::TimeDelta::microseconds(1);
-                format!("{}-{salt}", next.format(STARTS))
+                let next = began.checked_add_signed(chrono::TimeDelta::microseconds(1));
+                format!("{}-{salt}", next.unwrap_or(began).format(STARTS))
             }
             None => id,
         },

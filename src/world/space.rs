@@ -1,5 +1,6 @@
 //! What the trash and the versions take: counted once, and left out of what `df` shows.
 
+use super::own;
 use super::{World, room, settle, trash, view};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -31,7 +32,8 @@ impl World {
         self.walk(&top, |step| {
             let mut parts = step.path.components().skip(1);
             let entry = parts.next().map_or(&b""[..], Name::bytes);
-            let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start);
+            let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start)
+                && !own::is_for_git(&top, entry);
             bytes += if old { step.bytes() } else { 0 };
             Ok(old)
         })?;

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
 use super::lock;
 use super::meta::Id;
 use super::origin::{self, Copied};
+use super::own;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::sessions;
 use super::settle::Settled;
@@ -28,6 +29,9 @@ pub const LOCK: &str = "lock";
 pub const SOCKET: &str = "control.sock";
 /// The directory of sessions.
 pub const SESSIONS: &str = "sessions";
+
+/// How long the lock's text can be: a path, escaped, and little else.
+const LONGEST_LOCK: u64 = 64 << 10;
 
 /// Returns what tells one run of the machine from the next (random(4)).
 pub fn boot_id() -> String {
@@ -120,21 +124,15 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
 /// # Errors
 /// What `open(2)` and `read(2)` say.
 pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
-    let Ok(fd) = open_beneath(
-        state,
-        LOCK.as_bytes(),
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    ) else {
-        return Ok(None);
-    };
-    Ok(read_holder(&mut File::from(fd)))
+    match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
+        Err(Error::NotFound) => Ok(None),
+        file => Ok(read_holder(&mut file?)),
+    }
 }
 
 pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
-    let mut text = String::new();
     file.rewind().ok()?;
-    file.read_to_string(&mut text).ok()?;
+    let text = own::read(file, LOCK, LONGEST_LOCK).ok()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -156,7 +154,12 @@ impl State {
             }
         };
         let fd = open_unlocked(root)?.ok_or(Error::NotFound)?;
-        let mut lock = open_file(fd.as_fd(), LOCK, OFlags::RDWR)?;
+        let meta = stat_fd(fd.as_fd())?;
+        if !made {
+            let me = rustix::process::geteuid().as_raw();
+            own::made_by(STATE, &meta, &[me])?;
+        }
+        let mut lock = own::open_or_make(fd.as_fd(), LOCK.as_bytes(), OFlags::RDWR)?;
         lock::alone(&mut lock)?;
         if let Err(error) = ground::fit(fd.as_fd(), made) {
             // Nothing half-made stays on ground that is refused. Over a network an open file keeps a name until it is closed.
@@ -168,7 +171,7 @@ impl State {
             return Err(error);
         }
         let before = read_holder(&mut lock);
-        holder.epoch = before.as_ref().map_or(1, |h| h.epoch + 1);
+        holder.epoch = before.as_ref().map_or(1, |h| h.epoch.saturating_add(1));
         let last = before.as_ref().map(|holder| &*holder.session);
         holder.session = sessions::following(&fd, last, holder.session)?;
         let text = serde_json::to_string(&holder).unwrap_or_default();
@@ -187,10 +190,14 @@ impl State {
             true => lists::set_aside(fd.as_fd())?,
             false => 0,
         };
-        let mut links = open_file(fd.as_fd(), LINKS, OFlags::RDWR | OFlags::APPEND)?;
-        let id = stat_fd(fd.as_fd())?.id;
-        let by_id = read_counts(&mut links, id.0)?;
-        let pinned = open_file(fd.as_fd(), PINNED, OFlags::RDWR | OFlags::APPEND)?;
+        let list = |name: &str| {
+            let flags = OFlags::RDWR | OFlags::APPEND;
+            own::open_or_make(fd.as_fd(), name.as_bytes(), flags)
+        };
+        let (links, id) = (list(LINKS)?, meta.id);
+        let by_id = parse_links(&own::read(&links, LINKS, lists::LONGEST)?, id.0);
+        let pinned = list(PINNED)?;
+        own::not_for_git(fd.as_fd());
         let links = Mutex::new(Counts { file: links, by_id });
         Ok(State {
             fd,
@@ -242,16 +249,27 @@ impl State {
     /// # Errors
     /// `EEXIST` where there is a session of this id; what the system calls say.
     pub fn new_session(&self, session: &str) -> Result<OwnedFd> {
-        let path = format!("{SESSIONS}/{session}");
-        rustix::fs::mkdirat(&self.fd, path.as_str(), Mode::RWXU).map_err(Error::os("mkdirat"))?;
-        let path = format!("{path}/{}", crate::journal::FILE);
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        open_beneath(
-            self.fd.as_fd(),
-            path.as_bytes(),
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )
+        let sessions = self.dir(SESSIONS)?;
+        rustix::fs::mkdirat(&sessions, session, Mode::RWXU).map_err(Error::os("mkdirat"))?;
+        let path = format!("{SESSIONS}/{session}/{}", crate::journal::FILE);
+        let flags = OFlags::RDWR | OFlags::APPEND;
+        own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600).map(OwnedFd::from)
+    }
+
+    /// Makes the file for the daemon's own messages in the directory of a new session.
+    ///
+    /// # Errors
+    /// As [`State::new_session`].
+    pub fn new_log(&self, session: &str) -> Result<File> {
+        let path = format!("{SESSIONS}/{session}/daemon.log");
+        let flags = OFlags::WRONLY | OFlags::APPEND;
+        own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)
+    }
+
+    /// Opens a directory below this one, through no link.
+    fn dir(&self, path: &str) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        open_beneath(self.fd.as_fd(), path.as_bytes(), flags, Mode::empty())
     }
 
     /// Takes the directory of a session away that has recorded nothing. What kept a content is not one of those, and stays.
@@ -271,10 +289,10 @@ impl State {
     /// # Errors
     /// What the system calls say.
     pub fn versions(&self, session: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
-        let path = format!("{SESSIONS}/{session}/{}", super::versions::VERSIONS);
-        rustix::fs::mkdirat(&self.fd, path.as_str(), Mode::RWXU).map_err(Error::os("mkdirat"))?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = open_beneath(self.fd.as_fd(), path.as_bytes(), flags, Mode::empty())?;
+        let (path, name) = (format!("{SESSIONS}/{session}"), super::versions::VERSIONS);
+        let above = self.dir(&path)?;
+        rustix::fs::mkdirat(&above, name, Mode::RWXU).map_err(Error::os("mkdirat"))?;
+        let dir = self.dir(&format!("{path}/{name}"))?;
         if let Some((uid, gid)) = owner {
             let (uid, gid) = (
                 rustix::fs::Uid::from_raw(uid),
@@ -342,11 +360,9 @@ impl State {
     /// # Errors
     /// What `read(2)` says.
     pub fn pinned(&self) -> Result<HashSet<Id>> {
-        let mut text = String::new();
         let mut file = self.pinned.lock();
-        file.rewind()
-            .and_then(|()| file.read_to_string(&mut text))
-            .map_err(|e| io(&e))?;
+        file.rewind().map_err(|e| io(&e))?;
+        let text = own::read(&file, PINNED, lists::LONGEST)?;
         Ok(parse_pinned(&text, self.id.0))
     }
 
@@ -377,17 +393,6 @@ impl AsFd for State {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn open_file(state: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<File> {
-    let flags = flags | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    open_beneath(state, name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
-}
-
-fn read_counts(file: &mut File, device: u64) -> Result<HashMap<Id, u32>> {
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|e| io(&e))?;
-    Ok(parse_links(&text, device))
 }
 
 fn io(error: &std::io::Error) -> Error {

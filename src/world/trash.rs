@@ -14,7 +14,10 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, RenameFlags};
 
 use super::meta::{Id, Meta};
-use super::root::{Root, open_beneath};
+use super::own;
+use super::root::{Root, open_beneath, stat_fd};
+use super::sessions::sessions;
+use super::state::State;
 use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, Name};
@@ -101,6 +104,22 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
         Err(rustix::io::Errno::XDEV) => Err(refuse("is on another file system")),
         Err(errno) => Err(Error::os("openat2")(errno)),
     }
+}
+
+/// Looks whether the trash is this store's own, and whoever acts on the store may close it to others.
+///
+/// # Errors
+/// [`Error::Refused`] with the remedy.
+pub(super) fn ours(trash: &OwnedFd, owner: Option<(u32, u32)>, state: &State) -> Result<()> {
+    let meta = stat_fd(trash.as_fd())?;
+    let me = rustix::process::geteuid();
+    let mut uids = vec![me.as_raw()];
+    uids.extend(owner.map(|(uid, _)| uid));
+    // Root looks after the trash of an owner too, where it has served the store before.
+    if me.is_root() && !uids.contains(&meta.uid) && !sessions(state)?.is_empty() {
+        uids.push(meta.uid);
+    }
+    own::made_by(TRASH, &meta, &uids)
 }
 
 impl Trash {

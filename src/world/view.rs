@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use rustix::fs::FileType;
 
 use super::meta::{Id, Meta};
+use super::own;
 use super::root::Dir;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -137,7 +138,9 @@ impl View {
     /// # Errors
     /// `ENOENT` for a name that is hidden whether or not something is there; `EROFS` as [`View::admit_change`].
     pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<Vacant<'a>> {
-        if dir.path().is_root() && name.bytes() == STATE {
+        if (dir.path().is_root() && name.bytes() == STATE)
+            || own::is_for_git(dir.path(), name.bytes())
+        {
             return Err(Error::NotFound);
         }
         let path = dir.path().join(name);
@@ -171,7 +174,9 @@ impl View {
 
     /// Returns whether something that was found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
-        if self.is_kept_out(dir.path().is_root(), name, meta) {
+        if self.is_kept_out(dir.path().is_root(), name, meta)
+            || own::is_for_git(dir.path(), name.bytes())
+        {
             return false;
         }
         let by_kind = match meta.kind {
@@ -204,6 +209,9 @@ impl View {
             return false;
         }
         if dir.path().is_root() && name.bytes() == TRASH && !self.options.list_trash {
+            return false;
+        }
+        if own::is_for_git(dir.path(), name.bytes()) {
             return false;
         }
         let plain = matches!(

@@ -364,6 +364,7 @@ impl Home {
         };
         let mut names: Vec<_> = listing
             .map(|entry| entry.expect("readdir").file_name())
+            .filter(|name| name != ".gitignore")
             .collect();
         names.sort();
         names

@@ -7,13 +7,13 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 
 use crate::error::{Error, Result};
 use crate::operator::Store;
+use crate::world::own;
 use crate::world::ranges::{self, Ranges};
 use crate::world::room::versions_of;
-use crate::world::root::open_beneath;
 use crate::world::versions::file_name;
 
 /// What one record says of the content before it.
@@ -125,9 +125,7 @@ pub(super) fn version(
     let dir = versions_of(store.state(), session)
         .and_then(|dir| dir.ok_or(Error::NotFound))
         .map_err(missing)?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = open_beneath(dir.as_fd(), file_name(n).as_bytes(), flags, Mode::empty());
-    let file = File::from(file.map_err(missing)?);
+    let file = own::open(dir.as_fd(), file_name(n).as_bytes(), OFlags::RDONLY).map_err(missing)?;
     // Before looking for a list: what is whole stays whole from here on. It is held for moments only, to punch.
     let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
     let list = ranges::read(dir.as_fd(), n).map_err(|error| match error {

@@ -1,0 +1,144 @@
+//! Opening what lies in the state directory, where somebody else may have prepared it: a cloned repository or an unpacked archive
+//! can bring a `.trumanfs` along.
+//!
+//! Owns what counts as made by us. Directories are entered beneath each other and through no link. A file is a plain one, so
+//! that a FIFO makes nobody wait and no device acts; and one that is written to has no second name, which may be anywhere on
+//! the same file system.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use super::meta::Meta;
+use super::root::{open_beneath, stat_fd};
+use super::view::TRASH;
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+
+/// Looks whether a directory of ours can have been made by whoever acts: theirs, and closed to everybody else.
+///
+/// # Errors
+/// [`Error::Refused`] with the remedy.
+pub(super) fn made_by(name: &[u8], meta: &Meta, uids: &[u32]) -> Result<()> {
+    let mode = meta.permissions();
+    if uids.contains(&meta.uid) && mode & 0o777 == 0o700 {
+        return Ok(());
+    }
+    let name = crate::name::escape(name);
+    Err(Error::refused(
+        format!(
+            "{name} in the store was not made by a mount of this user: it belongs to user {} and has mode {mode:04o}",
+            meta.uid
+        ),
+        format!(
+            "If the store is that user's, work on it as that user. If {name} came along with the files (a clone, an archive), \
+             move it away: what it says may be anything. If it is known to be this store's own, give it to user {} (chown) and \
+             close it to others (chmod 700).",
+            rustix::process::geteuid().as_raw()
+        ),
+    ))
+}
+
+/// Opens a file below the state directory.
+///
+/// # Errors
+/// `ENOENT`; [`Error::Refused`] where it is no plain file, or is to be written and has another name as well.
+pub fn open(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<File> {
+    let fixed = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let looked = open_beneath(from, path, OFlags::PATH | fixed, Mode::empty())?;
+    let meta = stat_fd(looked.as_fd())?;
+    let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+    if meta.kind != FileType::RegularFile || (writes && meta.nlink > 1) {
+        let what = match meta.kind {
+            FileType::RegularFile => "has another name as well, which may be anywhere",
+            _ => "is no plain file",
+        };
+        return Err(Error::refused(
+            format!(".trumanfs/{} {what}", crate::name::escape(path)),
+            "No mount makes such a thing: it came along with the files of the store. Move .trumanfs away, or put a copy in the \
+             place of that file if it is known to be right.",
+        ));
+    }
+    let fixed = fixed | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open_beneath(from, path, flags | fixed, Mode::empty())?;
+    match stat_fd(file.as_fd())?.id == meta.id {
+        true => Ok(File::from(file)),
+        false => Err(Error::NotFound),
+    }
+}
+
+/// Opens a file below the state directory, making it where it is missing.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn open_or_make(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<File> {
+    loop {
+        match open(from, path, flags) {
+            Err(Error::NotFound) => {}
+            opened => return opened,
+        }
+        match make(from, path, flags, 0o600) {
+            Err(Error::Exists) => {}
+            made => return made,
+        }
+    }
+}
+
+/// Makes a file below the state directory.
+///
+/// # Errors
+/// `EEXIST`; what `openat2(2)` says.
+pub(super) fn make(from: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: u32) -> Result<File> {
+    let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open_beneath(from, path, flags, Mode::from_raw_mode(mode)).map(File::from)
+}
+
+/// What keeps git, on the host, from adding the store's own directories.
+const FOR_GIT: (&str, &[u8]) = (".gitignore", b"*\n");
+
+/// Tells git to leave a directory alone. Should that fail, nothing depends on it.
+pub(super) fn not_for_git(dir: BorrowedFd<'_>) {
+    let (name, text) = FOR_GIT;
+    let Ok(mut file) = make(dir, name.as_bytes(), OFlags::WRONLY, 0o644) else {
+        return;
+    };
+    if file.write_all(text).is_err() {
+        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    }
+}
+
+/// Returns whether a name in a directory of the store is what [`not_for_git`] makes in the trash: no entry of it, and absent
+/// for the occupant.
+pub fn is_for_git(dir: &WorldPath, name: &[u8]) -> bool {
+    name == FOR_GIT.0.as_bytes() && dir.bytes() == TRASH
+}
+
+/// Reads a file that takes so much at most.
+///
+/// # Errors
+/// [`Error::Refused`] where it is longer; what `read(2)` says.
+pub(super) fn read(file: &File, what: &str, most: u64) -> Result<String> {
+    let mut bytes = Vec::new();
+    let long = |length: u64| length > most;
+    let too_long = || {
+        Error::refused(
+            format!(".trumanfs/{what} is longer than any mount makes it"),
+            "It came along with the files of the store. Move .trumanfs away and mount again.",
+        )
+    };
+    if file.metadata().is_ok_and(|meta| long(meta.len())) {
+        return Err(too_long());
+    }
+    file.take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| {
+            let errno = rustix::io::Errno::from_io_error(&error);
+            Error::os("read")(errno.unwrap_or(rustix::io::Errno::IO))
+        })?;
+    if long(bytes.len() as u64) {
+        return Err(too_long());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
