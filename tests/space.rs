@@ -165,3 +165,55 @@ fn what_was_changed_behind_the_mount_is_not_passed_off() {
     let said = String::from_utf8_lossy(&cat.stderr).into_owned();
     assert!(said.contains("behind the mount"), "{said}");
 }
+
+/// A range that was a hole is one again, whatever was done to it.
+#[test]
+fn what_was_a_hole_is_one_again() {
+    need_mount!();
+    for (size, options) in [
+        (900_000, &[][..]),
+        (6_000_000, &[]),
+        (6_000_000, &["--no-passthrough"]),
+    ] {
+        let mut sparse = |store: &Path| {
+            for i in 0..6 {
+                let file = fs::File::create(store.join(i.to_string())).unwrap();
+                file.write_all_at(&[7; 16384], 0).unwrap();
+                file.write_all_at(&[8; 4096], size - 4096).unwrap();
+                file.sync_all().unwrap();
+            }
+        };
+        let mut home = Home::prepared(&mut sparse, options);
+        let top = home.store().to_owned();
+        let stat = |i: i32| {
+            let meta = fs::metadata(top.join(i.to_string())).unwrap();
+            (meta.len(), meta.blocks())
+        };
+        let before: Vec<_> = (0..6).map(stat).collect();
+        home.sh(&format!(
+            "fallocate -l {} 0; fallocate -n -l {size} 1; fallocate -z -o 100000 -l 100000 2; fallocate -p -l 8192 3
+             dd if=/dev/zero of=4 bs=4096 seek=30 count=9 conv=notrunc status=none
+             fallocate -n -o 20480 -l 65536 5; cat 0 1 2 3 4 5 > /dev/null",
+            size + 100_000
+        ));
+        let after: Vec<_> = (0..6).map(stat).collect();
+        let changed = before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| before != after);
+        assert!(changed, "{before:?} {after:?}");
+        home.umount();
+        let store = home.store().to_str().unwrap();
+        let undo = common::trumanfs(&["undo", store, "--session", "last"]);
+        assert!(undo.status.success(), "{undo:?}");
+        for i in 0..6 {
+            let file = fs::File::open(home.store().join(i.to_string())).unwrap();
+            file.sync_all().unwrap();
+        }
+        let again: Vec<_> = (0..6).map(stat).collect();
+        assert_eq!(again, before, "{size} {options:?}");
+        let twice = common::trumanfs(&["undo", store, "--session", "last"]);
+        let said = String::from_utf8_lossy(&twice.stdout).into_owned();
+        assert!(said.contains("nothing to do"), "{said}");
+    }
+}

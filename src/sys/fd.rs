@@ -50,6 +50,74 @@ pub fn generation(fd: BorrowedFd<'_>) -> Result<u32> {
     Ok(answer[0])
 }
 
+/// How many extents are asked for at once.
+const EXTENTS: usize = 64;
+
+/// `struct fiemap_extent` (linux/fiemap.h).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap`, with room for some extents.
+#[repr(C)]
+#[derive(Debug)]
+struct Extents {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS],
+}
+
+/// Returns the parts of a range for which a file has space and nothing on the disk (FS_IOC_FIEMAP): starts and ends. What has
+/// been written and is not on the disk yet may be among them.
+///
+/// # Errors
+/// `ENOTTY` and `EOPNOTSUPP` where the file system does not say.
+pub fn unwritten(fd: BorrowedFd<'_>, from: u64, to: u64) -> Result<Vec<(u64, u64)>> {
+    const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
+    const LAST: u32 = 1;
+    const UNWRITTEN: u32 = 0x800;
+    let mut found = Vec::new();
+    let mut at = from;
+    while at < to {
+        let mut answer = Extents {
+            start: at,
+            length: to - at,
+            flags: 0,
+            mapped: 0,
+            count: EXTENTS as u32,
+            reserved: 0,
+            extents: [Extent::default(); EXTENTS],
+        };
+        // SAFETY: the descriptor lives through the call, which writes at most `count` extents behind the header.
+        let rc = unsafe { libc::ioctl(fd.as_raw_fd(), FS_IOC_FIEMAP, &raw mut answer) };
+        check(libc::c_long::from(rc))?;
+        let mapped = usize::try_from(answer.mapped).unwrap_or(0).min(EXTENTS);
+        let extents = answer.extents.get(..mapped).unwrap_or_default();
+        for extent in extents {
+            let end = extent.logical.saturating_add(extent.length);
+            if extent.flags & UNWRITTEN != 0 && extent.logical < to && end > from {
+                found.push((extent.logical.max(from), end.min(to)));
+            }
+            at = at.max(end);
+        }
+        if extents.last().is_none_or(|extent| extent.flags & LAST != 0) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 /// Checks permissions with the effective ids: `R_OK`, `W_OK`, `X_OK`.
 ///
 /// # Errors

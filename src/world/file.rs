@@ -8,8 +8,8 @@ use rustix::fs::{FallocateFlags, FileType, OFlags};
 use super::attr::SET_IDS;
 use super::door::Door;
 use super::root::{Dir, Node};
-use super::versions::Destroys;
-use super::{Caller, Held, World};
+use super::versions::{Destroys, readable};
+use super::{Caller, Held, World, holes};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Kept, Op};
 
@@ -148,7 +148,15 @@ impl World {
     ) -> Result<()> {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
         self.changeable(held)?;
-        let keeping = self.keep(held, destroyed(flags, range), door)?;
+        let mut destroys = destroyed(flags, range);
+        let to = range.0.saturating_add(range.1).min(held.node.meta().size);
+        if destroys == Destroys::Nothing
+            && range.0 < to
+            && holes::has_hole(readable(&self.root, &held.node)?.as_fd(), range.0, to)
+        {
+            destroys = Destroys::Range(range.0, to);
+        }
+        let keeping = self.keep(held, destroys, door)?;
         let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
         let (size, mtime, _) = before(held);
         let pending = self.journal.begin(

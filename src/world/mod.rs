@@ -19,6 +19,7 @@ mod erase;
 mod file;
 mod finalize;
 mod ground;
+pub mod holes;
 mod likeness;
 mod list;
 pub mod lists;

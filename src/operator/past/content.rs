@@ -5,18 +5,17 @@
 //! it, and of one that is short, what is there is had and the rest is [`Missing`].
 
 use std::fs::File;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-
-use sha2::{Digest, Sha256};
 
 use super::copy::{copy_bytes, each_data, io_error};
 use super::layer::{Layer, Opened, version};
 use super::missing::{Missing, WHY};
-use super::reader::Reader;
+use super::reader::{Reader, digest_of};
 use crate::error::{Error, Result};
 use crate::operator::Store;
+use crate::world::holes::reserved;
 
 /// A content, open for reading.
 #[derive(Debug)]
@@ -123,7 +122,7 @@ impl Content {
             content.put(layer, opened)?;
             if let Some((_, digest)) = digest
                 && content.parts.iter().all(|part| part.file.is_some())
-                && content.digest()? != digest
+                && digest_of(&content)? != digest
             {
                 return Err(Error::Damaged(format!(
                     "the content before {} cannot be put together any more: what it shares with what came after was changed behind the mount, or just now",
@@ -175,23 +174,6 @@ impl Content {
             self.cut(size);
         }
         Ok(())
-    }
-
-    /// Returns the SHA-256 of all of it, in hexadecimal digits.
-    fn digest(&self) -> Result<String> {
-        let mut hash = Sha256::new();
-        let mut buffer = vec![0; 1 << 18];
-        let mut at = 0;
-        while at < self.size {
-            let read = self.read_at(&mut buffer, at)?;
-            if read == 0 {
-                break;
-            }
-            hash.update(buffer.get(..read).unwrap_or_default());
-            at += read as u64;
-        }
-        let digest = hash.finalize();
-        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     fn become_file(&mut self, file: File) -> Result<()> {
@@ -359,6 +341,18 @@ impl Content {
             })?;
         }
         Ok(data)
+    }
+
+    /// Returns whether what a file has now has its data where this one has, and no space reserved besides.
+    ///
+    /// # Errors
+    /// What `lseek(2)` says.
+    pub fn has_holes_of(&self, now: &Content) -> Result<bool> {
+        let is_reserved = |part: &Part| {
+            let file = part.file.and_then(|file| now.files.get(file));
+            file.is_some_and(|file| !reserved(file.as_fd(), part.start, part.end).is_empty())
+        };
+        Ok(!now.parts.iter().any(is_reserved) && self.data()? == now.data()?)
     }
 
     /// Copies all of it to an empty file. Blocks are shared where the file system can, and holes stay holes.

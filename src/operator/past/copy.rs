@@ -1,14 +1,15 @@
 //! Copying between descriptors: data without its holes.
 
 use std::fs::File;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::SeekFrom;
 
 use crate::error::{Error, Result};
+use crate::world::holes::reserved;
 
-/// Visits the data in a range of a file, without its holes: starts and ends.
+/// Visits the data in a range of a file, without its holes and what is only reserved: starts and ends.
 ///
 /// # Errors
 /// What `lseek(2)` says; those of `visit`.
@@ -29,7 +30,16 @@ pub(super) fn each_data(
             break;
         }
         let hole = rustix::fs::seek(from, SeekFrom::Hole(data)).map_err(Error::os("lseek"))?;
-        visit(data, hole.min(end))?;
+        let mut data = data;
+        for (start, stop) in reserved(from.as_fd(), data, hole.min(end)) {
+            if data < start {
+                visit(data, start)?;
+            }
+            data = stop;
+        }
+        if data < hole.min(end) {
+            visit(data, hole.min(end))?;
+        }
         at = hole;
     }
     Ok(())

@@ -2,7 +2,30 @@
 
 use std::io::Read;
 
+use sha2::{Digest, Sha256};
+
 use super::content::Content;
+use crate::error::Result;
+
+/// Returns the SHA-256 of all of a content, in hexadecimal digits.
+///
+/// # Errors
+/// As [`Content::read_at`].
+pub(super) fn digest_of(content: &Content) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut at = 0;
+    while at < content.size() {
+        let read = content.read_at(&mut buffer, at)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
+        at += read as u64;
+    }
+    let digest = hash.finalize();
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
 /// Reads a content from its start to its end.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ pub(super) fn is_same(
             let (Ok(was), Ok(is)) = (then.content(node), now.content(other)) else {
                 return Ok(false);
             };
-            if !was.equals(&is)? || was.data()? != is.data()? {
+            if !was.equals(&is)? || !was.has_holes_of(&is)? {
                 return Ok(false);
             }
         }

@@ -191,7 +191,7 @@ impl Planner<'_, '_> {
                         continue;
                     }
                     let now = Content::open(store, None, || self.target.open_now(node))?;
-                    if then.has_bytes_of(&now)? && then.data()? == now.data()? {
+                    if then.has_bytes_of(&now)? && then.has_holes_of(&now)? {
                         self.target.difference_mut(node).content = None;
                     }
                 }
