@@ -321,6 +321,9 @@ fn print(report: &Report, go_on: &str) {
     );
     match (report.dry_run, report.record, &report.failed) {
         (true, ..) => paper.line(format_args!("would undo {done}")),
+        (_, None, _) if !report.notes.is_empty() => {
+            paper.line(format_args!("nothing else could be taken back"));
+        }
         (_, None, _) => paper.line(format_args!("nothing to do: it is as it was")),
         (_, Some(_), Some(error)) => {
             paper.flush();

@@ -67,7 +67,7 @@ impl World {
         door: &dyn Door,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(held)?;
+        self.changeable(held, caller)?;
         let moved;
         let mut held = held;
         if let Some(size) = change.size
@@ -145,7 +145,7 @@ impl World {
     /// # Errors
     /// `EROFS`; `EPERM` for a chown(2) by another than the owner that would take something away.
     pub fn drop_privileges(&self, held: &Held, writing: bool, caller: Caller) -> Result<Meta> {
-        self.changeable(held)?;
+        self.changeable(held, caller)?;
         let meta = held.node.meta();
         if meta.is_dir() {
             return held.node.stat();
@@ -193,7 +193,10 @@ impl World {
     /// `EACCES`; `EROFS` where writing is asked for and the thing is read-only.
     pub fn access(&self, held: &Held, wanted: rustix::fs::Access) -> Result<()> {
         if wanted.contains(rustix::fs::Access::WRITE_OK) {
-            self.changeable(held)?;
+            let is_dir = held.node.meta().is_dir();
+            if !held.removed {
+                self.view.changeable(&held.path, is_dir)?;
+            }
         }
         if held.node.meta().kind == FileType::Symlink {
             return Ok(());

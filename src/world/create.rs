@@ -40,11 +40,8 @@ impl World {
         door: &dyn Door,
         caller: Caller,
     ) -> Result<Created> {
-        let vacant = self.view.vacant(dir, name, false)?;
-        let op = Op::Create {
-            path: vacant.path(),
-            mode,
-        };
+        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let op = Op::Create { path, mode };
         let pending = self
             .journal
             .begin(op, &[dir.changed()], Some(&self.actor(caller)))?;
@@ -87,7 +84,7 @@ impl World {
     /// # Errors
     /// `EEXIST`; `ENOENT` at a hidden name; `EROFS`; what `mkdir(2)` says.
     pub fn mkdir(&self, dir: &Dir, name: Name<'_>, mode: u32, caller: Caller) -> Result<Meta> {
-        let path = self.view.vacant(dir, name, true)?.path();
+        let path = self.view.vacant_for(dir, name, true, caller)?;
         self.make(dir, name, Op::Mkdir { path, mode }, caller, |dir| {
             rustix::fs::mkdirat(dir, name.bytes(), Mode::from_raw_mode(mode & 0o7777))
                 .map_err(Error::os("mkdirat"))
@@ -106,7 +103,7 @@ impl World {
         ) {
             return Err(Error::NotOffered);
         }
-        let path = self.view.vacant(dir, name, false)?.path();
+        let path = self.view.vacant_for(dir, name, false, caller)?;
         self.make(dir, name, Op::Mknod { path, mode }, caller, |dir| {
             rustix::fs::mknodat(
                 dir,
@@ -130,7 +127,7 @@ impl World {
         target: &[u8],
         caller: Caller,
     ) -> Result<Meta> {
-        let path = self.view.vacant(dir, name, false)?.path();
+        let path = self.view.vacant_for(dir, name, false, caller)?;
         if !self.view.target_stays_inside(dir.path(), target) {
             return Err(Error::NotOffered);
         }
@@ -156,8 +153,8 @@ impl World {
             });
         }
         // A name outside the trash for what lies in it would let the trash be changed.
-        self.changeable(file)?;
-        let path = self.view.vacant(dir, name, false)?.path();
+        self.changeable(file, caller)?;
+        let path = self.view.vacant_for(dir, name, false, caller)?;
         if file.node.meta().kind == FileType::Symlink {
             // One that would lead out from there could be made, and then not be found.
             let target = self.read_link(file)?;

@@ -15,12 +15,13 @@ use crate::journal::{Ids, Kept, Op};
 
 impl World {
     /// Says whether a held thing may be changed.
-    pub(super) fn changeable(&self, held: &Held) -> Result<()> {
+    pub(super) fn changeable(&self, held: &Held, caller: Caller) -> Result<()> {
         if held.removed {
             // Open files survive their removal, and stay as writable as they were.
             return Ok(());
         }
-        self.view.changeable(&held.path, held.node.meta().is_dir())
+        let is_dir = held.node.meta().is_dir();
+        self.view.changeable_for(&held.path, is_dir, caller)
     }
 
     /// Opens a regular file. `O_TRUNC` empties it. What may be destroyed through it is kept first.
@@ -43,7 +44,7 @@ impl World {
         if access == OFlags::RDONLY && !truncates {
             return self.root.reopen(&held.node, flags);
         }
-        self.changeable(held)?;
+        self.changeable(held, caller)?;
         // Permission is found out by opening; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
         self.note_capability(held, caller)?;
@@ -147,7 +148,7 @@ impl World {
         caller: Caller,
     ) -> Result<()> {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
-        self.changeable(held)?;
+        self.changeable(held, caller)?;
         let mut destroys = destroyed(flags, range);
         let to = range.0.saturating_add(range.1).min(held.node.meta().size);
         if destroys == Destroys::Nothing

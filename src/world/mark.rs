@@ -3,7 +3,7 @@
 use super::remove::Removed;
 use super::root::Dir;
 use super::{Caller, World};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::{Op, Pending};
 use crate::name::Name;
 
@@ -42,14 +42,12 @@ impl World {
     /// `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
     pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
         let mut names = Some(self.names.read());
-        let found = self.view.admit_change(dir, name)?;
+        let found = self.view.admit_for(dir, name, caller)?;
         let directory = found.meta.is_dir();
+        self.view.changeable_for(&found.path(), directory, caller)?;
         if directory {
             names = None;
-            if self.view.depends_on_place() && self.holds_protected(&found.path())? {
-                return Err(Error::ReadOnly);
-            }
-            self.before_moving(&found)?;
+            self.before_moving(&found, caller)?;
         }
         let op = |path, ids, trash| match directory {
             true => Op::Rmdir { path, ids, trash },

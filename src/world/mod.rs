@@ -10,6 +10,7 @@
 //! file that moves. What else must not change between two calls is verified after the act by inode, and rolled back.
 
 mod attr;
+mod beyond;
 mod blocks;
 mod compare;
 mod create;

@@ -88,7 +88,7 @@ impl World {
             return Err(Error::NotDirectory);
         }
         self.view.changeable(&found.path(), true)?;
-        self.expect_empty(&found)?;
+        self.expect_empty(&found, caller)?;
         let actor = self.actor(caller);
         let entry = self.retire(
             &found,
@@ -111,10 +111,8 @@ impl World {
     }
 
     /// Checks that the occupant sees nothing in a directory.
-    pub(super) fn expect_empty(&self, found: &Visible<'_>) -> Result<()> {
-        if self.view.depends_on_place() && self.holds_protected(&found.path())? {
-            return Err(Error::ReadOnly);
-        }
+    pub(super) fn expect_empty(&self, found: &Visible<'_>, caller: Caller) -> Result<()> {
+        self.expect_nothing_protected(&found.path(), caller)?;
         let child = found.dir.child(found.name)?;
         if child.id() != found.meta.id {
             return Err(Error::NotFound);
@@ -139,7 +137,7 @@ impl World {
             return Err(Error::NotEmpty);
         }
         // It is about to move into the trash, where a pattern with a slash would not name what is hidden in it.
-        self.before_moving(found)
+        self.before_moving(found, caller)
     }
 
     /// Does something with a directory while its owner has further rights on it.

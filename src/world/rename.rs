@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, RenameFlags};
+use rustix::fs::RenameFlags;
 
 use super::meta::Id;
 use super::remove::Removed;
@@ -55,29 +55,31 @@ impl World {
         caller: Caller,
     ) -> Result<Moved> {
         let mut names = Some(self.names.read());
-        let found = self.admit_to_move(dir, name, caller)?;
+        let found = self.view.admit_for(dir, name, caller)?;
         let from_trash = in_trash(&found.path());
         if from_trash {
             // Moving out of the trash is how an occupant takes something back; the trash itself stays.
             if found.path().bytes() == TRASH || how == Renaming::Exchange {
                 return Err(Error::ReadOnly);
             }
-            self.view
-                .changeable(&new_dir.path().join(new_name), found.meta.is_dir())?;
+            let to = new_dir.path().join(new_name);
+            self.view.changeable_for(&to, found.meta.is_dir(), caller)?;
         } else {
-            self.view.changeable(&found.path(), found.meta.is_dir())?;
+            let is_dir = found.meta.is_dir();
+            self.view.changeable_for(&found.path(), is_dir, caller)?;
         }
-        self.view.vacant(new_dir, new_name, found.meta.is_dir())?;
-        if found.meta.kind == FileType::Symlink && !self.leads_inside(&found, new_dir)? {
+        self.view
+            .vacant_for(new_dir, new_name, found.meta.is_dir(), caller)?;
+        if !self.may_lead_from(&found, new_dir, caller)? {
             return Err(Error::NotOffered);
         }
         if found.meta.is_dir() && !from_trash {
             // It may be a long way down, and nothing takes a directory's place.
             names = None;
-            self.before_moving(&found)?;
+            self.before_moving(&found, caller)?;
         }
         let names = names.unwrap_or_else(|| self.names.read());
-        let target = match self.view.admit(new_dir, new_name) {
+        let target = match self.view.admit_for(new_dir, new_name, caller) {
             Ok(target) => Some(target),
             Err(Error::NotFound) => None,
             Err(error) => return Err(error),
@@ -96,9 +98,7 @@ impl World {
                 exchanged: None,
                 replaced: None,
             }),
-            (Some(target), Renaming::Exchange)
-                if target.meta.kind == FileType::Symlink && !self.leads_inside(&target, dir)? =>
-            {
+            (Some(target), Renaming::Exchange) if !self.may_lead_from(&target, dir, caller)? => {
                 Err(Error::NotOffered)
             }
             (Some(target), Renaming::Exchange) => self.exchange(&found, &target, caller),
@@ -110,26 +110,6 @@ impl World {
             self.left_trash(&found, &new_dir.path().join(new_name))?;
         }
         Ok(moved)
-    }
-
-    /// A link that leads out from where it lies in the trash does not exist there; an operator takes it back all the same
-    /// to where it does.
-    fn admit_to_move<'a>(
-        &self,
-        dir: &'a Dir,
-        name: Name<'a>,
-        caller: Caller,
-    ) -> Result<Visible<'a>> {
-        match self.view.admit(dir, name) {
-            Err(Error::NotFound) if caller.undo.is_some() && in_trash(dir.path()) => {
-                let meta = dir.stat(name)?;
-                match meta.kind {
-                    FileType::Symlink => Ok(Visible { dir, name, meta }),
-                    _ => Err(Error::NotFound),
-                }
-            }
-            found => found,
-        }
     }
 
     fn move_plainly(
@@ -166,9 +146,10 @@ impl World {
     }
 
     fn exchange(&self, found: &Visible<'_>, target: &Visible<'_>, caller: Caller) -> Result<Moved> {
-        self.view.changeable(&target.path(), target.meta.is_dir())?;
+        self.view
+            .changeable_for(&target.path(), target.meta.is_dir(), caller)?;
         if target.meta.is_dir() {
-            self.before_moving(target)?;
+            self.before_moving(target, caller)?;
         }
         let op = Op::Exchange {
             path: found.path(),
@@ -191,7 +172,7 @@ impl World {
 
     fn replace(&self, found: &Visible<'_>, target: &Visible<'_>, caller: Caller) -> Result<Moved> {
         match (found.meta.is_dir(), target.meta.is_dir()) {
-            (true, true) => self.expect_empty(target)?,
+            (true, true) => self.expect_empty(target, caller)?,
             (true, false) => return Err(Error::NotDirectory),
             (false, true) => return Err(Error::IsDirectory),
             (false, false) => {}
@@ -246,22 +227,13 @@ impl World {
         }
     }
 
-    /// Returns whether a symlink would still exist in another directory.
-    fn leads_inside(&self, found: &Visible<'_>, dir: &Dir) -> Result<bool> {
-        let target = rustix::fs::readlinkat(found.dir, found.name.bytes(), Vec::new());
-        let target = target.map_err(Error::os("readlinkat"))?;
-        Ok(self.view.target_stays_inside(dir.path(), target.as_bytes()))
-    }
-
     /// Before a directory moves: what a pattern hides in it must stay hidden at the new place, and what a pattern
     /// protects cannot move away from under it.
-    pub(super) fn before_moving(&self, found: &Visible<'_>) -> Result<()> {
+    pub(super) fn before_moving(&self, found: &Visible<'_>, caller: Caller) -> Result<()> {
         if !self.view.depends_on_place() {
             return Ok(());
         }
-        if self.holds_protected(&found.path())? {
-            return Err(Error::ReadOnly);
-        }
+        self.expect_nothing_protected(&found.path(), caller)?;
         let mut pinned = false;
         self.walk(&found.path(), |step| {
             let hidden = self.view.hides(step.path, step.is_dir);

@@ -211,7 +211,7 @@ impl World {
         door: &dyn Door,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(held)?;
+        self.changeable(held, caller)?;
         if held.node.meta().is_dir() {
             return Err(Error::IsDirectory);
         }

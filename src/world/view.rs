@@ -123,20 +123,10 @@ impl View {
         }
     }
 
-    /// Returns an entry that may be changed, removed or replaced.
-    ///
-    /// # Errors
-    /// As [`View::admit`]; `EROFS` in the trash, for the trash itself, and where `--read-only` says so.
-    pub fn admit_change<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
-        let found = self.admit(dir, name)?;
-        self.changeable(&found.path(), found.meta.is_dir())?;
-        Ok(found)
-    }
-
     /// Returns a name that something may be made at. Whether it is free, the making itself finds out.
     ///
     /// # Errors
-    /// `ENOENT` for a name that is hidden whether or not something is there; `EROFS` as [`View::admit_change`].
+    /// `ENOENT` for a name that is hidden whether or not something is there; `EROFS` as [`View::changeable`].
     pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<Vacant<'a>> {
         if (dir.path().is_root() && name.bytes() == STATE)
             || own::is_for_git(dir.path(), name.bytes())
@@ -194,6 +184,11 @@ impl View {
     }
 
     /// Returns whether something is the state directory, or stays hidden wherever it goes.
+    /// Returns which the store's own directory is.
+    pub(super) fn state_id(&self) -> Option<Id> {
+        self.state
+    }
+
     fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
         let is_state = match self.state {
             Some(id) => meta.id == id,

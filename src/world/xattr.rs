@@ -114,7 +114,7 @@ impl World {
         caller: Caller,
         act: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
-        self.changeable(held)?;
+        self.changeable(held, caller)?;
         let path = self.proc_path(held);
         let was = self.read_xattr(held, name).ok().map(Escaped);
         let op = xattr_op(held, name, was);

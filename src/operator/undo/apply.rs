@@ -1,26 +1,17 @@
-//! Carrying a plan out: names, then contents, then attributes, and last when the directories had changed.
-//!
-//! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the rest is not
-//! done and the outcome says so; to undo again, or to redo, is safe then.
+//! Applying a plan under a record of its own: how much it would do, and what came of it. The steps are in `steps.rs`.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-
-use rustix::fs::{FileType, OFlags};
-use rustix::io::Errno;
+use std::os::fd::AsFd;
 
 use super::hands::Hands;
 use super::moves::Mover;
 use super::plan::Plan;
 use super::select::Selection;
-use super::settle::beside;
+use super::skipped::Skipped;
+use super::steps::carry_out;
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath, escape};
-use crate::operator::past::layer::{Kind, Layer};
-use crate::operator::past::{Content, NodeId, Tree};
-use crate::world::replace::NewContent;
+use crate::operator::past::{NodeId, Tree};
+use crate::world::Caller;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Change, Held, NoDoor, SetTime, Time, World};
 
 /// What an undo did.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -33,6 +24,8 @@ pub struct Outcome {
     pub contents: u64,
     /// How many things got other attributes.
     pub attributes: u64,
+    /// What could not be taken back, while the rest was.
+    pub skipped: Skipped,
     /// Why it stopped half-way, if it did.
     pub failed: Option<Error>,
 }
@@ -60,7 +53,7 @@ pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
         ..Extent::default()
     };
     for (node, then) in plan.target.changed_nodes() {
-        if place(&plan.target, node).is_none() {
+        if plan.target.path(node).is_none_or(|path| in_trash(&path)) {
             continue;
         }
         extent.contents += u64::from(then.content.is_some());
@@ -109,13 +102,6 @@ pub fn apply(
     if names + contents + attributes == 0 {
         return Ok(Outcome::default());
     }
-    if !hands.world().view().offers_symlinks() && Mover::needs_links(&plan.target)? {
-        return Err(Error::Conflict {
-            what: "symbolic links would have to move, and this home hides them".to_owned(),
-            remedy: "Nothing was changed. Unmount and undo then, or mount with --symlinks inside."
-                .to_owned(),
-        });
-    }
     let of = selection.named();
     let begun = hands
         .world()
@@ -133,216 +119,10 @@ pub fn apply(
     if outcome.moves + outcome.contents + outcome.attributes == 0 {
         let nothing = Error::refused("nothing had to be changed", "");
         begun.abort(failed.as_ref().unwrap_or(&nothing));
-        return failed.map_or_else(|| Ok(Outcome::default()), Err);
+        outcome.record = None;
+        return failed.map_or(Ok(outcome), Err);
     }
     begun.done();
     outcome.failed = failed;
     Ok(outcome)
-}
-
-/// Makes the store what the plan says, without a record of its own.
-///
-/// # Errors
-/// What the first step that failed said.
-pub(super) fn carry_out(
-    plan: &Plan<'_>,
-    hands: &dyn Hands,
-    caller: Caller,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let mut mover = Mover::new(&plan.target, hands, caller)?;
-    let moved = mover.run();
-    outcome.moves = mover.done;
-    moved?;
-    let mut changed: Vec<NodeId> = Vec::new();
-    for (node, then) in plan.target.changed_nodes() {
-        let Some(path) = place(&plan.target, node) else {
-            continue;
-        };
-        changed.push(node);
-        if let Some(layer) = &then.content {
-            outcome.contents += u64::from(put(&path, layer, hands, caller)?);
-        }
-    }
-    for (node, content, seq) in &plan.beside {
-        if let Some(path) = place(&plan.target, *node) {
-            put_beside(&path, content.as_ref(), *seq, hands, caller, outcome)?;
-        }
-    }
-    // What is done in a directory changes its time, so those come last.
-    let is_dir = |node: &NodeId| plan.target.kind(*node) == FileType::Directory;
-    changed.sort_by_key(|node| (is_dir(node), *node));
-    for node in changed {
-        if let Some(path) = place(&plan.target, node) {
-            attributes(&path, &plan.target, node, hands, caller, outcome)?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns where a thing shall be; `None` in the trash.
-fn place(tree: &Tree<'_>, node: NodeId) -> Option<WorldPath> {
-    tree.path(node).filter(|path| !in_trash(path))
-}
-
-/// A content of the past, for a file that is there now.
-pub(super) struct Former<'c>(pub(super) &'c Content);
-
-impl NewContent for Former<'_> {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-
-    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
-        self.0.copy_to(file)
-    }
-}
-
-fn put(path: &WorldPath, layer: &Arc<Layer>, hands: &dyn Hands, caller: Caller) -> Result<bool> {
-    let world = hands.world();
-    let held = hold(hands, path)?;
-    let store = crate::operator::Store::of(world)?;
-    // Where only the length differs, cutting is enough, and costs nothing.
-    let mut at = Some(layer);
-    let mut only_shorter = true;
-    while let Some(one) = at {
-        only_shorter &= one.kind == Kind::Same;
-        at = one.below.as_ref();
-    }
-    let now = held.node.meta().size;
-    if only_shorter && let Some(size) = layer.size() {
-        if size == now {
-            return Ok(false);
-        }
-        if size < now {
-            let change = Change {
-                size: Some(size),
-                ..Change::default()
-            };
-            hands.set_attr(&held, change, caller)?;
-            return Ok(true);
-        }
-    }
-    let open = || Ok(world.root().reopen(&held.node, OFlags::RDONLY)?.into());
-    let content = Content::open(&store, Some(layer), open)?;
-    hands.put_content(&held, &Former(&content), caller)?;
-    Ok(true)
-}
-
-/// Makes a file beside another, with a former content of it.
-fn put_beside(
-    path: &WorldPath,
-    layer: Option<&Arc<Layer>>,
-    seq: u64,
-    hands: &dyn Hands,
-    caller: Caller,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let world = hands.world();
-    let held = hold(hands, path)?;
-    let store = crate::operator::Store::of(world)?;
-    let open = || Ok(world.root().reopen(&held.node, OFlags::RDONLY)?.into());
-    let content = Content::open(&store, layer, open)?;
-    let (dir, name) = world.parent(path)?;
-    let name = beside(name.bytes(), seq);
-    let name = Name::new(&name)?;
-    let mode = held.node.meta().permissions();
-    let flags = OFlags::RDWR | OFlags::EXCL;
-    let made = world.create(&dir, name, flags, mode, &NoDoor, caller)?;
-    outcome.contents += 1;
-    content.copy_to(std::os::fd::AsFd::as_fd(&made.file))?;
-    hands.made(&dir, name);
-    Ok(())
-}
-
-fn attributes(
-    path: &WorldPath,
-    target: &Tree<'_>,
-    node: NodeId,
-    hands: &dyn Hands,
-    caller: Caller,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let Some(then) = target.difference(node) else {
-        return Ok(());
-    };
-    let held = hold(hands, path)?;
-    let meta = held.node.meta();
-    let before = outcome.attributes;
-    let mode = then.mode.unwrap_or(meta.permissions());
-    let uid = then.uid.filter(|uid| *uid != meta.uid);
-    let gid = then.gid.filter(|gid| *gid != meta.gid);
-    let moved = uid.is_some() || gid.is_some();
-    let mtime = then
-        .mtime
-        .filter(|(sec, nsec)| (*sec, *nsec) != (meta.mtime.sec, meta.mtime.nsec));
-    let change = Change {
-        // A change of owner takes set-id bits away.
-        mode: (mode != meta.permissions() || moved && mode & 0o6000 != 0).then_some(mode),
-        uid,
-        gid,
-        mtime: mtime.map_or(SetTime::Keep, |(sec, nsec)| SetTime::To(Time { sec, nsec })),
-        ..Change::default()
-    };
-    if change != Change::default() {
-        hands.set_attr(&held, change, caller)?;
-        outcome.attributes = before + 1;
-    }
-    // After the owner, whose change takes a capability away.
-    if !then.xattrs.is_empty() {
-        let now = crate::world::xattrs(held.node.as_fd())?;
-        for (name, value) in then
-            .xattrs
-            .iter()
-            .filter(|(name, v)| now.get(*name) != v.as_ref())
-        {
-            if put_label(hands.world(), &held, (name, value.as_deref()), caller)? {
-                outcome.attributes = before + 1;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Puts an extended attribute back; `false` where it is one of the system's, which only a daemon that is root can set.
-///
-/// # Errors
-/// As [`World::put_xattr`].
-pub fn put_label(
-    world: &World,
-    held: &Held,
-    (name, value): (&[u8], Option<&[u8]>),
-    caller: Caller,
-) -> Result<bool> {
-    match world.put_xattr(held, name, value, caller) {
-        Err(error)
-            if !name.starts_with(b"user.")
-                && matches!(
-                    error.errno(),
-                    Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP
-                ) =>
-        {
-            log::warn!(
-                "{}: the attribute {} could not be put back: {error}",
-                held.path,
-                escape(name)
-            );
-            Ok(false)
-        }
-        put => put.map(|()| true),
-    }
-}
-
-fn hold(hands: &dyn Hands, path: &WorldPath) -> Result<Held> {
-    let world = hands.world();
-    if path.is_root() {
-        let id = world.root().id();
-        return Ok(Held {
-            node: world.root().node_expecting(path, id)?,
-            path: path.clone(),
-            removed: false,
-        });
-    }
-    let (dir, name) = world.parent(path)?;
-    world.hold(&dir, name)
 }

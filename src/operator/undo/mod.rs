@@ -20,12 +20,16 @@ pub mod restore;
 mod same;
 pub mod select;
 mod settle;
+mod skipped;
+mod steps;
 
-pub use apply::{Outcome, apply, put_label};
+pub use apply::{Outcome, apply};
 pub use hands::{Hands, InProcess};
 pub use plan::{Choice, Conflict, Plan, plan};
 pub use report::{Report, Wish, run};
 pub use select::{LastDone, Selection, Wanted, last_done, select};
+pub use skipped::Skipped;
+pub use steps::put_label;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use rustix::fs::FileType;
 
 use super::hands::Hands;
+use super::skipped::Skipped;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{NodeId, ROOT, Slot, Tree};
@@ -83,21 +84,8 @@ impl<'a, 'h> Mover<'a, 'h> {
         Ok(count)
     }
 
-    /// Says whether links would have to move while the world hides them, so that none can.
-    pub(super) fn needs_links(target: &Tree<'_>) -> Result<bool> {
-        for ((dir, name), then) in target.changed_places() {
-            let now = target.ground().lookup_label(dir, name)?;
-            let is_link = |node: Option<NodeId>| {
-                node.is_some_and(|node| target.kind(node) == FileType::Symlink)
-            };
-            if now != then && (is_link(now) || is_link(then)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    pub(super) fn run(&mut self) -> Result<()> {
+    /// Makes the names what they shall be, as far as that can be done.
+    pub(super) fn run(&mut self, skipped: &mut Skipped) -> Result<()> {
         let mut changes = Vec::new();
         for ((dir, label), then) in self.target.changed_places() {
             let now = self.target.ground().lookup_label(dir, label)?;
@@ -124,16 +112,19 @@ impl<'a, 'h> Mover<'a, 'h> {
             }
         }
         fills.sort_by(|one, two| (one.0, &one.1, &one.2.1).cmp(&(two.0, &two.1, &two.2.1)));
-        for (_, _, slot, node) in fills {
-            self.fill(slot, node)?;
+        for (_, dir, slot, node) in fills {
+            let path = dir.join(Name::new(&slot.1)?);
+            let filled = self.fill(slot, node);
+            skipped.or_end(path, filled)?;
         }
         for change in &changes {
-            let stays = self.place_of(change.slot.0).is_some();
-            if change.then.is_none()
-                && stays
-                && self.here.lookup(change.slot.0, &change.slot.1)?.is_some()
-            {
-                self.discard(&change.slot)?;
+            let Some(dir) = self.place_of(change.slot.0) else {
+                continue;
+            };
+            if change.then.is_none() && self.here.lookup(change.slot.0, &change.slot.1)?.is_some() {
+                let path = dir.join(Name::new(&change.slot.1)?);
+                let discarded = self.discard(&change.slot);
+                skipped.or_end(path, discarded)?;
             }
         }
         Ok(())
@@ -169,7 +160,14 @@ impl<'a, 'h> Mover<'a, 'h> {
             return Ok(());
         }
         self.discard(slot)?;
-        self.rename(&source, slot, node, Renaming::NoReplace)
+        let moved = self.rename(&source, slot, node, Renaming::NoReplace);
+        if moved.is_err()
+            && let Some(lies) = self.source(other)?
+        {
+            // A name is better taken by what stood there than by nothing.
+            let _ = self.rename(&lies, slot, other, Renaming::NoReplace);
+        }
+        moved
     }
 
     /// Returns a name that a thing shall leave.
@@ -228,10 +226,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let expected = self.here.ground().ids(node).map(|ids| Id(ids[0], ids[1]));
         match dir.stat(name) {
             Ok(meta) if Some(meta.id) == expected => Ok(()),
-            Ok(_) | Err(Error::NotFound) => Err(Error::Conflict {
-                what: format!("{} changed while it was being undone", escape(name.bytes())),
-                remedy: "Undo again: what was done already is known.".to_owned(),
-            }),
+            Ok(_) | Err(Error::NotFound) => Err(changed(name.bytes())),
             Err(error) => Err(error),
         }
     }
@@ -261,6 +256,14 @@ impl<'a, 'h> Mover<'a, 'h> {
         }
         self.open.insert(node, dir.clone());
         Ok(dir)
+    }
+}
+
+/// What is there is not what the plan was made for.
+pub(super) fn changed(name: &[u8]) -> Error {
+    Error::Conflict {
+        what: format!("{} changed while it was being undone", escape(name)),
+        remedy: "Undo again: what was done already is known.".to_owned(),
     }
 }
 

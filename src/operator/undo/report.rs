@@ -87,7 +87,10 @@ pub fn run(
             let outcome = apply(&planned, &selection, &wish.what, hands, caller)?;
             report.record = outcome.record;
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
-            report.failed = outcome.failed.map(|error| error.to_string());
+            let end = outcome.skipped.end().map(|path| format!("{path}: "));
+            let end = end.unwrap_or_default();
+            report.failed = outcome.failed.map(|error| format!("{end}{error}"));
+            report.notes.extend(outcome.skipped.lines());
         }
         _ => report.changes = changes(&planned)?,
     }

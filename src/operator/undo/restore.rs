@@ -9,9 +9,9 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::apply::{Former, put_label};
 use super::hands::Hands;
 use super::same::is_same;
+use super::steps::{Former, put_label};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, WorldPath, escape};

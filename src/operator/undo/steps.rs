@@ -1,0 +1,310 @@
+//! Carrying a plan out: names, then contents, then attributes, and last when the directories had changed.
+//!
+//! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the others are done all
+//! the same, and the outcome names it (`skipped.rs`); to undo again, or to redo, is safe then. A thing is found where it is, not
+//! where it should be: its name may be what could not be put back. And it must be the thing that was planned for.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+
+use super::apply::Outcome;
+use super::hands::Hands;
+use super::moves::Mover;
+use super::plan::Plan;
+use super::settle::beside;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath, escape};
+use crate::operator::Store;
+use crate::operator::past::layer::{Kind, Layer};
+use crate::operator::past::tree::Difference;
+use crate::operator::past::{Content, NodeId, Tree};
+use crate::world::replace::NewContent;
+use crate::world::view::in_trash;
+use crate::world::{Caller, Change, Held, Id, NoDoor, SetTime, Time, World};
+
+/// Makes the store what the plan says, without a record of its own.
+///
+/// # Errors
+/// What would have failed for each further step; the outcome says where that was.
+pub(super) fn carry_out(
+    plan: &Plan<'_>,
+    hands: &dyn Hands,
+    caller: Caller,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut mover = Mover::new(&plan.target, hands, caller)?;
+    let moved = mover.run(&mut outcome.skipped);
+    outcome.moves = mover.done;
+    moved?;
+    let mut steps = Steps {
+        here: &mover.here,
+        hands,
+        caller,
+        store: Store::of(hands.world())?,
+        outcome,
+        renewed: HashMap::new(),
+    };
+    steps.run(plan)
+}
+
+struct Steps<'s, 'a> {
+    /// The names as they are now.
+    here: &'s Tree<'a>,
+    hands: &'s dyn Hands,
+    caller: Caller,
+    store: Store,
+    outcome: &'s mut Outcome,
+    /// Inodes that took the place of those that the plan knows.
+    renewed: HashMap<NodeId, Id>,
+}
+
+impl Steps<'_, '_> {
+    fn run(&mut self, plan: &Plan<'_>) -> Result<()> {
+        let mut changed: Vec<NodeId> = Vec::new();
+        for (node, then) in plan.target.changed_nodes() {
+            // In the trash nothing is changed.
+            let shown = plan.target.path(node).is_some_and(|path| !in_trash(&path));
+            let Some(path) = self.place(node).filter(|_| shown) else {
+                continue;
+            };
+            if let Some(layer) = &then.content {
+                let put = self.put(node, &path, layer);
+                let put = self.outcome.skipped.or_end(&path, put)?;
+                self.outcome.contents += u64::from(put == Some(true));
+            }
+            changed.push(node);
+        }
+        for (node, content, seq) in &plan.beside {
+            if let Some(path) = self.place(*node) {
+                let put = self.put_beside(*node, &path, content.as_ref(), *seq);
+                self.outcome.skipped.or_end(&path, put)?;
+            }
+        }
+        // What is done in a directory changes its time, so those come last.
+        let is_dir = |node: NodeId| plan.target.kind(node) == FileType::Directory;
+        changed.sort_by_key(|node| (is_dir(*node), *node));
+        for node in changed {
+            if let (Some(then), Some(path)) = (plan.target.difference(node), self.place(node)) {
+                let held = self.hold(node, &path);
+                if let Some(held) = self.outcome.skipped.or_end(&path, held)? {
+                    self.attributes(&path, &held, then)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where a thing is now; `None` in the trash.
+    fn place(&self, node: NodeId) -> Option<WorldPath> {
+        self.here.path(node).filter(|path| !in_trash(path))
+    }
+
+    fn put(&mut self, node: NodeId, path: &WorldPath, layer: &Arc<Layer>) -> Result<bool> {
+        let held = self.hold(node, path)?;
+        // Where only the length differs, cutting is enough, and costs nothing.
+        let mut at = Some(layer);
+        let mut only_shorter = true;
+        while let Some(one) = at {
+            only_shorter &= one.kind == Kind::Same;
+            at = one.below.as_ref();
+        }
+        let now = held.node.meta().size;
+        let put = match layer.size().filter(|_| only_shorter) {
+            Some(size) if size == now => return Ok(false),
+            Some(size) if size < now => {
+                let change = Change {
+                    size: Some(size),
+                    ..Change::default()
+                };
+                self.hands.set_attr(&held, change, self.caller)?
+            }
+            _ => {
+                let content = self.content(&held, Some(layer))?;
+                self.hands
+                    .put_content(&held, &Former(&content), self.caller)?
+            }
+        };
+        self.renewed.insert(node, put.id);
+        Ok(true)
+    }
+
+    /// Makes a file beside another, with a former content of it.
+    fn put_beside(
+        &mut self,
+        node: NodeId,
+        path: &WorldPath,
+        layer: Option<&Arc<Layer>>,
+        seq: u64,
+    ) -> Result<()> {
+        let world = self.hands.world();
+        let held = self.hold(node, path)?;
+        let content = self.content(&held, layer)?;
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(Error::NotFound);
+        };
+        let dir = world.root().dir(&parent)?;
+        let name = beside(name.bytes(), seq);
+        let name = Name::new(&name)?;
+        let mode = held.node.meta().permissions();
+        let flags = OFlags::RDWR | OFlags::EXCL;
+        let made = world.create(&dir, name, flags, mode, &NoDoor, self.caller)?;
+        self.outcome.contents += 1;
+        content.copy_to(made.file.as_fd())?;
+        self.hands.made(&dir, name);
+        Ok(())
+    }
+
+    fn content(&self, held: &Held, layer: Option<&Arc<Layer>>) -> Result<Content> {
+        let root = self.hands.world().root();
+        let open = || Ok(root.reopen(&held.node, OFlags::RDONLY)?.into());
+        Content::open(&self.store, layer, open)
+    }
+
+    fn attributes(&mut self, path: &WorldPath, held: &Held, then: &Difference) -> Result<()> {
+        let before = self.outcome.attributes;
+        let parts = changes(held, then);
+        let mut all = vec![parts.into_iter().fold(Change::default(), together)];
+        all.retain(|change| *change != Change::default());
+        while let Some(change) = all.pop() {
+            let set = self.hands.set_attr(held, change, self.caller);
+            if set.is_err() && !parts.contains(&change) {
+                // Where one is refused, the others are set.
+                all.extend(parts.into_iter().rev());
+                all.retain(|change| *change != Change::default());
+            } else if self.outcome.skipped.or_end(path, set)?.is_some() {
+                self.outcome.attributes = before + 1;
+            }
+        }
+        // After the owner, whose change takes a capability away.
+        if then.xattrs.is_empty() {
+            return Ok(());
+        }
+        let now = crate::world::xattrs(held.node.as_fd());
+        let Some(now) = self.outcome.skipped.or_end(path, now)? else {
+            return Ok(());
+        };
+        let other = |(name, value): &(&Vec<u8>, &Option<Vec<u8>>)| now.get(*name) != value.as_ref();
+        // What shall go makes room for what shall come.
+        let mut others: Vec<_> = then.xattrs.iter().filter(other).collect();
+        others.sort_by_key(|(_, value)| value.is_some());
+        for (name, value) in others {
+            let named = format!("{path}: attribute {}", escape(name));
+            let label = (name.as_slice(), value.as_deref());
+            match put_label(self.hands.world(), held, label, self.caller) {
+                Ok(put) => {
+                    self.outcome.attributes =
+                        before + u64::from(put || self.outcome.attributes > before)
+                }
+                // There is little room for the attributes of one file, also on a disk that is not full.
+                Err(error) => self.outcome.skipped.note(named, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds on to a thing that must be the one that was planned for.
+    fn hold(&self, node: NodeId, path: &WorldPath) -> Result<Held> {
+        let known = self.here.ground().ids(node).map(|ids| Id(ids[0], ids[1]));
+        let id = self.renewed.get(&node).copied().or(known);
+        let id = id.ok_or(Error::NotFound)?;
+        let world = self.hands.world();
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Ok(Held {
+                node: world.root().node_expecting(path, id)?,
+                path: path.clone(),
+                removed: false,
+            });
+        };
+        let held = world.hold_for(&world.root().dir(&parent)?, name, self.caller)?;
+        match held.node.meta().id == id {
+            true => Ok(held),
+            false => Err(super::moves::changed(name.bytes())),
+        }
+    }
+}
+
+fn together(one: Change, other: Change) -> Change {
+    Change {
+        mode: one.mode.or(other.mode),
+        uid: one.uid.or(other.uid),
+        gid: one.gid.or(other.gid),
+        mtime: match one.mtime {
+            SetTime::Keep => other.mtime,
+            time => time,
+        },
+        ..Change::default()
+    }
+}
+
+/// Returns the attributes to be set: owner, mode and time apart.
+fn changes(held: &Held, then: &Difference) -> [Change; 3] {
+    let meta = held.node.meta();
+    let mode = then.mode.unwrap_or(meta.permissions());
+    let uid = then.uid.filter(|uid| *uid != meta.uid);
+    let gid = then.gid.filter(|gid| *gid != meta.gid);
+    let moved = uid.is_some() || gid.is_some();
+    let mtime = then
+        .mtime
+        .filter(|(sec, nsec)| (*sec, *nsec) != (meta.mtime.sec, meta.mtime.nsec));
+    let owner = Change {
+        uid,
+        gid,
+        ..Change::default()
+    };
+    let mode = Change {
+        // A change of owner takes set-id bits away.
+        mode: (mode != meta.permissions() || moved && mode & 0o6000 != 0).then_some(mode),
+        ..Change::default()
+    };
+    let time = Change {
+        mtime: mtime.map_or(SetTime::Keep, |(sec, nsec)| SetTime::To(Time { sec, nsec })),
+        ..Change::default()
+    };
+    [owner, mode, time]
+}
+
+/// A content of the past, for a file that is there now.
+pub(super) struct Former<'c>(pub(super) &'c Content);
+
+impl NewContent for Former<'_> {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
+        self.0.copy_to(file)
+    }
+}
+
+/// Puts an extended attribute back; `false` where it is one of the system's, which only a daemon that is root can set.
+///
+/// # Errors
+/// As [`World::put_xattr`].
+pub fn put_label(
+    world: &World,
+    held: &Held,
+    (name, value): (&[u8], Option<&[u8]>),
+    caller: Caller,
+) -> Result<bool> {
+    match world.put_xattr(held, name, value, caller) {
+        Err(error)
+            if !name.starts_with(b"user.")
+                && matches!(
+                    error.errno(),
+                    Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP
+                ) =>
+        {
+            log::warn!(
+                "{}: the attribute {} could not be put back: {error}",
+                held.path,
+                escape(name)
+            );
+            Ok(false)
+        }
+        put => put.map(|()| true),
+    }
+}

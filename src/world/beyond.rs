@@ -1,0 +1,126 @@
+//! What an operator's undo may do beyond the occupant: patterns, and the rule for symbolic links, bind the occupant alone.
+//!
+//! An undo puts things back where they were, and whoever works inside must not be able to keep it from that: by moving a link to
+//! where it leads nowhere, or because a later mount hides or protects what is to be put back. What stays is that the store's
+//! own directory and other file systems do not exist, and that nothing is changed within the trash. What a thing that was put
+//! back shows to the occupant, the view says as ever.
+
+use super::meta::Meta;
+use super::root::Dir;
+use super::view::{STATE, View, Visible, in_trash};
+use super::{Caller, Held, World};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+
+/// Returns whether it is an operator who acts.
+fn is_operator(caller: Caller) -> bool {
+    caller.undo.is_some()
+}
+
+impl View {
+    /// Looks an entry up for whoever acts.
+    ///
+    /// # Errors
+    /// As [`View::admit`].
+    pub(super) fn admit_for<'a>(
+        &self,
+        dir: &'a Dir,
+        name: Name<'a>,
+        caller: Caller,
+    ) -> Result<Visible<'a>> {
+        if !is_operator(caller) {
+            return self.admit(dir, name);
+        }
+        let meta = dir.stat(name)?;
+        match meta.mount_root || self.is_state(dir, name, &meta) {
+            true => Err(Error::NotFound),
+            false => Ok(Visible { dir, name, meta }),
+        }
+    }
+
+    /// Says whether a thing may be changed by whoever acts.
+    ///
+    /// # Errors
+    /// As [`View::changeable`].
+    pub(super) fn changeable_for(
+        &self,
+        path: &WorldPath,
+        is_dir: bool,
+        caller: Caller,
+    ) -> Result<()> {
+        match is_operator(caller) {
+            true if in_trash(path) => Err(Error::ReadOnly),
+            true => Ok(()),
+            false => self.changeable(path, is_dir),
+        }
+    }
+
+    /// Returns the path of a name that something may be made at.
+    ///
+    /// # Errors
+    /// As [`View::vacant`].
+    pub(super) fn vacant_for(
+        &self,
+        dir: &Dir,
+        name: Name<'_>,
+        is_dir: bool,
+        caller: Caller,
+    ) -> Result<WorldPath> {
+        if !is_operator(caller) {
+            return self.vacant(dir, name, is_dir).map(|vacant| vacant.path());
+        }
+        if dir.path().is_root() && name.bytes() == STATE {
+            return Err(Error::NotFound);
+        }
+        let path = dir.path().join(name);
+        self.changeable_for(&path, is_dir, caller)?;
+        Ok(path)
+    }
+
+    fn is_state(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
+        self.state_id() == Some(meta.id) || (dir.path().is_root() && name.bytes() == STATE)
+    }
+}
+
+impl World {
+    /// Looks an entry up, for whoever acts, and holds on to it.
+    ///
+    /// # Errors
+    /// As [`World::hold`].
+    pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Held> {
+        let found = self.view.admit_for(dir, name, caller)?;
+        let node = dir.node(name)?;
+        if node.meta().id != found.meta.id {
+            return Err(Error::NotFound);
+        }
+        Ok(Held {
+            node,
+            path: found.path(),
+            removed: false,
+        })
+    }
+
+    /// Returns whether a symlink may be moved to a directory by whoever acts: for the occupant it must exist there.
+    pub(super) fn may_lead_from(
+        &self,
+        found: &Visible<'_>,
+        dir: &Dir,
+        caller: Caller,
+    ) -> Result<bool> {
+        if found.meta.kind != rustix::fs::FileType::Symlink || is_operator(caller) {
+            return Ok(true);
+        }
+        let target = rustix::fs::readlinkat(found.dir, found.name.bytes(), Vec::new());
+        let target = target.map_err(Error::os("readlinkat"))?;
+        Ok(self.view.target_stays_inside(dir.path(), target.as_bytes()))
+    }
+
+    /// Says that what is protected within a directory cannot go with it, unless an operator acts.
+    pub(super) fn expect_nothing_protected(&self, dir: &WorldPath, caller: Caller) -> Result<()> {
+        let depends = !is_operator(caller) && self.view.depends_on_place();
+        match depends && self.holds_protected(dir)? {
+            true => Err(Error::ReadOnly),
+            false => Ok(()),
+        }
+    }
+}
