@@ -1,6 +1,36 @@
-//! Time zones: what the process's zone (`TZ`) is called.
+//! Time zones: what the process's zone (`TZ`) is called, and the machine's zone database.
+//!
+//! A name is looked up beneath the database's directory only, never as a path: the shell's occupant chooses it.
 
 use std::ffi::CStr;
+
+/// Where the zone database lies (tzfile(5)).
+const DATABASE: &str = "/usr/share/zoneinfo";
+
+/// The largest file that is taken for a zone, in bytes; real ones have some 3 KiB.
+const LARGEST: u64 = 64 * 1024;
+
+/// Returns the rules of a zone of the database: the file's bytes, as tzfile(5) has them. Nothing where there is no such zone.
+pub fn rules(name: &str) -> Option<Vec<u8>> {
+    use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
+    use std::io::Read;
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-/".contains(&byte);
+    if name.is_empty() || !name.bytes().all(known) {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(DATABASE, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let file = openat2(&dir, name, flags | OFlags::NONBLOCK, Mode::empty(), resolve).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let mut file = std::fs::File::from(file).take(LARGEST);
+    file.read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
 
 /// Returns what the zone is called at a moment, in seconds since 1970: `CET` in winter, `CEST` in summer. Nothing for a
 /// moment past the years that C knows.
@@ -21,6 +51,21 @@ pub fn name(seconds: i64) -> Option<Vec<u8>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_but_to_a_zone() {
+        for name in [
+            "",
+            "/etc/passwd",
+            "../../../etc/passwd",
+            "Europe",
+            "Europe/..",
+            "No/Where",
+            "a b",
+        ] {
+            assert_eq!(rules(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn a_zone_has_a_name() {

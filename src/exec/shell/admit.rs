@@ -8,6 +8,7 @@
 use super::call::{State, reason};
 use super::commands;
 use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
+use super::when::Zone;
 
 /// Builtins of bash that are not here (`compgen -b`).
 const BUILTINS: &[&str] = &[
@@ -133,9 +134,6 @@ const HEEDED: &[&str] = &[
     "VERSION_CONTROL",
     "_POSIX2_VERSION",
 ];
-
-/// The zones that `TZ` may name: the one that needs no table.
-const UTC: &[&[u8]] = &[b"", b"UTC", b"UTC0", b"Etc/UTC"];
 
 /// The status of a line with something that is not supported.
 const REFUSED: u8 = 2;
@@ -307,14 +305,16 @@ fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), Rejection
     let text = literal(value);
     let is_date = || words.first().and_then(literal).as_deref() == Some(b"date");
     let known = match name {
-        b"TZ" => is_date() && text.is_some_and(|text| UTC.contains(&&text[..])),
+        b"TZ" => {
+            is_date() && text.is_some_and(|text| text.is_empty() || Zone::find(&text).is_some())
+        }
         b"LANG" | b"LANGUAGE" => is_plain_locale(text),
         name if name.starts_with(b"LC_") => is_plain_locale(text),
         name => !is_bashs(name) && !HEEDED.iter().any(|heeded| heeded.as_bytes() == name),
     };
     let what: &[u8] = match name {
         _ if known => return Ok(()),
-        b"TZ" => b"=: another zone than UTC, or for another command than date, is",
+        b"TZ" => b"=: a zone that is not in the database, or for another command than date, is",
         b"LANG" | b"LANGUAGE" => b"=: another locale than C is",
         name if name.starts_with(b"LC_") => b"=: another locale than C is",
         _ => b"=: assigning to this variable is",

@@ -6,6 +6,7 @@
 
 mod items;
 mod words;
+mod zone;
 
 use chrono::{
     DateTime, Datelike, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, Offset,
@@ -14,6 +15,7 @@ use chrono::{
 
 use items::Items;
 use words::{Word, words};
+pub(super) use zone::Zone;
 
 /// Returns the moment that a text means; nothing where it cannot be read or there is no such moment. The zone of `now`
 /// is that of times without one.

@@ -4,6 +4,7 @@
 
 use chrono::{DateTime, Datelike, Local, NaiveDateTime, Offset, Timelike, Utc};
 
+use crate::exec::shell::when::Zone;
 use crate::sys::zone;
 
 /// A moment, as a clock in its zone shows it.
@@ -128,6 +129,16 @@ impl Moment {
             local: at.naive_local(),
             east: at.offset().fix().local_minus_utc(),
             zone: zone::name(at.timestamp()).unwrap_or_default(),
+            seconds: at.timestamp(),
+        }
+    }
+
+    /// A moment in a zone that was named.
+    pub(super) fn zoned(at: &DateTime<Zone>) -> Moment {
+        Moment {
+            local: at.naive_local(),
+            east: at.offset().fix().local_minus_utc(),
+            zone: at.timezone().name_at(at.timestamp()),
             seconds: at.timestamp(),
         }
     }

@@ -1,6 +1,6 @@
 //! `date`: the time, or a date that was typed, in a format. It never sets the clock.
 //!
-//! Zones come from the process's `TZ`, and UTC from `date -u` and `TZ=UTC date`.
+//! The zone is the one that `TZ=… date` names, UTC with `date -u`, else the process's own.
 
 mod format;
 
@@ -51,6 +51,13 @@ const RFC_3339: &[(&str, &[u8])] = &[
 const RFC_5322: &[u8] = b"%a, %d %b %Y %H:%M:%S %z";
 const PLAIN: &[u8] = b"%a %b %e %H:%M:%S %Z %Y";
 
+/// Where the clock hangs.
+enum Where {
+    Here,
+    Greenwich,
+    Named(when::Zone),
+}
+
 /// Which dates to print.
 enum Source<'a> {
     Now,
@@ -63,8 +70,15 @@ enum Source<'a> {
 
 pub(super) fn date(call: &mut Call<'_>) -> Ended {
     let typed = KNOWN.read(call.args)?;
-    // The line was admitted with UTC or with no zone at all.
-    let utc = typed.has('u') || call.state.variables.contains_key(&b"TZ"[..]);
+    let named = call.state.variables.get(&b"TZ"[..]);
+    let place = match named {
+        _ if typed.has('u') => Where::Greenwich,
+        None => Where::Here,
+        // As the C library has it.
+        Some(text) if text.is_empty() => Where::Greenwich,
+        // The line was admitted with a zone that there is.
+        Some(text) => when::Zone::find(text).map_or(Where::Greenwich, Where::Named),
+    };
     let (source, mut set) = source(&typed)?;
     let mut format = format_of(&typed)?;
     let mut operands = typed.operands.iter();
@@ -89,7 +103,7 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
         }
     }
     if let Some(text) = set {
-        return match read(text, utc) {
+        return match place.read(text) {
             None => invalid(call, text),
             Some(_) => {
                 call.say(b"cannot set date: Operation not supported")?;
@@ -99,8 +113,8 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
     }
     let format = format.unwrap_or(PLAIN);
     match source {
-        Source::Now => print(call, Some(moment(Utc::now(), utc)), format),
-        Source::Text(text) => match read(text, utc) {
+        Source::Now => print(call, Some(place.moment(Utc::now())), format),
+        Source::Text(text) => match place.read(text) {
             None => invalid(call, text),
             found => print(call, found, format),
         },
@@ -109,7 +123,7 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
             match found {
                 Ok(meta) => {
                     let at = DateTime::from_timestamp(meta.mtime.sec, meta.mtime.nsec);
-                    print(call, at.map(|at| moment(at, utc)), format)
+                    print(call, at.map(|at| place.moment(at)), format)
                 }
                 Err(error) => {
                     call.complain(file, &error)?;
@@ -117,7 +131,7 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
                 }
             }
         }
-        Source::Lines(file) => lines(call, file, utc, format),
+        Source::Lines(file) => lines(call, file, &place, format),
     }
 }
 
@@ -201,7 +215,7 @@ fn is_clock(operand: &[u8]) -> bool {
 }
 
 /// Prints the dates that a file has, one a line.
-fn lines(call: &mut Call<'_>, file: &[u8], utc: bool, format: &[u8]) -> Ended {
+fn lines(call: &mut Call<'_>, file: &[u8], place: &Where, format: &[u8]) -> Ended {
     let mut opened = None;
     if file != b"-" {
         match call.open(file) {
@@ -224,26 +238,30 @@ fn lines(call: &mut Call<'_>, file: &[u8], utc: bool, format: &[u8]) -> Ended {
             return Ok(status);
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        status |= match read(text, utc) {
+        status |= match place.read(text) {
             None => invalid(call, text)?,
             found => print(call, found, format)?,
         };
     }
 }
 
-fn read(text: &[u8], utc: bool) -> Option<Moment> {
-    if utc {
-        when::parse(text, Utc::now()).map(Moment::utc)
-    } else {
-        when::parse(text, Local::now()).map(Moment::local)
+impl Where {
+    fn read(&self, text: &[u8]) -> Option<Moment> {
+        match self {
+            Where::Here => when::parse(text, Local::now()).map(Moment::local),
+            Where::Greenwich => when::parse(text, Utc::now()).map(Moment::utc),
+            Where::Named(zone) => {
+                when::parse(text, Utc::now().with_timezone(zone)).map(|at| Moment::zoned(&at))
+            }
+        }
     }
-}
 
-fn moment(at: DateTime<Utc>, utc: bool) -> Moment {
-    if utc {
-        Moment::utc(at)
-    } else {
-        Moment::local(at.with_timezone(&Local))
+    fn moment(&self, at: DateTime<Utc>) -> Moment {
+        match self {
+            Where::Here => Moment::local(at.with_timezone(&Local)),
+            Where::Greenwich => Moment::utc(at),
+            Where::Named(zone) => Moment::zoned(&at.with_timezone(zone)),
+        }
     }
 }
 
