@@ -606,3 +606,78 @@ fn what_is_hidden_stays_so_where_the_power_goes_after_it_was_moved() {
         after.umount_home();
     }
 }
+
+/// Runs the program as after another start of the machine.
+fn after_a_boot(boot: &Path, words: &[&str]) -> std::process::Output {
+    let mut command = Command::new("unshare");
+    let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id; exec \"$@\"";
+    command.args(["--mount", "sh", "-euc", script]).arg(boot);
+    command.arg(env!("CARGO_BIN_EXE_trumanfs")).args(words);
+    run_limited(command, Duration::from_secs(20))
+}
+
+/// Without `--durable`, nothing tells whether what was kept shortly before a power cut was on the disk: it may be zeros, or what the
+/// disk held before. It is given back, and never without a word.
+#[test]
+fn what_was_kept_shortly_before_a_power_cut_is_doubted() {
+    need_mount!();
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
+        Ok(base) => base,
+        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+    };
+    let boot = base.at("boot_id");
+    fs::write(&boot, "00000000-0000-4000-8000-000000000000\n").unwrap();
+    let (mkfs, megabytes) = CUT[0];
+    for durable in [false, true] {
+        let disk = Disk::within(&base.at("mnt"), mkfs, megabytes).unwrap();
+        sh(&disk.store(), "echo before >f; echo before >g; sync -f .");
+        disk.mount_home(if durable {
+            "--durable"
+        } else {
+            "--keep=versions"
+        });
+        sh(
+            &disk.at("home"),
+            "echo now >f; printf over | dd of=g bs=1 conv=notrunc status=none; sync -f .",
+        );
+        sh(&disk.store(), "sync -f .");
+        let (after, daemon_died) = (disk.cut(&base.at("mnt")), disk.cut(&base.at("mnt")));
+        disk.umount_home();
+        let store = after.store();
+        let store = store.to_str().unwrap();
+        let code = if durable { 0 } else { 5 };
+        let doubt = "nothing says that all of it was on the disk";
+        // Before anybody has settled it, and after.
+        let session = fs::read_dir(after.store().join(".trumanfs/sessions"))
+            .unwrap()
+            .next()
+            .unwrap();
+        let session = session.unwrap().file_name().into_string().unwrap();
+        let cat = ["cat", store, "/f", "--at", &format!("{session}:1")];
+        let undo = ["undo", store, "--session", &session];
+        for words in [&cat[..], &undo[..], &cat[..]] {
+            let output = after_a_boot(&boot, words);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{words:?}: {}",
+                describe(&output)
+            );
+            assert_eq!(said.contains(doubt), !durable, "{words:?}: {said}");
+            assert!(durable || said.contains("/f: "), "{words:?}: {said}");
+        }
+        for name in ["f", "g"] {
+            assert_eq!(
+                fs::read_to_string(after.store().join(name)).unwrap(),
+                "before\n"
+            );
+        }
+        // Where only the daemon has died, the kernel has it all.
+        let undone = daemon_died.says(&["undo", "--session", &session]);
+        assert!(
+            undone.starts_with("undone") && !undone.contains(doubt),
+            "{undone}"
+        );
+    }
+}

@@ -4,8 +4,7 @@
 //! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
 
 use super::Store;
-use super::past::Missing;
-use super::past::{Content, Effect, Label, NodeId, Past};
+use super::past::{Content, Effect, Label, Missing, NodeId, Past};
 use super::point::{Operation, Point};
 use super::show::{entry_of, kept_of};
 use crate::error::{Error, Result};

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::World;
 use super::root::Node;
+use super::state::State;
 use super::view::Visible;
 use crate::error::{Error, Result};
 
@@ -54,5 +55,24 @@ impl World {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl State {
+    /// Waits until all that the store's file system holds is on the disk.
+    ///
+    /// # Errors
+    /// What `syncfs(2)` says.
+    pub fn sync_file_system(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.lock).map_err(Error::os("syncfs"))
+    }
+
+    /// Waits until what is kept hidden is on the disk: with the move that would show it, and without this, it would show
+    /// after a power cut.
+    ///
+    /// # Errors
+    /// What `fdatasync(2)` says; then the move must not be made.
+    pub fn sync_pinned(&self) -> Result<()> {
+        rustix::fs::fdatasync(&*self.pinned.lock()).map_err(Error::os("fdatasync"))
     }
 }

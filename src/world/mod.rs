@@ -28,6 +28,7 @@ pub mod lock;
 mod mark;
 pub mod meta;
 pub mod origin;
+pub mod outage;
 pub mod own;
 mod pending;
 pub mod purge;
@@ -159,7 +160,8 @@ impl World {
     /// As [`World::open`].
     pub fn over(root: Root, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
-        let holder = Holder::this_process(&options.session, home);
+        let mut holder = Holder::this_process(&options.session, home);
+        holder.durable = options.durable;
         let state = State::open(&root, holder.clone())?;
         let trash_fd = trash::open(&root)?;
         trash::ours(&trash_fd, options.owner, &state)?;

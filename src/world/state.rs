@@ -57,6 +57,9 @@ pub struct Holder {
     /// How often this store has been locked.
     #[serde(default)]
     pub epoch: u64,
+    /// Whether former contents and records are on the disk before what they are of is destroyed.
+    #[serde(default)]
+    pub durable: bool,
 }
 
 impl Holder {
@@ -73,6 +76,7 @@ impl Holder {
             home,
             since: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
             epoch: 0,
+            durable: false,
         }
     }
 }
@@ -83,15 +87,15 @@ pub struct State {
     fd: OwnedFd,
     id: Id,
     session: String,
-    /// The session that held the lock before.
-    before: Option<String>,
+    /// Who held the lock before.
+    pub(super) before: Option<Holder>,
     copied: Option<Copied>,
     /// How many things were kept hidden by lists that are those of the original.
     shown: usize,
     /// Held for its lock.
-    lock: File,
+    pub(super) lock: File,
     links: Mutex<Counts>,
-    pinned: Mutex<File>,
+    pub(super) pinned: Mutex<File>,
 }
 
 #[derive(Debug)]
@@ -203,7 +207,7 @@ impl State {
             fd,
             id,
             session: holder.session,
-            before: before.map(|holder| holder.session),
+            before,
             copied,
             shown,
             lock,
@@ -219,7 +223,7 @@ impl State {
 
     /// Returns the session that held the lock before.
     pub fn before(&self) -> Option<&str> {
-        self.before.as_deref()
+        self.before.as_ref().map(|holder| &*holder.session)
     }
 
     /// Returns the newest session that was recorded in another store, where this is a copy of that.
@@ -366,23 +370,6 @@ impl State {
         Ok(parse_pinned(&text, self.id.0))
     }
 
-    /// Waits until all that the store's file system holds is on the disk.
-    ///
-    /// # Errors
-    /// What `syncfs(2)` says.
-    pub fn sync_file_system(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.lock).map_err(Error::os("syncfs"))
-    }
-
-    /// Waits until what is kept hidden is on the disk: with the move that would show it, and without this, it would show
-    /// after a power cut.
-    ///
-    /// # Errors
-    /// What `fdatasync(2)` says; then the move must not be made.
-    pub fn sync_pinned(&self) -> Result<()> {
-        rustix::fs::fdatasync(&*self.pinned.lock()).map_err(Error::os("fdatasync"))
-    }
-
     /// Lets the lock go and leaves a word on who held it last.
     pub fn close(&self) {
         lock::let_go(&self.lock);
@@ -395,6 +382,6 @@ impl AsFd for State {
     }
 }
 
-fn io(error: &std::io::Error) -> Error {
+pub(super) fn io(error: &std::io::Error) -> Error {
     Error::os("write")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
 }

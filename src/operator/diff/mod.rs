@@ -283,7 +283,7 @@ fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
         Some(side) if side.kind == "file" => {
             let content = tree.content(side.node)?;
             // What is known in part only differs from everything.
-            if let Some(missing) = content.missing() {
+            if let Some(missing) = content.missing().filter(|missing| missing.is_certain()) {
                 return Err(Error::Damaged(missing.to_string()));
             }
             Some(Bytes::File(content))

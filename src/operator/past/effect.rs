@@ -108,9 +108,10 @@ impl Tree<'_> {
                 size,
                 was,
             } => {
+                let doubtful = self.ground.is_doubtful(session, &record.time, &kind);
                 let then = self.difference_mut(node);
                 let below = then.content.take();
-                let of = (session.clone(), record.seq);
+                let of = ((session.clone(), record.seq), doubtful);
                 then.content = Some(Layer::over(kind, size, of, below));
                 if let Some(ids) = was {
                     self.set_ids(node, ids);
@@ -199,15 +200,45 @@ impl Tree<'_> {
     pub(super) fn find(&mut self, path: &WorldPath, ids: Ids) -> Result<Option<NodeId>> {
         match self.resolve_near(path)? {
             Some(node) if self.ids(node) == Some(ids) => Ok(Some(node)),
-            _ if self.by_ids(ids).is_some() => Ok(self.by_ids(ids)),
-            // Removed while the change was under way: its record has the path that it was opened by.
-            _ => {
-                if let Some(trash) = self.ground().lookup(ROOT, TRASH)? {
+            there => {
+                // Removed while the change was under way: its record has the path that it was opened by.
+                if self.by_ids(ids).is_none()
+                    && let Some(trash) = self.ground().lookup(ROOT, TRASH)?
+                {
                     self.ground().list(trash)?;
                 }
-                Ok(self.by_ids(ids))
+                match (self.by_ids(ids), self.in_doubt) {
+                    (known, true) => self.displaced(path, ids, (known, there)).map(Some),
+                    (known, false) => Ok(known),
+                }
             }
         }
+    }
+
+    /// A file that a record speaks of and that is not at its path, nobody recorded why: the power went, and what was done last has
+    /// no record. It was there at the time; where its inode is nowhere, contents of it may still be kept.
+    fn displaced(
+        &mut self,
+        path: &WorldPath,
+        ids: Ids,
+        (known, there): (Option<NodeId>, Option<NodeId>),
+    ) -> Result<NodeId> {
+        let node = match (known, there) {
+            (Some(known), _) => known,
+            // What was purged has no number any more.
+            (None, Some(there)) if self.ids(there).is_none() => there,
+            _ => {
+                let lost = self.ground().lost(FileType::RegularFile);
+                self.displaced.push(lost);
+                lost
+            }
+        };
+        let (dir, name) = self.place(path, None)?;
+        self.set_label(dir, name, Some(node));
+        if known.is_none() {
+            self.set_ids(node, ids);
+        }
+        Ok(node)
     }
 }
 

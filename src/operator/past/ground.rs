@@ -6,21 +6,23 @@
 //! store.
 
 use std::cell::{Ref, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::fs::FileType;
 
 use super::inode::Inode;
+use super::layer::Kind;
 use super::met::Inner;
 use super::pool::{Label, Pool};
 use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::world::{Dir, Id, Meta, Node, root};
+use crate::world::{Dir, Id, Meta, Node, outage, root};
 
 /// One file, directory or other thing, whatever its names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +48,8 @@ const OPEN: usize = 64;
 pub struct Ground<'a> {
     store: &'a Store,
     pub(super) inner: RefCell<Inner>,
+    /// From when on the contents of a session are doubted, of those that were asked for.
+    doubtful: RefCell<HashMap<Arc<str>, Option<String>>>,
 }
 
 impl<'a> Ground<'a> {
@@ -58,7 +62,20 @@ impl<'a> Ground<'a> {
         Ground {
             store,
             inner: RefCell::new(inner),
+            doubtful: RefCell::default(),
         }
+    }
+
+    /// Returns whether what a record keeps may not have been on the disk when the power went. Blocks are kept long after their
+    /// record, for as long as their file is open.
+    pub(super) fn is_doubtful(&self, session: &Arc<str>, time: &str, kind: &Kind) -> bool {
+        let mut known = self.doubtful.borrow_mut();
+        let since = known.entry(session.clone()).or_insert_with(|| {
+            let last = self.store.holder().ok().flatten();
+            outage::doubtful_since(self.store.state().as_fd(), session, last.as_ref())
+        });
+        let since = since.as_deref();
+        since.is_some_and(|since| matches!(kind, Kind::Ranges(..)) || time >= since)
     }
 
     /// Returns the store.

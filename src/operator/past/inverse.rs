@@ -20,7 +20,7 @@ impl Tree<'_> {
     /// # Errors
     /// What the disk says, where it has to be asked.
     pub fn effects(&mut self, record: &Record, session: &Arc<str>) -> Result<Vec<Effect>> {
-        self.begin();
+        self.begin(record, session);
         let mut effects = Vec::with_capacity(4);
         let (at, at_to) = (record.at.first(), record.at.get(1));
         match &record.op {

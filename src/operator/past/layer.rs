@@ -27,6 +27,8 @@ pub struct Layer {
     pub cuts: bool,
     /// The record: its session and its number.
     pub record: (Arc<str>, u64),
+    /// Whether the power went before anybody knows that what it keeps was on the disk.
+    pub doubtful: bool,
     /// The content after; what is on the disk now where absent.
     pub below: Option<Arc<Layer>>,
 }
@@ -57,7 +59,7 @@ impl Layer {
     pub fn over(
         kind: Kind,
         size: Option<u64>,
-        record: (Arc<str>, u64),
+        (record, doubtful): ((Arc<str>, u64), bool),
         below: Option<Arc<Layer>>,
     ) -> Arc<Layer> {
         let below = match (&kind, below) {
@@ -77,6 +79,7 @@ impl Layer {
             size,
             cuts,
             record,
+            doubtful,
             below,
         })
     }
@@ -107,6 +110,15 @@ pub(super) struct Opened {
     pub(super) file: File,
     /// What of it is meant; absent where it has everything.
     pub(super) list: Option<Ranges>,
+}
+
+/// The record that a layer is of, for a message.
+pub(super) fn of(layer: &Layer) -> String {
+    let (session, seq) = &layer.record;
+    match layer.kind.version() {
+        Some((_, n)) => format!("operation {session}:{seq} (version {n})"),
+        None => format!("operation {session}:{seq}"),
+    }
 }
 
 /// Opens a version of a content of so many bytes.

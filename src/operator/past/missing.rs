@@ -1,19 +1,24 @@
-//! What of a content is not there any more, and how that is told.
+//! What of a former content cannot be had any more, in words: which bytes, and why.
 
 use std::fmt;
 
-/// What of a content is not there any more.
+/// What of a content is not there any more, or may not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Starts and ends.
     pub(super) ranges: Vec<(u64, u64)>,
     /// The size that the content had.
     pub(super) of: u64,
+    /// Whether the rest may not be what it was: the power went shortly after it was kept.
+    pub(super) doubtful: bool,
 }
 
 /// Why something is missing in what is there.
 pub(super) const WHY: &str =
     "the power went before it was on the disk, or somebody cut what held it";
+
+/// Why something may be missing without being seen to be.
+const DOUBT: &str = "was kept within a minute before the power went, without --durable: nothing says that all of it was on the disk";
 
 /// How many ranges are told one by one.
 const TOLD: usize = 4;
@@ -23,10 +28,18 @@ impl Missing {
     pub fn of(&self) -> u64 {
         self.of
     }
+
+    /// Returns whether anything is missing for certain.
+    pub fn is_certain(&self) -> bool {
+        !self.ranges.is_empty()
+    }
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ranges.is_empty() {
+            return write!(f, "it {DOUBT}");
+        }
         let bytes: u64 = self.ranges.iter().map(|(start, end)| end - start).sum();
         write!(
             f,
@@ -41,6 +54,9 @@ impl fmt::Display for Missing {
             write!(f, ", and {more} more ranges")?;
         }
         write!(f, "): {WHY}")?;
+        if self.doubtful {
+            write!(f, "; and the rest {DOUBT}")?;
+        }
         match self.ranges.first() {
             Some((_, end)) if *end < self.of => {
                 write!(f, "; a hole stands for what is missing before the end")

@@ -1,4 +1,4 @@
-//! A content as a stream of bytes.
+//! A content as a stream of bytes, and what that hashes to.
 
 use std::io::Read;
 

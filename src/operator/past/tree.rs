@@ -14,13 +14,13 @@ use rustix::fs::FileType;
 use super::content::Content;
 use super::ground::{Ground, NodeId, ROOT};
 use super::inode::Inode;
-use super::layer::Layer;
+use super::layer::{Kind, Layer};
 use super::near::Near;
 use super::nodes::NodeSet;
 use super::places::Given;
 use super::pool::{ByNumber, Label};
 use crate::error::{Error, Result};
-use crate::journal::{Ids, Stamp};
+use crate::journal::{Ids, Record, Stamp};
 use crate::name::{WorldPath, escape};
 use crate::world::Xattrs;
 
@@ -70,6 +70,10 @@ pub struct Tree<'a> {
     by_ids: HashMap<Inode, Option<NodeId>, ByNumber>,
     /// Nodes that were not there yet, so that their inodes (those of the disk) were not theirs; `by_ids` counts for more.
     unborn: NodeSet,
+    /// Files that records speak of, and that something else stands in the place of without a record.
+    pub(in crate::operator) displaced: Vec<NodeId>,
+    /// Whether the present record is one of the last before the power went: later ones may have been lost.
+    pub(super) in_doubt: bool,
     /// Where names were given to nodes.
     pub(super) given: Given,
     pub(super) near: Near,
@@ -87,6 +91,8 @@ impl<'a> Tree<'a> {
             nodes: HashMap::default(),
             by_ids: HashMap::default(),
             unborn: NodeSet::default(),
+            displaced: Vec::new(),
+            in_doubt: false,
             given: Given::default(),
             near: Near::default(),
             last: None,
@@ -291,8 +297,9 @@ impl<'a> Tree<'a> {
     }
 
     /// Says that another record is looked at: directories may be others.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, record: &Record, session: &Arc<str>) {
         self.last = None;
+        self.in_doubt = self.ground.is_doubtful(session, &record.time, &Kind::Same);
     }
 
     /// Returns the directory that a path's last name is in, making up those that are not on the disk any more.

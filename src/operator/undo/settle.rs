@@ -166,6 +166,16 @@ impl Planner<'_, '_> {
             .filter(|(_, content)| content.is_some())
             .collect();
         for (node, content) in changed {
+            if let Some(layer) = &content
+                && self.past.tree().displaced.contains(&node)
+            {
+                let path = self.name_of(node);
+                let what = format!(
+                    "{path} is another file now, and no record says how that came; `trumanfs restore` has what it held"
+                );
+                self.fixed_conflict(&layer.record.clone(), what, None);
+                continue;
+            }
             if self.target.slot(node).is_none()
                 || self.target.path(node).is_none_or(|p| in_trash(&p))
             {
@@ -210,10 +220,9 @@ impl Planner<'_, '_> {
     fn partly(&mut self, node: NodeId, layer: &Layer, then: &Content) {
         if let Some(missing) = then.missing() {
             let (session, seq) = &layer.record;
-            let what =
-                format!("what it held before operation {session}:{seq} is given back in part");
-            self.notes
-                .push(format!("{}: {what}: {missing}", self.name_of(node)));
+            let what = format!("what it held before operation {session}:{seq}");
+            let path = self.name_of(node);
+            self.notes.push(format!("{path}: {what}: {missing}"));
         }
     }
 
