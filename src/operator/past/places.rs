@@ -217,7 +217,7 @@ impl Tree<'_> {
     }
 
     /// The places that a node has a name in, as far as they are known; the one given last comes first.
-    fn every_place(&self, node: NodeId) -> impl Iterator<Item = Place> {
+    pub(in crate::operator) fn every_place(&self, node: NodeId) -> impl Iterator<Item = Place> {
         let holds = move |(dir, label): &Place| {
             let there = self.lookup_label(*dir, *label);
             there.ok().flatten() == Some(node)

@@ -256,6 +256,11 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Lets a node be as it is on the disk, but for its names.
+    pub(in crate::operator) fn forget_difference(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
     /// Says that no further record is taken back: what is needed for that only is dropped.
     pub(super) fn rest(&mut self) {
         self.by_ids = HashMap::default();

@@ -17,7 +17,7 @@ use crate::operator::Store;
 use crate::operator::past::layer::{Kind, Layer};
 use crate::operator::past::{ByNumber, Effect, Label, NodeId, Past, Place, ROOT, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
-use crate::world::view::TRASH;
+use crate::world::view::{TRASH, in_trash};
 
 /// What shall be done where something later stands in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -90,6 +90,8 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
     /// Directories that the selection made, with their place and record.
     pub(super) born: Vec<(NodeId, Place, RecordId)>,
+    /// Files that the selection made and that are kept, because somebody wrote to them later.
+    pub(super) kept: Vec<NodeId>,
     /// Records of which it was said already that they cannot be taken back.
     pub(super) fixed: HashSet<RecordId>,
     /// Where the selection changed names.
@@ -113,6 +115,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Resu
         instead: HashMap::default(),
         beside: HashMap::new(),
         born: Vec::new(),
+        kept: Vec::new(),
         fixed: HashSet::new(),
         changed: HashMap::default(),
     };
@@ -216,6 +219,7 @@ impl Planner<'_, '_> {
                 let by = self.touched.get(&Touched::Content(node)).cloned();
                 self.conflict(told, self.name_of(node), "was written to later", by, true);
                 if self.choice == Choice::KeepBoth {
+                    self.kept.push(node);
                     return Ok(true);
                 }
             }
@@ -320,10 +324,12 @@ impl Planner<'_, '_> {
         self.instead.get(&place).copied().unwrap_or(place.1)
     }
 
+    /// Returns the name by which somebody who looks now knows a thing, not one that it had for a moment in between.
     pub(super) fn name_of(&self, node: NodeId) -> String {
-        let path = self
-            .target
-            .path(node)
+        let seen = self.target.ground().path(node);
+        let path = seen
+            .filter(|path| !in_trash(path))
+            .or_else(|| self.target.path(node))
             .or_else(|| self.past.tree().path(node));
         path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
     }

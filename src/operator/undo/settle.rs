@@ -18,11 +18,45 @@ const TOLD: usize = 100;
 
 impl Planner<'_, '_> {
     pub(super) fn settle(&mut self) -> Result<()> {
+        self.seen_names()?;
         self.places()?;
         self.made_directories()?;
         self.surplus()?;
         self.other_names()?;
         self.contents()
+    }
+
+    /// What the selection made and somebody wrote to later stays as it is, under the names by which it is seen now: a program that
+    /// writes a new file and moves it into place made it under another. What had stood there comes back beside it.
+    fn seen_names(&mut self) -> Result<()> {
+        let ground = self.target.ground().clone();
+        let shown = |place: &Place| ground.path(place.0).is_some_and(|dir| !in_trash(&dir));
+        for node in std::mem::take(&mut self.kept) {
+            self.beside.remove(&node);
+            self.target.forget_difference(node);
+            let seen: Vec<Place> = ground.every_place(node).filter(shown).collect();
+            if seen.is_empty() {
+                continue;
+            }
+            let given: Vec<Place> = self.target.every_place(node).collect();
+            for (dir, name) in given.into_iter().filter(|place| !seen.contains(place)) {
+                let now = ground.lookup_label(dir, name)?;
+                self.target.set_label(dir, name, now);
+            }
+            for (dir, name) in seen {
+                let back = self.target.lookup_label(dir, name)?;
+                if back == Some(node) {
+                    continue;
+                }
+                self.target.set_label(dir, name, Some(node));
+                if let (Some(back), Some(of)) = (back, self.changed.get(&(dir, name)).cloned()) {
+                    let name = ground.label(&beside(&ground.text(name), of.1));
+                    self.target.set_label(dir, name, Some(back));
+                    self.changed.insert((dir, name), of);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What comes back must exist, and so must the directory it comes back into.
