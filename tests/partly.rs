@@ -162,7 +162,7 @@ fn of_a_short_version_the_prefix_comes_back_and_the_rest_is_named() {
         assert_eq!(fs::read_to_string(store.join("f")).unwrap(), TEXT[..15]);
         // To undo twice is to undo once, and what was there is kept.
         let said = ends(&run(store, &["undo", "--session", session]), 5);
-        assert!(said.contains("nothing to do"), "{said}");
+        assert!(said.contains("nothing else could be taken back"), "{said}");
         ends(&run(store, &["redo"]), 0);
         assert_eq!(fs::read(store.join("f")).unwrap(), now);
         let said = ends(&run(store, &["undo", "--session", session, "--force"]), 5);
