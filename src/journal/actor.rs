@@ -1,20 +1,21 @@
 //! Who asked: from the thread id that the kernel gives with a request to the process behind it.
 //!
-//! Owns a small cache, because reading `/proc` costs as much as a request. An entry is believed for [`FRESH`] only: a
-//! process may `exec` another program, and numbers come round again.
+//! Owns a small cache, because reading `/proc` costs as much as a request. An entry is believed while the process runs the program
+//! that it was seen with ([`Image`]), and for [`FRESH`]: a thread's number comes round again.
 //!
 //! A worker thread must not read `/proc/PID/exe` itself: the kernel takes the process's `exec_update_lock` for it, which
 //! the process holds while `execve` closes its close-on-exec files, and that may wait for this very daemon. So a thread
-//! of its own reads, and the worker waits for [`PATIENCE`] at most. The lock over the cache is never held meanwhile.
+//! of its own looks, and the worker waits for [`PATIENCE`] at most. The lock over the cache is never held meanwhile.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::image::{Image, Look};
 use super::record::Actor;
 use crate::name::escape;
 
@@ -24,8 +25,14 @@ const FRESH: Duration = Duration::from_millis(100);
 /// How long a request waits to learn which program sends it.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// How many answers are kept before the stale ones are dropped.
-const KEPT: usize = 1024;
+/// How many answers are kept at the most; each may have a descriptor.
+const KEPT: usize = 128;
+
+/// How long a process is remembered that asks for nothing.
+const REMEMBERED: Duration = Duration::from_secs(2);
+
+/// How often a process is looked at that runs another program at this very moment.
+const LOOKS: usize = 3;
 
 /// Who sends a request, as the kernel says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +62,58 @@ impl Caller {
 /// The processes lately seen.
 #[derive(Debug)]
 pub struct Actors {
-    seen: Mutex<HashMap<u32, (Instant, Arc<Actor>)>>,
-    reader: Mutex<Sender<(u32, SyncSender<String>)>>,
+    /// By the number of the thread.
+    seen: Arc<Mutex<HashMap<u32, Seen>>>,
+    reader: Mutex<Sender<(Process, SyncSender<Program>)>>,
+}
+
+/// A process as it was seen.
+#[derive(Debug, Clone)]
+struct Seen {
+    since: Instant,
+    actor: Arc<Actor>,
+    /// Absent where the process may not be looked at: then a program of the same name is taken for the same.
+    image: Option<Arc<Image>>,
+}
+
+impl Seen {
+    fn is_recent(&self, time: Duration) -> bool {
+        self.since.elapsed() < time
+    }
+
+    /// Returns whether the process still runs the program that it was seen with.
+    fn runs(&self) -> bool {
+        match &self.image {
+            Some(image) => image.runs(),
+            None => comm(self.actor.pid) == self.actor.comm,
+        }
+    }
+}
+
+/// The number of a process, and that of its parent.
+type Process = (u32, Option<u32>);
+
+/// A program's file, and how to tell whether it is still running.
+#[derive(Debug, Clone, Default)]
+struct Program {
+    exe: String,
+    image: Option<Arc<Image>>,
+    /// Whether the process may run another program unnoticed.
+    fleeting: bool,
 }
 
 impl Default for Actors {
     fn default() -> Actors {
-        let (reader, questions) = channel::<(u32, SyncSender<String>)>();
-        let read = move || {
-            for (pid, answer) in questions {
-                // Whoever asked may have lost patience.
-                let _ = answer.send(program(pid));
-            }
-        };
+        let (reader, questions) = channel::<(Process, SyncSender<Program>)>();
+        let seen = Arc::new(Mutex::new(HashMap::new()));
+        let known = seen.clone();
+        let read = move || answer(&questions, &known);
         // Without the thread the question is never taken, and the program stays unknown.
         let _ = std::thread::Builder::new()
             .name("actors".to_owned())
             .spawn(read);
         Actors {
-            seen: Mutex::default(),
+            seen,
             reader: Mutex::new(reader),
         }
     }
@@ -84,34 +124,48 @@ impl Actors {
     pub fn of(&self, caller: Caller) -> Arc<Actor> {
         let now = Instant::now();
         let known = self.seen.lock().get(&caller.pid).cloned();
-        if let Some((since, actor)) = &known
-            && now.duration_since(*since) < FRESH
+        let known = known.filter(Seen::runs);
+        if let Some(seen) = &known
+            && let actor = &seen.actor
+            && now.duration_since(seen.since) < FRESH
             && (actor.uid, actor.gid, actor.undo) == (caller.uid, caller.gid, caller.undo)
         {
             return actor.clone();
         }
-        let mut actor = read(caller);
-        actor.exe = match known {
-            // The same name after so short a time is the same program.
-            Some((_, old))
-                if (old.pid, &old.comm) == (actor.pid, &actor.comm) && !old.exe.is_empty() =>
-            {
-                old.exe.clone()
-            }
-            _ => self.program_of(actor.pid),
+        let (mut actor, parent) = read(caller);
+        let program = match known {
+            Some(old) if old.actor.pid == actor.pid && !old.actor.exe.is_empty() => Program {
+                exe: old.actor.exe.clone(),
+                image: old.image,
+                fleeting: false,
+            },
+            _ => self.program_of((actor.pid, parent)),
         };
+        actor.exe = program.exe;
         let actor = Arc::new(actor);
         let mut seen = self.seen.lock();
         if seen.len() >= KEPT {
-            seen.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
+            seen.retain(|_, seen| seen.is_recent(FRESH));
         }
-        seen.insert(caller.pid, (now, actor.clone()));
+        if seen.len() >= KEPT {
+            seen.clear();
+        }
+        if program.fleeting {
+            seen.remove(&caller.pid);
+        } else {
+            let entry = Seen {
+                since: now,
+                actor: actor.clone(),
+                image: program.image,
+            };
+            seen.insert(caller.pid, entry);
+        }
         actor
     }
 
-    fn program_of(&self, pid: u32) -> String {
+    fn program_of(&self, process: Process) -> Program {
         let (answer, answered) = sync_channel(1);
-        let asked = self.reader.lock().send((pid, answer));
+        let asked = self.reader.lock().send((process, answer));
         let program = asked
             .ok()
             .and_then(|()| answered.recv_timeout(PATIENCE).ok());
@@ -119,8 +173,29 @@ impl Actors {
     }
 }
 
+/// Looks at processes for the workers, and forgets those that ask for nothing any more.
+fn answer(questions: &Receiver<(Process, SyncSender<Program>)>, seen: &Mutex<HashMap<u32, Seen>>) {
+    let mut idle = false;
+    loop {
+        // Without an end only after an idle time: whoever got an answer has noted it by then.
+        let question = match idle && seen.lock().is_empty() {
+            true => questions.recv().map_err(RecvTimeoutError::from),
+            false => questions.recv_timeout(REMEMBERED),
+        };
+        idle = question.is_err();
+        match question {
+            // Whoever asked may have lost patience.
+            Ok((process, answer)) => drop(answer.send(program(process))),
+            Err(RecvTimeoutError::Timeout) => {
+                seen.lock().retain(|_, seen| seen.is_recent(REMEMBERED));
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
 /// Reads what needs no lock of the process: neither `status` nor `comm` takes its `exec_update_lock`.
-fn read(caller: Caller) -> Actor {
+fn read(caller: Caller) -> (Actor, Option<u32>) {
     let mut actor = Actor {
         pid: caller.pid,
         uid: caller.uid,
@@ -129,28 +204,61 @@ fn read(caller: Caller) -> Actor {
         exe: String::new(),
         undo: caller.undo,
     };
+    let mut parent = None;
     let Ok(status) = std::fs::read(format!("/proc/{}/status", caller.pid)) else {
-        return actor;
+        return (actor, parent);
     };
+    let number = |text| std::str::from_utf8(text).ok()?.trim().parse().ok();
     for line in status.split(|b| *b == b'\n').take(8) {
         if let Some(pid) = line.strip_prefix(b"Tgid:") {
-            let pid = std::str::from_utf8(pid)
-                .ok()
-                .and_then(|t| t.trim().parse().ok());
-            actor.pid = pid.unwrap_or(caller.pid);
+            actor.pid = number(pid).unwrap_or(caller.pid);
+        } else if let Some(pid) = line.strip_prefix(b"PPid:") {
+            parent = number(pid);
         }
     }
     // The name of the process, not of the thread that happened to ask.
-    if let Ok(comm) = std::fs::read(format!("/proc/{}/comm", actor.pid)) {
-        actor.comm = escape(comm.strip_suffix(b"\n").unwrap_or(&comm));
-    }
-    actor
+    actor.comm = comm(actor.pid);
+    (actor, parent)
 }
 
-fn program(pid: u32) -> String {
-    let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
-    exe.map(|exe| escape(exe.as_os_str().as_bytes()))
-        .unwrap_or_default()
+fn comm(pid: u32) -> String {
+    let comm = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    escape(comm.strip_suffix(b"\n").unwrap_or(&comm))
+}
+
+fn program((pid, parent): Process) -> Program {
+    let exe = || {
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
+        exe.map(|exe| escape(exe.as_os_str().as_bytes()))
+            .unwrap_or_default()
+    };
+    for _ in 0..LOOKS {
+        match Image::of(pid, parent) {
+            Look::Refused => break,
+            Look::Shared => {
+                return Program {
+                    exe: exe(),
+                    image: None,
+                    fleeting: true,
+                };
+            }
+            Look::At(image) => {
+                let exe = exe();
+                // Else it is the file of the program after it.
+                if image.runs() {
+                    return Program {
+                        exe,
+                        image: Some(Arc::new(image)),
+                        fleeting: false,
+                    };
+                }
+            }
+        }
+    }
+    Program {
+        exe: exe(),
+        ..Program::default()
+    }
 }
 
 #[cfg(test)]

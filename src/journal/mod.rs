@@ -12,6 +12,7 @@ mod actor;
 mod begin;
 mod glance;
 mod ids;
+mod image;
 mod lines;
 mod op;
 mod quick;

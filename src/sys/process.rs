@@ -1,0 +1,37 @@
+//! What two processes have in common.
+
+use rustix::io::{Errno, Result};
+
+/// `KCMP_VM`, as linux/kcmp.h has it: the same address space?
+const VM: libc::c_int = 1;
+
+/// Returns whether two processes share their address space, as a child of vfork(2) does with its parent until it runs another program.
+///
+/// # Errors
+/// `ENOSYS` where the kernel does not compare; `ESRCH`; `EPERM` where one of them cannot be looked at.
+pub fn share_memory(one: u32, other: u32) -> Result<bool> {
+    // SAFETY: takes numbers and touches no memory.
+    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, VM, 0, 0) } {
+        0 => Ok(true),
+        1.. => Ok(false),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_shares_its_memory_with_itself_and_not_with_its_parent() {
+        let own = std::process::id();
+        match share_memory(own, own) {
+            Err(Errno::NOSYS | Errno::PERM) => println!("SKIPPED: kcmp(2) is not offered"),
+            shared => assert_eq!(shared, Ok(true)),
+        }
+        assert_ne!(
+            share_memory(own, std::os::unix::process::parent_id()),
+            Ok(true)
+        );
+    }
+}
