@@ -217,3 +217,138 @@ fn what_was_a_hole_is_one_again() {
         assert!(said.contains("nothing to do"), "{said}");
     }
 }
+
+/// Reads a state back, if it has not been evicted: then exactly that is said.
+fn at_or_gone(store: &Path, path: &str, at: &str) -> Option<Vec<u8>> {
+    let out = common::trumanfs(&["cat", store.to_str().unwrap(), path, "--at", at]);
+    if out.status.success() {
+        return Some(out.stdout);
+    }
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("evicted"), "{path} at {at}: {said}");
+    assert!(out.stdout.is_empty());
+    None
+}
+
+fn change(chance: &mut Chance, file: &Path, content: &mut Vec<u8>) {
+    let size = content.len() as u64;
+    let options = |append: bool| {
+        fs::OpenOptions::new()
+            .write(true)
+            .append(append)
+            .open(file)
+            .unwrap()
+    };
+    match chance.next(7) {
+        0 => {
+            let length = chance.next(60_000) as usize;
+            *content = chance.bytes(length);
+            fs::write(file, &content).unwrap();
+        }
+        1 => {
+            let mut with_same = content.clone();
+            if let Some(byte) = with_same.get_mut(chance.next(size.max(1)) as usize) {
+                *byte ^= 0x2a;
+            }
+            *content = with_same;
+            fs::write(file, &content).unwrap();
+        }
+        2 => {
+            let to = chance.next(size + 20_000);
+            options(false).set_len(to).unwrap();
+            content.resize(to as usize, 0);
+        }
+        3 => {
+            let more = chance.bytes(9000);
+            std::io::Write::write_all(&mut options(true), &more).unwrap();
+            content.extend(more);
+        }
+        _ => {
+            let open = options(false);
+            for _ in 0..chance.next(4) + 1 {
+                let (at, length) = (chance.next(size + 5000), chance.next(9000) as usize);
+                let bytes = chance.bytes(length);
+                open.write_all_at(&bytes, at).unwrap();
+                if length > 0 {
+                    content.resize(content.len().max(at as usize + length), 0);
+                    content[at as usize..at as usize + length].copy_from_slice(&bytes);
+                }
+            }
+        }
+    }
+}
+
+/// Files are changed at random while there is room for a few former contents only. Whatever is evicted: every state that
+/// there was is read back as it was or told as evicted, those from before each session are there, and an undo finds them.
+#[test]
+fn what_is_evicted_is_what_was_in_between() {
+    need_mount!();
+    let mut evicted = 0;
+    for (seed, options) in [
+        (3, &[][..]),
+        (5, &["--no-passthrough"]),
+        (17, &["--copy-up-to", "8K"]),
+    ] {
+        let mut chance = Chance(seed);
+        let mut all = vec!["--keep-max", "700K", "--keep-evict"];
+        all.extend(options);
+        let mut contents: Vec<Vec<u8>> = (0..3).map(|_| chance.bytes(50_000)).collect();
+        let start = contents.clone();
+        let mut home = Home::prepared(
+            |store| {
+                for (i, content) in start.iter().enumerate() {
+                    fs::write(store.join(i.to_string()), content).unwrap();
+                }
+            },
+            &all,
+        );
+        let mut states: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
+        let mut starts = Vec::new();
+        for session in 0..2 {
+            if session > 0 {
+                home.remount_with(&all);
+            }
+            let status = home.status().unwrap();
+            let id = status["session"].as_str().unwrap().to_owned();
+            starts.push((format!("{id}:0"), contents.clone()));
+            for round in 0..40 {
+                let i = chance.next(3) as usize;
+                change(&mut chance, &home.path(i.to_string()), &mut contents[i]);
+                let seq = home.status().unwrap()["records"].as_u64().unwrap();
+                states.push((format!("{id}:{seq}"), contents.clone()));
+                if round % 20 == 19 {
+                    settle(&home);
+                }
+            }
+        }
+        settle(&home);
+        let room = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
+        assert!(room <= 700 * 1024, "{room}");
+        home.umount();
+        let store = home.store();
+        for (at, state) in states.iter().step_by(2).chain(&starts) {
+            for (i, content) in state.iter().enumerate() {
+                match at_or_gone(store, &format!("/{i}"), at) {
+                    Some(found) => assert!(found == *content, "seed {seed}: /{i} at {at} is wrong"),
+                    None => evicted += 1,
+                }
+            }
+        }
+        let (at, before) = &starts[1];
+        for (i, content) in before.iter().enumerate() {
+            assert!(
+                at_or_gone(store, &format!("/{i}"), at).as_ref() == Some(content),
+                "{at}"
+            );
+        }
+        let store = store.to_str().unwrap();
+        let fsck = common::trumanfs(&["fsck", store]);
+        assert!(fsck.status.success(), "{fsck:?}");
+        let undo = common::trumanfs(&["undo", store, "--session", "last"]);
+        assert!(undo.status.success(), "{undo:?}");
+        for (i, content) in before.iter().enumerate() {
+            assert!(fs::read(home.store().join(i.to_string())).unwrap() == *content);
+        }
+    }
+    assert!(evicted > 10, "{evicted}");
+}

@@ -9,7 +9,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::ranges::merged;
+use super::ranges::without;
 use crate::error::{Error, Result};
 
 /// What is compared as one, in bytes: what a file system can free.
@@ -213,18 +213,6 @@ fn zeros(hash: &mut Sha256, mut count: u64) {
         hash.update(some);
         count -= some.len() as u64;
     }
-}
-
-fn without(size: u64, same: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut rest = Vec::with_capacity(same.len() + 1);
-    let mut at = 0;
-    for (start, end) in same {
-        rest.push((at, *start));
-        at = *end;
-    }
-    rest.push((at, size));
-    rest.retain(|(start, end)| start < end);
-    merged(rest)
 }
 
 fn offset(bytes: u64) -> usize {

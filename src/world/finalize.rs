@@ -6,7 +6,7 @@
 //! to look at a version that nobody writes any more (a digest, say) belongs there.
 //!
 //! **Who may change a version after it became final**: eviction and purging, which fold a version that goes into the next
-//! older one of the same file and then put a new list of ranges beside that (`fold.rs`); nobody else. Its list (`{n}.map`)
+//! older one of the same file and then put a new list of ranges beside that (`evict.rs`); nobody else. Its list (`{n}.map`)
 //! always says what it has, and is in its place before anything is punched out, so a daemon that dies at any point leaves a
 //! version that can be read. Versions that are not final when the session ends stay whole, which costs space only.
 //!
@@ -25,13 +25,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 
 use super::compare::{BLOCK, Found, Part, compare};
 use super::meta::Id;
 use super::pending::{Begun, Pending};
-use super::ranges::{self, Ranges};
+use super::ranges::{self, Ranges, without};
 use super::room::Room;
 use super::root::{open_beneath, stat_fd};
 use super::versions::file_name;
@@ -71,6 +71,7 @@ pub trait Finals: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub struct Finalizer {
     pending: Arc<Pending>,
+    session: String,
     dir: OwnedFd,
     device: u64,
     room: Arc<Room>,
@@ -89,7 +90,7 @@ pub struct Finalizer {
 
 impl Finalizer {
     pub(super) fn new(
-        dir: OwnedFd,
+        (session, dir): (String, OwnedFd),
         device: u64,
         room: Arc<Room>,
         durable: bool,
@@ -97,6 +98,7 @@ impl Finalizer {
     ) -> Arc<Finalizer> {
         Arc::new(Finalizer {
             pending,
+            session,
             dir,
             device,
             room,
@@ -154,6 +156,20 @@ impl Finalizer {
     /// Returns how many files have versions that are not final.
     pub fn waiting(&self) -> usize {
         self.pending.len() + self.read.lock().len()
+    }
+
+    /// Makes final what can be, on the calling thread.
+    pub(super) fn now(&self) {
+        self.work(None);
+    }
+
+    /// Keeps versions from becoming final for a while.
+    pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.working.lock()
+    }
+
+    pub(super) fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     fn wake(&self) {
@@ -319,7 +335,7 @@ impl Finalizer {
                 let list = Ranges {
                     ranges: found.differs,
                     content: Some((version.size, found.digest)),
-                    past: None,
+                    past: version.past.map(|n| (self.session.clone(), n)),
                 };
                 let took = list.put(self.dir.as_fd(), n, self.durable)?;
                 self.room.counted(took);
@@ -376,15 +392,7 @@ impl Finalizer {
         if let (Some(list), Some(file)) = (list, file)
             && let Some((size, _)) = list.content
         {
-            let mut at = 0;
-            let mut same = Vec::new();
-            for (start, end) in list.ranges {
-                same.push((at, start));
-                at = end;
-            }
-            same.push((at, size));
-            same.retain(|(start, end)| start < end);
-            self.punch(n, &file, &same);
+            self.punch(n, &file, &without(size, &list.ranges));
         }
     }
 }

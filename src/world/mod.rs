@@ -12,11 +12,13 @@
 mod attr;
 mod beyond;
 mod blocks;
+mod chains;
 mod compare;
 mod create;
 mod door;
 mod durable;
 mod erase;
+mod evict;
 mod file;
 mod finalize;
 mod ground;
@@ -184,20 +186,25 @@ impl World {
         journal.listen(pending.clone());
         let dir = state.versions(&session, options.owner)?;
         let again = rustix::io::fcntl_dupfd_cloexec(&dir, 0).map_err(Error::os("fcntl"))?;
-        let evict = options.keep.evict.then(|| {
-            rustix::io::fcntl_dupfd_cloexec(&state, 0)
-                .map(|state| (state, journal.clone(), session.clone()))
-        });
-        let evict = evict.transpose().map_err(Error::os("fcntl"))?;
-        let room = room::Room::new(options.keep.max, evict);
+        let room = room::Room::new(options.keep.max);
         let mounted = options.home.is_some();
         let finalizer = Finalizer::new(
-            again,
+            (session.clone(), again),
             root.id().0,
             room.clone(),
             options.durable,
             pending.clone(),
         );
+        if options.keep.evict {
+            pending.remember();
+            room.evict_with(evict::Evictor {
+                state: rustix::io::fcntl_dupfd_cloexec(&state, 0).map_err(Error::os("fcntl"))?,
+                journal: journal.clone(),
+                session: session.as_str().into(),
+                durable: options.durable,
+                finalizer: Arc::downgrade(&finalizer),
+            });
+        }
         let versions = Versions::new(dir, options.keep, room, options.durable, pending);
         let begin = Op::Begin {
             session: session.clone(),

@@ -24,6 +24,8 @@ pub(super) struct Begun {
     pub(super) size: u64,
     /// From where on nothing can be read from what came after: a later record says that the file ended there.
     pub(super) limit: u64,
+    /// Up to which later version all have been evicted.
+    pub(super) past: Option<u64>,
     /// The inode before, where another took the file's place.
     was: Option<Ids>,
 }
@@ -50,6 +52,8 @@ struct Inner {
     files: HashMap<Ids, File>,
     /// Files to look at, in order. One may be in it twice, or not be there any more.
     queue: VecDeque<Ids>,
+    /// The records about versions since they were last asked for, where somebody asks.
+    history: Option<Vec<(u64, Op)>>,
 }
 
 impl Pending {
@@ -74,6 +78,45 @@ impl Pending {
     /// Returns the next file to look at.
     pub(super) fn next(&self) -> Option<Ids> {
         self.inner.lock().queue.pop_front()
+    }
+
+    /// Has the records about versions remembered from now on, for [`Pending::history`].
+    pub(super) fn remember(&self) {
+        self.inner.lock().history = Some(Vec::new());
+    }
+
+    /// Takes what has been remembered, in order.
+    pub(super) fn history(&self) -> Vec<(u64, Op)> {
+        let mut inner = self.inner.lock();
+        inner
+            .history
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Returns whether a version may be evicted: not one that is the last of a file and not final, for the act of its record
+    /// may be under way.
+    pub(super) fn may_go(&self, n: u64) -> bool {
+        let inner = self.inner.lock();
+        let mut files = inner.files.values();
+        !files.any(|file| file.versions.back().is_some_and(|v| v.kept.n == n))
+    }
+
+    /// Notes that a version is being evicted. One before it is compared with what comes after it instead.
+    pub(super) fn went(&self, n: u64) {
+        let mut inner = self.inner.lock();
+        for file in inner.files.values_mut() {
+            let Some(at) = file.versions.iter().position(|v| v.kept.n == n) else {
+                continue;
+            };
+            let limit = file.versions.remove(at).map_or(0, |gone| gone.limit);
+            if let Some(before) = at.checked_sub(1).and_then(|at| file.versions.get_mut(at)) {
+                before.past = Some(n);
+                before.limit = limit;
+            }
+            file.changes += 1;
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -152,6 +195,7 @@ impl Pending {
                 kept,
                 size: change.size,
                 limit: u64::MAX,
+                past: None,
                 was: change.new.map(|_| change.ids),
             }),
             None => {
@@ -174,6 +218,17 @@ impl Pending {
     }
 }
 
+fn tells_of_versions(op: &Op) -> bool {
+    match op {
+        Op::Write { kept, .. }
+        | Op::Allocate { kept, .. }
+        | Op::Truncate { kept, .. }
+        | Op::Content { kept, .. } => kept.is_some_and(|kept| kept.how != How::Length),
+        Op::Abort { .. } | Op::Evict { .. } => true,
+        _ => false,
+    }
+}
+
 fn in_trash(entry: &Escaped) -> Option<WorldPath> {
     let trash = WorldPath::parse(TRASH).ok()?;
     Some(trash.join(Name::new(&entry.0).ok()?))
@@ -192,6 +247,11 @@ struct Content<'a> {
 
 impl Listener for Pending {
     fn recorded(&self, seq: u64, op: &Op) {
+        if let Some(history) = &mut self.inner.lock().history
+            && tells_of_versions(op)
+        {
+            history.push((seq, op.clone()));
+        }
         let (path, ids, size, kept, new, cuts) = match op {
             Op::Write {
                 path,

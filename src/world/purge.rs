@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
+use super::chains::{Chains, Link};
 use super::erase::{Gone, erase};
+use super::evict::fold;
 use super::room::versions_of;
 use super::root::{open_beneath, stat_at};
 use super::versions::{file_name, map_name};
@@ -149,6 +151,12 @@ impl World {
         let label = |(session, n): &(String, u64)| {
             Escaped(format!("{session}/{}", file_name(*n)).into_bytes())
         };
+        self.finalizer.now();
+        let _working = self.finalizer.hold();
+        let mut chains = match versions.is_empty() {
+            true => Chains::default(),
+            false => Chains::read(&self.state, None)?,
+        };
         for some in versions.chunks(AT_ONCE) {
             let (there, missing): (Vec<_>, Vec<_>) =
                 some.iter().partition(|version| self.has_version(version));
@@ -156,22 +164,57 @@ impl World {
             if there.is_empty() {
                 continue;
             }
-            let versions = there.iter().map(|version| (*version).clone()).collect();
-            self.journal.note(Op::Evict { versions }, Some(actor))?;
+            // What is read through one that goes is copied first.
+            let mut going = Vec::new();
             for version in there {
-                let (session, n) = version;
-                if *session == self.session && self.versions.room().is_live(*n) {
-                    purged
-                        .left
-                        .push((label(version), "is being written".to_owned()));
-                    continue;
+                match self.let_go(&mut chains, version) {
+                    Ok(()) => going.push(version),
+                    Err(error) => purged.left.push((label(version), error)),
                 }
+            }
+            let versions: Vec<_> = going.iter().map(|version| (*version).clone()).collect();
+            if versions.is_empty() {
+                continue;
+            }
+            self.journal.note(Op::Evict { versions }, Some(actor))?;
+            for version in going {
+                let (session, n) = version;
                 match self.delete_version(session, *n, purged, step) {
                     Ok(()) => purged.entries += 1,
                     Err(Error::NotFound) => purged.missing.push(label(version)),
                     Err(error) => purged.left.push((label(version), error.to_string())),
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Lets nobody miss a version that is about to be deleted, or says why it has to stay.
+    fn let_go(
+        &self,
+        chains: &mut Chains,
+        (session, n): &(String, u64),
+    ) -> std::result::Result<(), String> {
+        let (own, pending) = (*session == self.session, self.finalizer.pending());
+        if own && (self.versions.room().is_live(*n) || !pending.may_go(*n)) {
+            return Err("is being written".to_owned());
+        }
+        let session: Arc<str> = session.as_str().into();
+        if let Some(older) = chains.older(&session, *n) {
+            let link = Link {
+                session: session.clone(),
+                n: *n,
+                first: false,
+            };
+            let added = fold(&self.state, older, &link, self.versions.is_durable(), None);
+            let added = added.map_err(|error| {
+                format!("an older content is read through it, and has no room for that: {error}")
+            })?;
+            self.versions.room().counted(added.unwrap_or(0));
+        }
+        chains.remove(&session, *n);
+        if own {
+            pending.went(*n);
         }
         Ok(())
     }

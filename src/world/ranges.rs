@@ -164,6 +164,19 @@ pub(super) fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     merged
 }
 
+/// Returns what is left of so many bytes without some ranges, which are in order and without overlap.
+pub(super) fn without(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut rest = Vec::with_capacity(ranges.len() + 1);
+    let mut at = 0;
+    for (start, end) in ranges {
+        rest.push((at, *start));
+        at = *end;
+    }
+    rest.push((at, size));
+    rest.retain(|(start, end)| start < end);
+    merged(rest)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

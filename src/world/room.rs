@@ -1,34 +1,30 @@
 //! How much room the versions take, and may take (`--keep-max`).
 //!
 //! At the limit a version cannot be made, so the write that it was for fails with `ENOSPC`. Where the operator has chosen
-//! so (`--keep-evict`), the oldest versions go instead, recorded: a thread of its own deletes them, because the threads that
-//! act for the owner have no way into older sessions.
+//! so (`--keep-evict`), other versions go instead (`evict.rs`).
 //!
 //! Lock: one mutex over the versions that are being written, never held over a system call.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::evict::Evictor;
+use super::ranges::new_name;
 use super::root::{open_beneath, stat_at};
-use super::settle::sessions;
 use super::state::SESSIONS;
 use super::versions::{VERSIONS, map_name, number_of};
 use crate::error::{Error, Result};
-use crate::journal::{Journal, Op};
 use crate::name::Name;
 
-/// How much is deleted at once, in bytes, so that not every write has to wait for it.
-const AT_ONCE: u64 = 16 << 20;
-
-/// How many versions one record of deleting names.
-const NAMED_AT_ONCE: usize = 500;
+/// A wish for so many bytes, and where to answer whether there is more room now.
+pub(super) type Asked = (u64, SyncSender<bool>);
 
 /// The room for versions.
 #[derive(Debug, Default)]
@@ -36,34 +32,35 @@ pub struct Room {
     used: AtomicU64,
     max: Option<u64>,
     refused: AtomicU64,
-    /// The thread that deletes the oldest; it answers whether it has deleted any.
-    evict: Option<Sender<SyncSender<bool>>>,
+    /// The thread that deletes versions.
+    evict: OnceLock<Sender<Asked>>,
     /// Versions of this session that are still being written.
     live: Mutex<HashSet<u64>>,
 }
 
 impl Room {
-    /// Makes the room for a session. Where the oldest versions shall go at the limit, `evict` gives what that takes: the
-    /// state directory and the journal.
-    pub(super) fn new(
-        max: Option<u64>,
-        evict: Option<(OwnedFd, Arc<Journal>, String)>,
-    ) -> Arc<Room> {
-        let (sender, asked) = channel();
-        let room = Arc::new(Room {
+    /// Makes the room for a session.
+    pub(super) fn new(max: Option<u64>) -> Arc<Room> {
+        Arc::new(Room {
             max,
-            evict: evict.is_some().then_some(sender),
             ..Room::default()
-        });
-        if let Some((state, journal, session)) = evict {
-            let weak = Arc::downgrade(&room);
-            let serve = move || serve(&asked, &weak, &state, &journal, &session);
-            // Without the thread nothing is deleted, and writes fail at the limit.
-            let _ = std::thread::Builder::new()
-                .name("evict".to_owned())
-                .spawn(serve);
+        })
+    }
+
+    /// Has versions deleted at the limit, by a thread of its own.
+    pub(super) fn evict_with(self: &Arc<Room>, evictor: Evictor) {
+        let (sender, asked) = channel();
+        let weak = Arc::downgrade(self);
+        let thread = std::thread::Builder::new().name("evict".to_owned());
+        match thread.spawn(move || evictor.serve(&asked, &weak)) {
+            Ok(_) => drop(self.evict.set(sender)),
+            // Nothing is deleted then, and writes fail at the limit.
+            Err(error) => log::warn!("no thread to delete former contents: {error}"),
         }
-        room
+    }
+
+    pub(super) fn max(&self) -> Option<u64> {
+        self.max
     }
 
     /// Takes room for so many bytes.
@@ -77,7 +74,7 @@ impl Room {
                 return Ok(());
             }
             self.give_back(bytes);
-            if self.max.is_some_and(|max| bytes > max) || !self.make_room() {
+            if self.max.is_some_and(|max| bytes > max) || !self.make_room(bytes) {
                 if self.refused.fetch_add(1, Ordering::Relaxed) == 0 {
                     log::warn!(
                         "the versions have reached their limit (--keep-max): writes that would destroy content fail \
@@ -92,12 +89,12 @@ impl Room {
         }
     }
 
-    fn make_room(&self) -> bool {
-        let Some(evict) = &self.evict else {
+    fn make_room(&self, bytes: u64) -> bool {
+        let Some(evict) = self.evict.get() else {
             return false;
         };
         let (answer, answered) = sync_channel(1);
-        evict.send(answer).is_ok() && answered.recv().unwrap_or(false)
+        evict.send((bytes, answer)).is_ok() && answered.recv().unwrap_or(false)
     }
 
     /// Gives room back.
@@ -139,63 +136,6 @@ impl Room {
     }
 }
 
-fn serve(
-    asked: &Receiver<SyncSender<bool>>,
-    room: &std::sync::Weak<Room>,
-    state: &OwnedFd,
-    journal: &Journal,
-    session: &str,
-) {
-    for answer in asked {
-        let Some(room) = room.upgrade() else {
-            return;
-        };
-        let deleted = delete_oldest(&room, state, journal, session);
-        let deleted = deleted.unwrap_or_else(|error| {
-            log::warn!("the oldest versions could not be deleted: {error}");
-            0
-        });
-        room.give_back(deleted);
-        let _ = answer.send(deleted > 0);
-    }
-}
-
-/// Deletes the oldest versions, and returns how many bytes they took.
-fn delete_oldest(room: &Room, state: &OwnedFd, journal: &Journal, this: &str) -> Result<u64> {
-    let live = room.live.lock().clone();
-    let mut deleted = 0;
-    for session in sessions(state)? {
-        let Some(dir) = versions_of(state, &session)? else {
-            continue;
-        };
-        let mut versions = list(&dir)?;
-        if session == this {
-            versions.retain(|(n, _)| !live.contains(n));
-        }
-        let mut rest = versions.as_slice();
-        while deleted < AT_ONCE && !rest.is_empty() {
-            let mut some = Vec::new();
-            while let Some(((n, bytes), more)) = rest.split_first() {
-                if deleted >= AT_ONCE || some.len() >= NAMED_AT_ONCE {
-                    break;
-                }
-                some.push((session.clone(), *n));
-                deleted += bytes;
-                rest = more;
-            }
-            let names: Vec<u64> = some.iter().map(|(_, n)| *n).collect();
-            journal.note(Op::Evict { versions: some }, None)?;
-            for n in names {
-                delete(&dir, n);
-            }
-        }
-        if deleted >= AT_ONCE {
-            break;
-        }
-    }
-    Ok(deleted)
-}
-
 /// Opens the versions of a session; `None` where it has none.
 ///
 /// # Errors
@@ -230,7 +170,7 @@ pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
 
 /// Deletes one version for good.
 pub fn delete(dir: &OwnedFd, n: u64) {
-    for name in [super::versions::file_name(n), map_name(n)] {
+    for name in [super::versions::file_name(n), map_name(n), new_name(n)] {
         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
     }
 }

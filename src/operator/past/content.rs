@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::copy::{copy_bytes, each_data, io_error};
-use super::layer::{Layer, Opened, of, version};
+use super::layer::{Layer, Opened, behind, of, version};
 use super::missing::{Missing, WHY};
 use super::reader::{Reader, digest_of};
 use crate::error::{Error, Result};
@@ -92,6 +92,7 @@ impl Content {
                     .version()
                     .is_some_and(|(s, v)| **s == **session && v == *n)
                 {
+                    at = behind(at, session, *n);
                     past = None;
                 }
                 continue;

@@ -103,6 +103,23 @@ impl Drop for Layer {
     }
 }
 
+/// A version that was evicted may have stood for a second record, with nothing but lengths in between.
+pub(super) fn behind<'l>(
+    at: Option<&'l Arc<Layer>>,
+    session: &str,
+    n: u64,
+) -> Option<&'l Arc<Layer>> {
+    let mut probe = at;
+    while let Some(layer) = probe {
+        match layer.kind.version() {
+            None => probe = layer.below.as_ref(),
+            Some((of, number)) if **of == *session && number == n => return layer.below.as_ref(),
+            Some(_) => break,
+        }
+    }
+    at
+}
+
 /// A version, open for reading.
 #[derive(Debug)]
 pub(super) struct Opened {

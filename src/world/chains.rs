@@ -1,0 +1,164 @@
+//! Which versions are of one file, in order: what a version is read through, and what is read through it.
+//!
+//! Made from journals. Follows a file from inode to inode, as others take its place; never from file to file, for an inode
+//! number is not free as long as its file is in the home, the trash or the versions. Knows nothing of what is on the disk.
+
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::sessions::{open_journal, sessions};
+use crate::error::Result;
+use crate::journal::{How, Ids, Kept, Op, Reader};
+
+/// A version and where it belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) session: Arc<str>,
+    pub(super) n: u64,
+    /// Whether its session kept nothing of its file before it: it is what the file held before the session.
+    pub(super) first: bool,
+}
+
+/// The versions of all files, those that have been evicted left out.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    files: Vec<Vec<Link>>,
+    by_inode: HashMap<Ids, usize>,
+    by_version: HashMap<(Arc<str>, u64), usize>,
+    /// The session that was read last, and of its records what would have to be taken back.
+    session: Option<Arc<str>>,
+    begun: HashMap<(usize, Arc<str>), ()>,
+    acts: HashMap<u64, Act>,
+}
+
+#[derive(Debug)]
+struct Act {
+    file: usize,
+    n: u64,
+    moved: Option<(Ids, Ids)>,
+}
+
+impl Chains {
+    /// Reads the journals of all sessions, up to one where that is said. Of a damaged one, what is before the damage.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub(super) fn read(state: impl AsFd, before: Option<&str>) -> Result<Chains> {
+        let mut chains = Chains::default();
+        for session in sessions(state.as_fd())? {
+            if before.is_some_and(|before| *session >= *before) {
+                break;
+            }
+            let Ok(file) = open_journal(state.as_fd(), &session) else {
+                continue; // A directory without a journal.
+            };
+            let session: Arc<str> = session.into();
+            for record in Reader::new(BufReader::new(file)) {
+                let Ok(record) = record else { break };
+                chains.add(&session, record.seq, &record.op);
+            }
+        }
+        Ok(chains)
+    }
+
+    /// Adds what a record says.
+    pub(super) fn add(&mut self, session: &Arc<str>, seq: u64, op: &Op) {
+        if self.session.as_ref() != Some(session) {
+            self.session = Some(session.clone());
+            self.acts.clear();
+            self.begun.clear();
+        }
+        match op {
+            Op::Write { ids, kept, .. } | Op::Allocate { ids, kept, .. } => {
+                self.content(session, seq, *ids, None, *kept);
+            }
+            Op::Truncate { ids, kept, new, .. } | Op::Content { ids, kept, new, .. } => {
+                self.content(session, seq, *ids, *new, *kept);
+            }
+            Op::Evict { versions } => {
+                for (session, n) in versions {
+                    self.remove(&Arc::from(session.as_str()), *n);
+                }
+            }
+            Op::Abort { of, .. } => {
+                if let Some(act) = self.acts.remove(of) {
+                    self.remove(session, act.n);
+                    if let Some((was, new)) = act.moved {
+                        self.by_inode.remove(&new);
+                        self.by_inode.insert(was, act.file);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn content(
+        &mut self,
+        session: &Arc<str>,
+        seq: u64,
+        ids: Ids,
+        new: Option<Ids>,
+        kept: Option<Kept>,
+    ) {
+        let Some(kept) = kept.filter(|kept| kept.how != How::Length) else {
+            return;
+        };
+        let file = *self.by_inode.entry(ids).or_insert_with(|| {
+            self.files.push(Vec::new());
+            self.files.len() - 1
+        });
+        let moved = new.map(|new| (ids, new));
+        if let Some((was, new)) = moved {
+            self.by_inode.remove(&was);
+            self.by_inode.insert(new, file);
+        }
+        let key = (session.clone(), kept.n);
+        if self.by_version.contains_key(&key) {
+            return; // It stands for two records.
+        }
+        let first = self.begun.insert((file, session.clone()), ()).is_none();
+        self.by_version.insert(key, file);
+        if let Some(links) = self.files.get_mut(file) {
+            links.push(Link {
+                session: session.clone(),
+                n: kept.n,
+                first,
+            });
+        }
+        let n = kept.n;
+        self.acts.insert(seq, Act { file, n, moved });
+    }
+
+    /// Takes a version out.
+    pub(super) fn remove(&mut self, session: &Arc<str>, n: u64) {
+        let file = self.by_version.remove(&(session.clone(), n));
+        if let Some(links) = file.and_then(|file| self.files.get_mut(file)) {
+            links.retain(|link| link.n != n || link.session != *session);
+        }
+    }
+
+    /// Returns the version of the same file that comes before one.
+    pub(super) fn older(&self, session: &Arc<str>, n: u64) -> Option<&Link> {
+        let links = self
+            .files
+            .get(*self.by_version.get(&(session.clone(), n))?)?;
+        let at = links
+            .iter()
+            .position(|link| link.n == n && link.session == *session)?;
+        links.get(at.checked_sub(1)?)
+    }
+
+    /// Returns all versions in the order in which they may go: what was in between in a session, the oldest first, that of
+    /// `this` session last; then what files held before an older session. What they held before this one is not among them.
+    pub(super) fn order(&self, this: &str) -> Vec<Link> {
+        let mut links: Vec<&Link> = self.files.iter().flatten().collect();
+        links.retain(|link| !(link.first && *link.session == *this));
+        links.sort_unstable_by(|one, two| {
+            (one.first, &one.session, one.n).cmp(&(two.first, &two.session, two.n))
+        });
+        links.into_iter().cloned().collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! Deletes versions, and lets nobody miss them but who asks for just that content.
+//!
+//! An older version of the same file may be read through the one that goes. So first its ranges that the older one lacks are
+//! copied into that, and a new list says so (`past`, see `ranges.rs`); then a record names what goes; then it is deleted. A
+//! daemon that dies at any point leaves versions that read as before. What is gone for good is the state in between.
+//!
+//! For `--keep-evict` a thread of its own does it when there is no room left, because the threads that act for the owner have
+//! no way into older sessions. It thins out the middle: see [`Chains::order`].
+//!
+//! Lock: the finalizer's, over all of it, so that what is read through what does not change meanwhile.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::blocks::copy_range;
+use super::chains::{Chains, Link};
+use super::finalize::Finalizer;
+use super::ranges::{self, merged};
+use super::room::{Asked, Room, delete, list, versions_of};
+use super::root::{open_beneath, stat_fd};
+use super::versions::file_name;
+use crate::error::{Error, Result};
+use crate::journal::{Journal, Op};
+
+/// How much is deleted at once, in bytes, so that not every write has to wait for it.
+const AT_ONCE: u64 = 16 << 20;
+
+/// How many versions one record of deleting names.
+const NAMED_AT_ONCE: usize = 500;
+
+/// A version that would give back less than this is not worth it.
+const WORTH: u64 = 4096;
+
+/// What the thread works with.
+#[derive(Debug)]
+pub(super) struct Evictor {
+    pub(super) state: OwnedFd,
+    pub(super) journal: Arc<Journal>,
+    pub(super) session: Arc<str>,
+    pub(super) durable: bool,
+    pub(super) finalizer: Weak<Finalizer>,
+}
+
+impl Evictor {
+    /// Serves who needs room, as long as there is a room.
+    pub(super) fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Room>) {
+        let mut chains = None;
+        for (wanted, answer) in asked {
+            let (Some(room), Some(finalizer)) = (room.upgrade(), self.finalizer.upgrade()) else {
+                return;
+            };
+            let freed = self.make_room(&mut chains, &room, &finalizer, wanted);
+            let freed = freed.unwrap_or_else(|error| {
+                log::warn!("no former contents could be deleted: {error}");
+                0
+            });
+            let _ = answer.send(freed > 0);
+        }
+    }
+
+    fn make_room(
+        &self,
+        chains: &mut Option<Chains>,
+        room: &Room,
+        finalizer: &Finalizer,
+        wanted: u64,
+    ) -> Result<u64> {
+        let _working = finalizer.hold();
+        let mut known = match chains.take() {
+            Some(chains) => chains,
+            None => Chains::read(&self.state, Some(&self.session))?,
+        };
+        for (seq, op) in finalizer.pending().history() {
+            known.add(&self.session, seq, &op);
+        }
+        let known = chains.insert(known);
+        let wanted = wanted.max(AT_ONCE.min(room.max().unwrap_or(u64::MAX) / 8));
+        let mut freed = 0;
+        let mut going: Vec<(OwnedFd, Link)> = Vec::new();
+        let mut of: Option<(
+            Arc<str>,
+            Option<OwnedFd>,
+            std::collections::HashMap<u64, u64>,
+        )> = None;
+        for link in known.order(&self.session) {
+            if freed >= wanted || going.len() >= NAMED_AT_ONCE {
+                break;
+            }
+            if of
+                .as_ref()
+                .is_none_or(|(session, ..)| *session != link.session)
+            {
+                let dir = versions_of(&self.state, &link.session)?;
+                let there = dir.as_ref().map(list).transpose()?.unwrap_or_default();
+                of = Some((link.session.clone(), dir, there.into_iter().collect()));
+            }
+            let Some((_, Some(dir), there)) = &of else {
+                continue;
+            };
+            let Some(bytes) = there.get(&link.n).copied().filter(|bytes| *bytes >= WORTH) else {
+                continue;
+            };
+            let own = link.session == self.session;
+            if own && (room.is_live(link.n) || !finalizer.pending().may_go(link.n)) {
+                continue;
+            }
+            let added = match known.older(&link.session, link.n) {
+                Some(older) => fold(&self.state, older, &link, self.durable, Some(bytes - WORTH)),
+                None => Ok(Some(0)),
+            };
+            match added {
+                Ok(Some(added)) => freed += bytes.saturating_sub(added),
+                Ok(None) => continue,
+                Err(error) => {
+                    log::warn!("version {} of {} stays: {error}", link.n, link.session);
+                    continue;
+                }
+            }
+            known.remove(&link.session, link.n);
+            if own {
+                finalizer.pending().went(link.n);
+            }
+            let dir = rustix::io::fcntl_dupfd_cloexec(dir, 0).map_err(Error::os("fcntl"))?;
+            going.push((dir, link));
+        }
+        if going.is_empty() {
+            return Ok(0);
+        }
+        let versions = going
+            .iter()
+            .map(|(_, link)| (link.session.to_string(), link.n));
+        let op = Op::Evict {
+            versions: versions.collect(),
+        };
+        self.journal.note(op, None)?;
+        for (dir, link) in going {
+            delete(&dir, link.n);
+        }
+        room.give_back(freed);
+        Ok(freed)
+    }
+}
+
+/// Copies into a version what it is read through a later one for, so that the later one may go. Returns how many bytes it takes
+/// more for it; `None` where that would be more than `most`, and nothing has been done.
+///
+/// # Errors
+/// What the system calls say; then both are as they were to whoever reads them.
+pub(super) fn fold(
+    state: impl AsFd,
+    into: &Link,
+    from: &Link,
+    durable: bool,
+    most: Option<u64>,
+) -> Result<Option<u64>> {
+    let open = |link: &Link, flags| {
+        let dir = versions_of(state.as_fd(), &link.session)?.ok_or(Error::NotFound)?;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let name = file_name(link.n);
+        let file = open_beneath(dir.as_fd(), name.as_bytes(), flags, Mode::empty())?;
+        Ok::<_, Error>((dir, file))
+    };
+    let (dir, file) = match open(into, OFlags::RDWR) {
+        // Nothing is read through what is not there.
+        Err(Error::NotFound) => return Ok(Some(0)),
+        opened => opened?,
+    };
+    let Some(mut has) = ranges::read(dir.as_fd(), into.n)? else {
+        return Ok(Some(0)); // It is whole.
+    };
+    let (from_dir, source) = open(from, OFlags::RDONLY)?;
+    let (before, size) = stat_fd(file.as_fd()).map(|meta| (meta.blocks * 512, meta.size))?;
+    let later = ranges::read(from_dir.as_fd(), from.n)?;
+    let end = stat_fd(source.as_fd())?.size;
+    let past = later.as_ref().and_then(|later| later.past.clone());
+    let gives = later.map_or_else(|| vec![(0, end)], |later| later.ranges);
+    let needed = gaps(&has.ranges, &gives, size);
+    let bytes: u64 = needed.iter().map(|(start, end)| end - start).sum();
+    if most.is_some_and(|most| bytes > most) {
+        return Ok(None);
+    }
+    for (start, end) in &needed {
+        copy_range(source.as_fd(), file.as_fd(), *start, *end)?;
+    }
+    if durable {
+        rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync"))?;
+    }
+    has.ranges.extend(needed);
+    // Where the later content had ended nothing was read through it.
+    if end < size {
+        has.ranges.push((end, size));
+    }
+    has.ranges = merged(std::mem::take(&mut has.ranges));
+    has.past = past.or_else(|| Some((from.session.to_string(), from.n)));
+    has.put(dir.as_fd(), into.n, durable)?;
+    let after = stat_fd(file.as_fd()).map(|meta| meta.blocks * 512)?;
+    Ok(Some(after.saturating_sub(before)))
+}
+
+/// Returns what of some ranges lies outside of others, up to a size. Both are in order and without overlap.
+fn gaps(has: &[(u64, u64)], gives: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    for (start, end) in gives {
+        let (mut at, end) = (*start, (*end).min(size));
+        let first = has.partition_point(|range| range.1 <= at);
+        for (from, to) in has.get(first..).unwrap_or_default() {
+            if *from >= end {
+                break;
+            }
+            if at < *from {
+                gaps.push((at, *from));
+            }
+            at = at.max(*to);
+        }
+        if at < end {
+            gaps.push((at, end));
+        }
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_lacking_is_copied() {
+        let has = [(4, 8), (12, 16)];
+        assert_eq!(gaps(&has, &[(0, 20)], 18), [(0, 4), (8, 12), (16, 18)]);
+        assert_eq!(gaps(&has, &[(5, 7), (13, 14), (15, 17)], 99), [(16, 17)]);
+        assert_eq!(gaps(&[], &[(1, 2)], 99), [(1, 2)]);
+        assert_eq!(gaps(&has, &[(1, 30)], 3), [(1, 3)]);
+    }
+}
