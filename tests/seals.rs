@@ -10,9 +10,10 @@
 
 mod common;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -311,4 +312,186 @@ fn a_session_without_seals_is_settled_without() {
     assert_eq!(settled.len(), without_end.len() + 1);
     assert!(settled.iter().all(|line| line.starts_with("{\"v\":1,")));
     assert_eq!(fsck(store.path(), &[]), []);
+}
+
+/// The whole report of fsck.
+#[track_caller]
+fn report(store: &Path, more: &[&str]) -> Value {
+    let mut args: Vec<&OsStr> = vec!["fsck".as_ref(), store.as_ref(), "--json".as_ref()];
+    args.extend(more.iter().map(OsStr::new));
+    let (_, said, output) = run(&args);
+    serde_json::from_str(&said).unwrap_or_else(|_| panic!("{}", describe(&output)))
+}
+
+/// The regular files below a directory.
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => found.extend(files_below(&entry.path())),
+            kind if kind.is_file() && entry.file_name() != ".gitignore" => {
+                found.push(entry.path());
+            }
+            _ => {}
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Does something with one bit of a file turned round, in its middle, and turns it back.
+fn with_a_bit_flipped(file: &Path, act: impl FnOnce()) {
+    let open = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(file)
+        .unwrap();
+    let mut byte = [0];
+    let at = open.metadata().unwrap().len() / 2;
+    open.read_exact_at(&mut byte, at).unwrap();
+    open.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+    act();
+    open.write_all_at(&byte, at).unwrap();
+}
+
+const EVERYTHING: &str = "mkdir -p d/e; for i in 1 2 3; do echo $i >d/$i; echo $i >d/e/$i; done; rm -r d
+    echo small >a; echo other >a; echo one >r1; echo two >r2; mv r1 r2; echo gone >g; rm g
+    head -c 3000000 /dev/urandom >big; : >big; head -c 3000000 /dev/urandom >blocks
+    printf mid | dd of=blocks bs=1 seek=500000 conv=notrunc status=none
+    head -c 900000 /dev/urandom >part; printf mid | dd of=part bs=1 seek=5000 conv=notrunc status=none
+    truncate -s 5G sparse; echo end >>sparse; : >sparse";
+
+#[test]
+fn a_flipped_bit_in_the_trash_or_in_a_version_is_named() {
+    need_mount!();
+    let mut home = Home::mount();
+    home.sh(EVERYTHING);
+    home.umount();
+    let store = home.store();
+    let whole = report(store, &[]);
+    assert_eq!(whole["findings"], serde_json::json!([]), "{whole}");
+    assert_eq!(
+        whole["verified"]["without"],
+        0,
+        "{whole} {:?}",
+        lines(&newest_journal(store)).last()
+    );
+    let trash = files_below(&store.join(".trash"));
+    let session = sessions(store).remove(0);
+    let versions: Vec<_> = files_below(&session.join("versions"));
+    let verified = whole["verified"]["contents"].as_u64().unwrap();
+    let lists = versions
+        .iter()
+        .filter(|file| file.extension().is_some())
+        .count();
+    assert_eq!(verified as usize, trash.len() + versions.len() - lists);
+    assert!(
+        trash.len() == 8 && versions.len() - lists >= 5 && lists >= 1,
+        "{trash:?} {versions:?}"
+    );
+    for file in trash.iter().chain(&versions) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        // Of a version with a list, what lies between its ranges is not its content.
+        let listed = versions.contains(&file.with_extension("map")) && file.extension().is_none();
+        if listed {
+            continue;
+        }
+        with_a_bit_flipped(file, || {
+            let found = problems(store, &[]);
+            let named = |(kind, what): &(String, String)| {
+                let version = name.trim_end_matches(".map");
+                (kind == "content" || kind == "version-unfit") && what.contains(version)
+            };
+            assert!(found.iter().any(named), "{}: {found:?}", file.display());
+            assert_eq!(
+                problems(store, &["--quick"])
+                    .iter()
+                    .filter(|p| p.0 == "content")
+                    .count(),
+                0
+            );
+            let text = run(&["fsck".as_ref(), store.as_ref()]).1;
+            assert!(
+                text.contains(session.file_name().unwrap().to_str().unwrap()),
+                "{text}"
+            );
+        });
+    }
+    for listed in versions.iter().filter(|file| file.extension().is_some()) {
+        let list = fs::read_to_string(listed).unwrap();
+        let (start, _) = list.split_once(' ').unwrap();
+        let at: u64 = start.parse().unwrap();
+        let file = fs::File::options()
+            .read(true)
+            .write(true)
+            .open(listed.with_extension(""))
+            .unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at + 7).unwrap();
+        file.write_all_at(&[!byte[0]], at + 7).unwrap();
+        let found = problems(store, &[]);
+        assert!(
+            found.len() == 1 && found[0].0 == "content",
+            "{}: {found:?}",
+            listed.display()
+        );
+        file.write_all_at(&byte, at + 7).unwrap();
+    }
+    assert_eq!(problems(store, &[]), []);
+}
+
+/// What was put back, moved out, written to through an open file or by another name is no damage.
+#[test]
+fn what_was_changed_as_it_may_be_is_no_damage() {
+    need_mount!();
+    let mut home = Home::mount();
+    home.sh(
+        "for i in 1 2 3 4 5 6; do echo $i >f$i; done; ln f5 other; mkdir t; echo t >t/t; rm -r t",
+    );
+    let open = fs::File::options()
+        .append(true)
+        .open(home.path("f4"))
+        .unwrap();
+    home.sh("rm f1 f2 f3 f4 f5");
+    let of = |name: &str| {
+        home.trashed(name)
+            .remove(0)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    // When there are digests.
+    let until = Instant::now() + Duration::from_secs(60);
+    while report(home.store(), &[])["verified"]["contents"] != 4 {
+        assert!(
+            Instant::now() < until,
+            "no digests: {}",
+            report(home.store(), &[])
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    home.sh(&format!(
+        "mv .trash/{} back; echo more >>back; rm back",
+        of("f1")
+    ));
+    home.sh(&format!(
+        "mv .trash/{} tree; echo more >>tree/t; rm -r tree",
+        of("t")
+    ));
+    let entry = OsString::from(of("f2"));
+    let put = ["trash", "restore"].map(OsStr::new);
+    let (code, _, output) = run(&[put[0], put[1], home.store().as_ref(), &entry]);
+    assert_eq!(code, 0, "{}", describe(&output));
+    home.sh("echo more >>f2; rm f2; echo x >>other");
+    (&open).write_all(b"written later").unwrap();
+    assert_eq!(problems(home.store(), &[]), []);
+    drop(open);
+    home.umount();
+    let whole = report(home.store(), &[]);
+    assert_eq!(whole["findings"], serde_json::json!([]), "{whole}");
+    // All but the file that has another name.
+    assert_eq!(whole["verified"]["without"], 1, "{whole}");
 }

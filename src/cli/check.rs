@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::inspect::json;
+use super::output::bytes;
 use super::purge::{many, spinner};
 use super::{Exit, open_store, say};
 use crate::error::{Error, Result};
-use crate::operator::fsck::{Report, Weight, check, repair};
+use crate::operator::fsck::{Report, Step, Weight, check, repair};
 
 /// What `trumanfs fsck` takes.
 #[derive(Args, Debug)]
@@ -18,6 +19,9 @@ pub(super) struct FsckArgs {
     /// Repair what can be; deletes nothing of the occupant's. The store must not be mounted
     #[arg(long)]
     repair: bool,
+    /// Leave contents out: neither the trash nor former contents are read
+    #[arg(long)]
+    quick: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -34,10 +38,15 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
     }
     super::seal(&store);
     let bar = spinner("checking");
-    let step = &mut |records| bar.set_message(format!("checking: {records} records"));
+    let step = &mut |step| {
+        bar.set_message(match step {
+            Step::Records(records) => format!("checking: {records} records"),
+            Step::Bytes(read) => format!("checking: {} of contents", bytes(read)),
+        });
+    };
     let report = match args.repair {
-        true => repair(&path, &store, step),
-        false => check(&store, step),
+        true => repair(&path, &store, !args.quick, step),
+        false => check(&store, !args.quick, step),
     };
     bar.finish_and_clear();
     let report = report?;
@@ -77,8 +86,19 @@ fn print(report: &Report) {
         0 => "everything agrees".to_owned(),
         left => many(left, "problem", "problems"),
     };
+    let contents = match report.verified {
+        None => "contents left out".to_owned(),
+        Some(verified) => {
+            let without = match verified.without {
+                0 => String::new(),
+                without => format!(", {without} without a digest"),
+            };
+            let read = many(verified.contents, "content", "contents");
+            format!("{read} ({}){without}", bytes(verified.bytes))
+        }
+    };
     say(format_args!(
-        "checked {}, {}, {} of the trash, {}: {problems}",
+        "checked {}, {}, {} of the trash, {}, {contents}: {problems}",
         many(report.sessions, "session", "sessions"),
         many(report.records, "record", "records"),
         many(report.entries, "entry", "entries"),

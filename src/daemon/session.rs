@@ -205,6 +205,8 @@ fn serve(
     });
     let writers = HomeWriters(Arc::downgrade(&shared));
     shared.world.finalizer().start(Box::new(writers));
+    let writers = HomeWriters(Arc::downgrade(&shared));
+    shared.world.digests().start(Box::new(writers));
     let listener = control::listen(&shared.world)?;
     shared.world.attend_records();
 

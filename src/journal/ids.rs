@@ -32,6 +32,43 @@ impl Op {
     }
 
     /// Visits all that it says of which inodes it is about.
+    pub fn inodes(&self, mut visit: impl FnMut(Ids)) {
+        match self {
+            Op::Link { ids, .. }
+            | Op::Write { ids, .. }
+            | Op::Allocate { ids, .. }
+            | Op::Attr { ids, .. }
+            | Op::Xattr { ids, .. }
+            | Op::Unlink { ids, .. }
+            | Op::Rmdir { ids, .. } => visit(*ids),
+            Op::Truncate { ids, new, .. } | Op::Content { ids, new, .. } => {
+                visit(*ids);
+                new.iter().copied().for_each(visit);
+            }
+            Op::Rename { ids, replaced, .. } | Op::Restore { ids, replaced, .. } => {
+                visit(*ids);
+                replaced.iter().map(|replaced| replaced.ids).for_each(visit);
+            }
+            Op::Exchange { ids, other, .. } => {
+                visit(*ids);
+                visit(*other);
+            }
+            Op::Begin { .. }
+            | Op::End
+            | Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Mknod { .. }
+            | Op::Symlink { .. }
+            | Op::Gather { .. }
+            | Op::Checkpoint { .. }
+            | Op::Undo { .. }
+            | Op::Purge { .. }
+            | Op::Evict { .. }
+            | Op::Abort { .. } => {}
+        }
+    }
+
+    /// As [`Op::inodes`], to change them.
     fn each_ids(&mut self, mut visit: impl FnMut(&mut Ids)) {
         match self {
             Op::Link { ids, .. }

@@ -67,6 +67,8 @@ pub struct Journal {
     /// Whether there are records that the thread behind has not seen yet, and that thread.
     behind: AtomicBool,
     attendant: OnceLock<Thread>,
+    /// The thread that is told when there are records.
+    told: OnceLock<Thread>,
     listener: OnceLock<Arc<dyn Listener>>,
 }
 
@@ -121,6 +123,7 @@ impl Journal {
             sealing: Mutex::default(),
             behind: AtomicBool::new(false),
             attendant: OnceLock::new(),
+            told: OnceLock::new(),
             listener: OnceLock::new(),
         }
     }

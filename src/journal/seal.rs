@@ -64,9 +64,9 @@ pub struct Digest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// Of what a record removed, as long as no later record names its inode.
-    Removed {
-        /// The record.
+    /// Of a file in the trash, as long as no later record names its inode.
+    Inode {
+        /// The last record there was when it was made.
         seq: u64,
         /// Which inode.
         ids: Ids,

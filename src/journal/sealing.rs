@@ -7,6 +7,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::seal::{Digest, Seal, Unsealed, WORD};
@@ -151,6 +152,7 @@ impl Journal {
                 if !journal.durable {
                     let _ = crate::sys::fd::begin_writing_out(file.as_fd());
                 }
+                journal.tell_of_records();
                 let left = SEALED_EVERY.saturating_sub(sealed.elapsed());
                 if left.is_zero() {
                     journal.seal_by_itself();
@@ -170,7 +172,20 @@ impl Journal {
         }
     }
 
-    /// Tells that thread that there is something to do.
+    /// Has a thread unparked when there are records.
+    pub fn tell(&self, thread: Thread) {
+        let _ = self.told.set(thread);
+        self.tell_of_records();
+    }
+
+    /// Tells that thread so.
+    pub fn tell_of_records(&self) {
+        if let Some(thread) = self.told.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Tells the thread that seals that there is something to do.
     pub(super) fn wake(&self) {
         if !self.behind.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.attendant.get()

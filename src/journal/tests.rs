@@ -420,7 +420,7 @@ fn digests_wait_for_a_seal_and_long_ones_are_shared_out() {
         session: (n % 2 == 0).then(|| "s".to_owned()),
         of: match n % 3 {
             0 => Content::Version { n },
-            _ => Content::Removed {
+            _ => Content::Inode {
                 seq: n,
                 ids: [0, n],
                 born: u64::MAX,

@@ -55,6 +55,18 @@ pub fn set_yielding(thread: u32) -> Result<()> {
     )
 }
 
+/// Lets the calling thread's reads wait for those of every other (`IOPRIO_CLASS_IDLE`), where the disk's scheduler knows of that.
+///
+/// # Errors
+/// What `ioprio_set(2)` says.
+pub fn set_idle_reads() -> Result<()> {
+    // linux/ioprio.h: IOPRIO_WHO_PROCESS, of which 0 is the calling thread; the class is in the upper three bits of sixteen.
+    let (who, idle): (libc::c_int, libc::c_int) = (1, 3 << 13);
+    // SAFETY: takes integers and touches no memory.
+    let rc = unsafe { libc::syscall(libc::SYS_ioprio_set, who, 0, idle) };
+    checked(libc::c_int::try_from(rc).unwrap_or(-1)).map(|_| ())
+}
+
 fn checked(rc: libc::c_int) -> Result<libc::c_int> {
     if rc >= 0 {
         return Ok(rc);

@@ -188,9 +188,10 @@ impl Finalizer {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
-        self.pending.again();
         let writers = self.writers.get().map_or(writers, |writers| &**writers);
         let _working = self.working.lock();
+        // What the thread had taken up when it left off, too.
+        self.pending.again();
         self.work_with(writers, Some(until));
     }
 

@@ -15,6 +15,9 @@ mod blocks;
 mod chains;
 mod compare;
 mod create;
+pub mod digest;
+mod digest_round;
+mod digests;
 mod door;
 mod durable;
 mod erase;
@@ -22,6 +25,7 @@ mod evict;
 mod file;
 mod finalize;
 mod ground;
+mod hashing;
 pub mod holes;
 mod likeness;
 mod list;
@@ -58,6 +62,7 @@ use std::sync::Arc;
 pub use attr::{Change, SetTime};
 pub use blocks::Blocks;
 pub use create::Created;
+pub use digests::Digests;
 pub use door::{Begun, Door, NoDoor};
 pub use finalize::{Final, Finalizer, Finals};
 pub use likeness::{CAPABILITY, Xattrs, xattrs};
@@ -126,6 +131,7 @@ pub struct World {
     journal: Arc<Journal>,
     versions: Versions,
     finalizer: Arc<Finalizer>,
+    digests: Arc<Digests>,
     actors: Actors,
     identity: Identity,
     session: String,
@@ -206,6 +212,8 @@ impl World {
             });
         }
         let versions = Versions::new(dir, options.keep, room, options.durable, pending);
+        let digests = Arc::new(Digests::new(&journal, &root, &state, &session)?);
+        finalizer.tell(Box::new(digests.clone()));
         let begin = Op::Begin {
             session: session.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -229,6 +237,7 @@ impl World {
             journal,
             versions,
             finalizer,
+            digests,
             actors: Actors::default(),
             identity: options.identity,
             session,
@@ -249,12 +258,12 @@ impl World {
         }
         self.finalizer
             .finish(&writers::NobodyWrites(&self.root), AT_THE_END);
+        self.digests
+            .finish(&writers::NobodyWrites(&self.root), self.mounted);
         if let Err(error) = self.journal.note(Op::End, None) {
             log::warn!("the end of the session could not be recorded: {error}");
         }
-        if let Err(error) = self.journal.seal() {
-            log::warn!("the journal could not be sealed: {error}");
-        }
+        self.seal();
         self.journal.trim();
         self.state.close();
     }
@@ -282,19 +291,6 @@ impl World {
     /// Returns how many records the session has.
     pub fn records(&self) -> u64 {
         self.journal.last()
-    }
-
-    /// Has records sealed now and then, and written out soon after they are made, for the rest of the session
-    /// ([`Journal::attend`]).
-    pub fn attend_records(&self) {
-        self.journal.attend();
-    }
-
-    /// Seals what has been recorded, for somebody who is about to rely on it. Where that cannot be done it is read as it is.
-    pub fn seal(&self) {
-        if let Err(error) = self.journal.seal() {
-            log::warn!("the journal could not be sealed: {error}");
-        }
     }
 
     /// Returns what can be looked at.

@@ -10,8 +10,9 @@ use std::io::BufReader;
 use super::super::Store;
 use super::super::kept::{Files, on_disk};
 use super::super::trash::entries;
+use super::contents::Sums;
 use super::seals::{Before, Last};
-use super::{Finding, Kind, Mend, Report};
+use super::{Finding, Kind, Mend, Report, Step};
 use crate::error::{Error, Result};
 use crate::journal::{Survey, What};
 use crate::name::{WorldPath, escape};
@@ -60,6 +61,7 @@ pub(super) struct Journals<'a> {
     pub(super) other: Vec<(String, u64, Vec<u8>)>,
     /// How the session that was read last ends.
     pub(super) before: Option<Before>,
+    pub(super) sums: Sums,
 }
 
 /// What is known of the session being read.
@@ -86,6 +88,7 @@ impl<'a> Journals<'a> {
     pub(super) fn new(
         store: &'a Store,
         live: Option<String>,
+        contents: bool,
         report: &'a mut Report,
     ) -> Result<Journals<'a>> {
         // Listed before the journals are read: whatever is there has its record already.
@@ -117,12 +120,14 @@ impl<'a> Journals<'a> {
             gone: Vec::new(),
             other: Vec::new(),
             before: None,
+            sums: Sums::new(store, contents)?,
         })
     }
 
     /// Goes through one session. They come oldest first.
-    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(u64)) -> Result<()> {
+    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(Step)) -> Result<()> {
         self.report.sessions += 1;
+        self.sums.session(id);
         let found = on_disk(self.store, id)?;
         for strange in found.strange {
             let what = format!(
@@ -166,7 +171,7 @@ impl<'a> Journals<'a> {
                 What::Record(record) => {
                     self.report.records += 1;
                     if self.report.records.is_multiple_of(STEP) {
-                        step(self.report.records);
+                        step(Step::Records(self.report.records));
                     }
                     record.seq
                 }
@@ -192,7 +197,13 @@ impl<'a> Journals<'a> {
                     whole,
                     covers,
                     first,
-                } => self.seal(&mut here, (line.number, first), &seal, (whole, covers)),
+                } => {
+                    self.seal(&mut here, (line.number, first), &seal, (whole, covers));
+                    // What somebody has changed says nothing of contents.
+                    if whole {
+                        self.sums.digests(seal.digests);
+                    }
+                }
                 What::Neither { .. } => {}
             }
         }

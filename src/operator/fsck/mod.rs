@@ -4,6 +4,7 @@
 //! lies in the trash and the versions, and with what is missing there, not with the records. Repairing takes the store's
 //! lock, deletes nothing of the occupant's, and is followed by another check.
 
+mod contents;
 mod journals;
 mod lists;
 mod missing;
@@ -15,6 +16,7 @@ use super::Store;
 use crate::error::Result;
 use crate::world::settle::sessions;
 
+pub use contents::Verified;
 pub use repair::repair;
 
 /// How much weight a finding has.
@@ -65,6 +67,8 @@ pub enum Kind {
     Died,
     /// The end of a journal has no seal.
     Unsealed,
+    /// A content is not what its digest says.
+    Content,
 }
 
 /// Something that was found.
@@ -160,8 +164,20 @@ pub struct Report {
     pub entries: u64,
     /// How many versions.
     pub versions: u64,
+    /// The contents that were held against their digests; absent where they were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
     /// Whether the store was being served meanwhile.
     pub served: bool,
+}
+
+/// How far a check is.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// So many records have been looked at.
+    Records(u64),
+    /// So many bytes of contents have been read.
+    Bytes(u64),
 }
 
 /// How many findings of one kind are named.
@@ -188,11 +204,11 @@ impl Report {
     }
 }
 
-/// Checks a store. `step` is told now and then how many records have been looked at.
+/// Checks a store; with `contents`, all contents that have a digest are read. `step` is told now and then how far it is.
 ///
 /// # Errors
 /// What the system calls say; what is wrong with the store is no error but a finding.
-pub fn check(store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
+pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Step)) -> Result<Report> {
     let mut report = Report {
         served: store.is_served()?,
         ..Report::default()
@@ -203,10 +219,11 @@ pub fn check(store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
     };
     lists::layout(store, &mut report)?;
     copied(store, &mut report)?;
-    let mut journals = journals::Journals::new(store, live, &mut report)?;
+    let mut journals = journals::Journals::new(store, live, contents, &mut report)?;
     for session in sessions(&store.state)? {
         journals.session(&session, step)?;
     }
+    journals.contents(step)?;
     journals.finish()?;
     lists::check(store, &mut report)?;
     Ok(report)

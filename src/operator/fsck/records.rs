@@ -18,6 +18,7 @@ impl Journals<'_> {
     pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {
         let record = record.on(self.store.root().id().0);
         let seq = record.seq;
+        self.sums.record(&record);
         if let Some((path, _, kept, size)) = kept(&record.op) {
             self.version(here, seq, path, kept, size)?;
         }

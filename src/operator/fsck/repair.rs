@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::{Finding, Mend, Report, check, lists};
+use super::{Finding, Mend, Report, Step, check, lists};
 use crate::error::Result;
 use crate::name::Name;
 use crate::operator::Store;
@@ -19,9 +19,14 @@ use crate::world::{new_session_id, settle};
 ///
 /// # Errors
 /// [`Error::Refused`](crate::error::Error::Refused) where the store is being served; what the system calls say.
-pub fn repair(path: &Path, store: &Store, step: &mut dyn FnMut(u64)) -> Result<Report> {
+pub fn repair(
+    path: &Path,
+    store: &Store,
+    contents: bool,
+    step: &mut dyn FnMut(Step),
+) -> Result<Report> {
     let root = Root::open(path)?;
-    let mut before = check(store, step)?;
+    let mut before = check(store, contents, step)?;
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
         return Ok(before);
     }
@@ -34,7 +39,7 @@ pub fn repair(path: &Path, store: &Store, step: &mut dyn FnMut(u64)) -> Result<R
     state.close();
     drop(state);
     // Opened again: the directories may be new ones.
-    let after = check(&Store::open(path)?, step)?;
+    let after = check(&Store::open(path)?, contents, step)?;
     for finding in &mut before.findings {
         finding.repaired = !after.findings.contains(finding);
     }

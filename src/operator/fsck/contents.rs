@@ -1,0 +1,282 @@
+//! Contents held against their digests: what lies in the trash, and the versions.
+//!
+//! Of a file in the trash a digest holds as long as no later record names its inode, and the inode is the one that was born
+//! then; of a version the latest digest holds. Memory grows with what lies in the trash and the versions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, OFlags};
+
+use super::super::Store;
+use super::super::kept::kept;
+use super::super::trash::entries;
+use super::journals::Journals;
+use super::{Finding, Kind, Step};
+use crate::error::{Error, Result};
+use crate::journal::{Content, Digest, Op, Record, Survey, What};
+use crate::name::{Name, WorldPath, escape};
+use crate::world::digest::{Sum, of_file, of_version};
+use crate::world::room::versions_of;
+use crate::world::settle::{open_journal, sessions};
+use crate::world::versions::file_name;
+use crate::world::view::TRASH;
+use crate::world::{Dir, Meta};
+
+/// What is known of a file in the trash: the last record that names it, and the digest that holds since.
+#[derive(Debug, Default)]
+struct Removed {
+    last: (Arc<str>, u64),
+    /// Time of birth, and the digest.
+    sum: Option<(u64, Sum)>,
+}
+
+/// What there are digests of.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// Whether contents are looked at.
+    wanted: bool,
+    device: u64,
+    session: Arc<str>,
+    removed: HashMap<u64, Removed>,
+    versions: HashMap<(Arc<str>, u64), Sum>,
+}
+
+/// What contents are held against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Verified {
+    /// How many contents were held against their digests.
+    pub contents: u64,
+    /// How many bytes that was.
+    pub bytes: u64,
+    /// How many have no digest.
+    pub without: u64,
+}
+
+impl Sums {
+    /// Lists the trash, which is looked at again when the journals have been read.
+    pub(super) fn new(store: &Store, wanted: bool) -> Result<Sums> {
+        let mut sums = Sums {
+            wanted,
+            device: store.root().id().0,
+            ..Sums::default()
+        };
+        if wanted {
+            each_file(store, |_, _, meta| {
+                sums.removed.insert(meta.id.1, Removed::default());
+                Ok(())
+            })?;
+        }
+        Ok(sums)
+    }
+
+    /// A session is read from here on.
+    pub(super) fn session(&mut self, id: &str) {
+        self.session = id.into();
+    }
+
+    /// A record: whichever inode it names is not what it was before.
+    pub(super) fn record(&mut self, record: &Record) {
+        let device = self.device;
+        record.op.inodes(|ids| {
+            if ids[0] == device
+                && let Some(removed) = self.removed.get_mut(&ids[1])
+            {
+                *removed = Removed {
+                    last: (self.session.clone(), record.seq),
+                    sum: None,
+                };
+            }
+        });
+    }
+
+    /// Digests that a seal has.
+    pub(super) fn digests(&mut self, digests: Vec<Digest>) {
+        for digest in digests.into_iter().filter(|_| self.wanted) {
+            let session: Arc<str> = match digest.session {
+                Some(session) => session.into(),
+                None => self.session.clone(),
+            };
+            let sum = (digest.size, digest.sha256);
+            match digest.of {
+                Content::Version { n } => {
+                    self.versions.insert((session, n), sum);
+                }
+                Content::Inode { seq, ids, born } => {
+                    if let Some(removed) = self.removed.get_mut(&ids[1])
+                        && removed.last <= (session, seq)
+                        && ids[0] == 0
+                    {
+                        removed.sum = Some((born, sum));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Journals<'_> {
+    /// After the last session: reads all contents that have a digest.
+    pub(super) fn contents(&mut self, step: &mut dyn FnMut(Step)) -> Result<()> {
+        if !self.sums.wanted {
+            return Ok(());
+        }
+        let sums = std::mem::take(&mut self.sums);
+        let mut verified = Verified::default();
+        let mut bad = Vec::new();
+        each_file(self.store, |dir, name, meta| {
+            let known = sums.removed.get(&meta.id.1);
+            let Some(known) =
+                known.filter(|known| known.sum.as_ref().is_some_and(|s| s.0 == meta.born))
+            else {
+                verified.without += 1;
+                return Ok(());
+            };
+            let node = dir.node(name)?;
+            if node.meta().id != meta.id || node.meta().kind != FileType::RegularFile {
+                return Ok(()); // Something else stands there now.
+            }
+            let open = |flags| self.store.root.reopen(&node, flags | OFlags::RDONLY);
+            let file = open(OFlags::NOATIME).or_else(|_| open(OFlags::empty()))?;
+            let found = read(|on| of_file(&file.into(), on), &mut verified, step)?;
+            // While the store is served it may have been put back, or purged, meanwhile.
+            let there = || dir.stat(name).is_ok_and(|now| now.id == meta.id);
+            if found.as_ref() != known.sum.as_ref().map(|(_, sum)| sum) && there() {
+                let path = dir.path().join(name);
+                bad.push((known.last.clone(), path));
+            }
+            Ok(())
+        })?;
+        for ((session, seq), path) in bad {
+            let of = |record: &Record| {
+                let is_it = record.seq == seq;
+                is_it.then(|| removed_from(&record.op)).flatten()
+            };
+            let was = self.path_of(&session, of);
+            let was = was.map_or_else(String::new, |was| format!(", which was {was},"));
+            let what = format!(
+                "{}{was} is not what was removed: its content has been changed",
+                shown(&path)
+            );
+            let remedy = "Somebody has written to it behind the mount, or the disk is failing. It is given back as it is now; compare it with a backup of the store.";
+            let finding = Finding::problem(Kind::Content, what, remedy);
+            self.report.add(finding.of(&session, Some(seq)));
+        }
+        self.version_contents(sums, &mut verified, step)?;
+        self.report.verified = Some(verified);
+        Ok(())
+    }
+
+    fn version_contents(
+        &mut self,
+        mut sums: Sums,
+        verified: &mut Verified,
+        step: &mut dyn FnMut(Step),
+    ) -> Result<()> {
+        for session in sessions(&self.store.state)? {
+            let Some(dir) = versions_of(&self.store.state, &session)? else {
+                continue;
+            };
+            let id: Arc<str> = session.as_str().into();
+            for (n, _) in crate::world::room::list(&dir)? {
+                // One that does not fit its record is named as such.
+                if self.gone.iter().any(|g| g.session == session && g.n == n) {
+                    continue;
+                }
+                let Some(sum) = sums.versions.remove(&(id.clone(), n)) else {
+                    verified.without += 1;
+                    continue;
+                };
+                let found = read(|on| of_version(&dir, n, on), verified, step);
+                match found {
+                    Ok(None) => continue, // evicted meanwhile
+                    Ok(Some(found)) if found == sum => continue,
+                    Err(error) if error.errno() != rustix::io::Errno::IO => log::debug!("{error}"),
+                    _ => {}
+                }
+                let of = |record: &Record| {
+                    let (path, _, kept, _) = kept(&record.op)?;
+                    (kept.n == n).then(|| format!("{path} held before record {}", record.seq))
+                };
+                let was = self.path_of(&session, of);
+                let was = was.map_or_else(String::new, |was| format!(", what {was},"));
+                let what = format!(
+                    "version {}{was} is not what was kept: its content has been changed",
+                    file_name(n)
+                );
+                let remedy = "Somebody has written to it, or the disk is failing. What is made from it is not given back by an undo; look for the file in a backup of the store.";
+                let finding = Finding::problem(Kind::Content, what, remedy);
+                self.report.add(finding.of(&session, Some(n)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for what the records of a session say of something, once more: it is rare.
+    fn path_of(&self, session: &str, of: impl Fn(&Record) -> Option<String>) -> Option<String> {
+        let file = open_journal(&self.store.state, session).ok()?;
+        let mut survey = Survey::new(std::io::BufReader::with_capacity(1 << 17, file));
+        while let Ok(Some(line)) = survey.next_line() {
+            if let What::Record(record) = line.what
+                && let Some(found) = of(&record)
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+/// Reads one content.
+fn read(
+    sum: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<Option<Sum>>,
+    verified: &mut Verified,
+    step: &mut dyn FnMut(Step),
+) -> Result<Option<Sum>> {
+    verified.contents += 1;
+    sum(&mut |bytes| {
+        verified.bytes += bytes;
+        step(Step::Bytes(verified.bytes));
+        true
+    })
+}
+
+fn removed_from(op: &Op) -> Option<String> {
+    match op {
+        Op::Unlink { path, .. } => Some(path.to_string()),
+        Op::Rename { to, .. } | Op::Restore { to, .. } => Some(to.to_string()),
+        _ => None,
+    }
+}
+
+/// A path in the trash, as people read it.
+fn shown(path: &WorldPath) -> String {
+    escape(path.bytes())
+}
+
+/// Goes through the regular files that lie in the trash, at any depth.
+fn each_file(
+    store: &Store,
+    mut see: impl FnMut(&Dir, Name<'_>, &Meta) -> Result<()>,
+) -> Result<()> {
+    let mut pending = vec![WorldPath::parse(TRASH)?];
+    while let Some(path) = pending.pop() {
+        let dir = match store.root.dir(&path) {
+            Err(Error::NotFound | Error::NotDirectory) => continue,
+            dir => dir?,
+        };
+        for (name, meta) in entries(store, &dir)? {
+            let name = Name::new(&name)?;
+            if meta.is_dir() {
+                pending.push(path.join(name));
+            } else if meta.kind == FileType::RegularFile {
+                match see(&dir, name, &meta) {
+                    // It went meanwhile.
+                    Err(Error::NotFound) => {}
+                    seen => seen?,
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! One round of making digests: what the journal says has become an entry of the trash, and the versions that are final.
+//!
+//! Only `digests.rs` uses this. It keeps no lock but that of the round itself.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::fs::FileType;
+
+use super::digest::Sum;
+use super::digests::Digests;
+use super::hashing::{Hashing, Job};
+use super::meta::{Id, Meta};
+use super::root::{Dir, stat_fd};
+use super::sessions::open_journal;
+use super::view::TRASH;
+use super::writers::{Rest, Writers};
+use crate::error::{Error, Result};
+use crate::journal::{Content, Digest, Glance, Op, Reader, Record};
+use crate::name::{Name, WorldPath};
+
+/// How old a removal is before its entry is looked at: by then its directory has been removed, too, or will not be.
+const SETTLED: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
+
+/// How many files that are being written may wait; past it they are left out.
+const WRITTEN: usize = 1024;
+
+/// How many files are remembered that got their digest, to be gathered in a directory after that.
+const REMEMBERED: usize = 1 << 15;
+
+/// How many digests may wait to be sealed.
+const UNSEALED: usize = 4096;
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    reader: Option<Reader<BufReader<File>>>,
+    /// The entry that is too young, or was not gone through to its end.
+    next: Option<Entry>,
+    written: VecDeque<WorldPath>,
+    done: HashSet<Id>,
+    /// Who makes the digests; whoever wants them, where nobody is named.
+    pub(super) hashing: Option<Hashing>,
+}
+
+impl Work {
+    fn hashing(&self) -> &Hashing {
+        self.hashing.as_ref().unwrap_or(&Hashing::Here)
+    }
+}
+
+/// Something that a record says has become an entry of the trash.
+#[derive(Debug, Clone)]
+struct Entry {
+    path: WorldPath,
+    /// Which inode. It may have been in the trash before, and have been changed since.
+    inode: u64,
+    /// When; absent where that is no matter any more.
+    since: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+/// Says whether there is still time.
+pub(super) type On<'a> = &'a mut dyn FnMut() -> bool;
+
+/// Some work on it.
+pub(super) struct Round<'a> {
+    pub(super) digests: &'a Digests,
+    pub(super) work: &'a mut Work,
+    pub(super) writers: &'a dyn Writers,
+}
+
+impl Round<'_> {
+    /// Does what can be done while `on` says so. Returns whether something is left that may be done later.
+    pub(super) fn some(&mut self, all: bool, on: On<'_>) -> Result<bool> {
+        for path in std::mem::take(&mut self.work.written) {
+            match on() {
+                true => self.file_at(&path, on),
+                false => self.work.written.push_back(path),
+            }
+        }
+        loop {
+            self.versions(on)?;
+            if !on() {
+                return Ok(true);
+            }
+            let entry = match self.work.next.take() {
+                Some(entry) => entry,
+                None => match self.read()? {
+                    Some(entry) => entry,
+                    None => return Ok(!self.work.written.is_empty()),
+                },
+            };
+            let is_old = |since| chrono::Utc::now() - since >= SETTLED;
+            if !all && !entry.since.is_none_or(is_old) {
+                self.work.next = Some(entry);
+                return Ok(true);
+            }
+            self.entry(&entry.path, on);
+            if !on() {
+                self.work.next = Some(entry);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads the journal on to the next removal; `None` where there is none, for now.
+    fn read(&mut self) -> Result<Option<Entry>> {
+        let reader = match &mut self.work.reader {
+            Some(reader) => reader,
+            none => {
+                let file = open_journal(&self.digests.state, &self.digests.session)?;
+                none.insert(Reader::new(BufReader::with_capacity(1 << 16, file)))
+            }
+        };
+        while let Some(record) = reader.next_where(removes)? {
+            if let Some(entry) = entry(&record) {
+                self.work
+                    .done
+                    .remove(&Id(self.digests.root.id().0, entry.inode));
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes through an entry of the trash. One that is not there has been gathered in another, put back or purged.
+    fn entry(&mut self, path: &WorldPath, on: On<'_>) {
+        let mut pending = vec![path.clone()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.digests.root.dir(&path) {
+                Ok(dir) => dir,
+                Err(Error::NotDirectory) => {
+                    self.file_at(&path, on);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let listed = self.list(&dir).unwrap_or_default();
+            for (name, kind) in listed {
+                let Ok(name) = Name::new(&name) else {
+                    continue; // `.` and `..`
+                };
+                let below = path.join(name);
+                match kind {
+                    FileType::Directory => pending.push(below),
+                    FileType::RegularFile | FileType::Unknown => self.file_at(&below, on),
+                    _ => {}
+                }
+                if !on() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn list(&self, dir: &Dir) -> Result<Vec<(Vec<u8>, FileType)>> {
+        let fd = self.digests.root.read_dir(dir)?;
+        let listed = rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))?;
+        let entry = |entry: rustix::fs::DirEntry| {
+            let kind = entry.file_type();
+            (entry.file_name().to_bytes().to_vec(), kind)
+        };
+        Ok(listed.filter_map(|e| e.ok().map(entry)).collect())
+    }
+
+    /// Makes the digest of a file, unless it has one or cannot have one.
+    fn file_at(&mut self, path: &WorldPath, on: On<'_>) {
+        match self.file(path, on) {
+            Ok(Some(digest)) => self.known(digest, on),
+            Ok(None) => {}
+            Err(error) => log::debug!("no digest of {path}: {error}"),
+        }
+    }
+
+    fn file(&mut self, path: &WorldPath, on: On<'_>) -> Result<Option<Digest>> {
+        // What changes it after this has a record with a greater number.
+        let seq = self.digests.journal.last();
+        let node = self.digests.root.node(path)?;
+        let id = node.meta().id;
+        // With another name it may change by that; without a time of birth its number may come to mean another file.
+        let fit = |meta: &Meta| {
+            meta.kind == FileType::RegularFile && meta.nlink == 1 && meta.born != 0 && meta.id == id
+        };
+        let mine = id.0 == self.digests.root.id().0 && !self.work.done.contains(&id);
+        if !mine || !fit(node.meta()) {
+            return Ok(None);
+        }
+        let file = match self.writers.rest(id, path, &mut |_| {}) {
+            Rest::AtRest(Some(file)) => file,
+            Rest::AtRest(None) => return Ok(None),
+            Rest::Written | Rest::Busy => {
+                self.later(path);
+                return Ok(None);
+            }
+        };
+        let before = stat_fd(file.as_fd())?;
+        let job = Job::File(file.try_clone().map_err(|error| io(&error))?.into());
+        let Some(sum) = self.work.hashing().make(job, on)? else {
+            self.later(path);
+            return Ok(None);
+        };
+        let after = stat_fd(file.as_fd())?;
+        let times = |meta: &Meta| (meta.mtime, meta.ctime);
+        if !fit(&after) || times(&after) != times(&before) {
+            return Ok(None);
+        }
+        if self.work.done.len() >= REMEMBERED {
+            self.work.done.clear();
+        }
+        self.work.done.insert(id);
+        Ok(Some(digest(
+            Content::Inode {
+                seq,
+                ids: [0, id.1],
+                born: before.born,
+            },
+            sum,
+        )))
+    }
+
+    fn later(&mut self, path: &WorldPath) {
+        if self.work.written.len() < WRITTEN {
+            self.work.written.push_back(path.clone());
+        }
+    }
+
+    /// Makes the digests of versions that are final.
+    fn versions(&mut self, on: On<'_>) -> Result<()> {
+        if self.digests.versions.lock().is_empty() {
+            return Ok(());
+        }
+        let Some(dir) = super::room::versions_of(&self.digests.state, &self.digests.session)?
+        else {
+            return Ok(());
+        };
+        loop {
+            let next = self.digests.versions.lock().pop_first();
+            let Some(n) = next else {
+                return Ok(());
+            };
+            let dir = dir.try_clone().map_err(|error| io(&error))?;
+            match self.work.hashing().make(Job::Version(dir, n), on) {
+                Ok(Some(sum)) => self.known(digest(Content::Version { n }, sum), on),
+                Ok(None) => {}
+                Err(error) => log::debug!("no digest of version {n}: {error}"),
+            }
+            if !on() {
+                self.digests.versions.lock().insert(n);
+                return Ok(());
+            }
+        }
+    }
+
+    fn known(&self, digest: Digest, on: On<'_>) {
+        let mut waiting = self.digests.journal.digested(Some(digest));
+        while waiting > UNSEALED && on() {
+            std::thread::sleep(Duration::from_millis(100));
+            waiting = self.digests.journal.digested(None);
+        }
+    }
+}
+
+/// Whether a record may say that something became an entry of the trash.
+fn removes(glance: &Glance<'_>) -> bool {
+    match &*glance.op {
+        "unlink" | "rmdir" => true,
+        "rename" | "restore" => glance.has("replaced"),
+        _ => false,
+    }
+}
+
+fn entry(record: &Record) -> Option<Entry> {
+    let (ids, entry) = match &record.op {
+        Op::Unlink { ids, trash, .. } | Op::Rmdir { ids, trash, .. } => (ids, trash),
+        Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced
+            .as_ref()
+            .map(|replaced| (&replaced.ids, &replaced.trash))?,
+        _ => return None,
+    };
+    let mut path = WorldPath::parse(TRASH).ok()?;
+    path.push(Name::new(&entry.0).ok()?);
+    let since = chrono::DateTime::parse_from_rfc3339(&record.time).ok();
+    Some(Entry {
+        path,
+        inode: ids[1],
+        since: since.map(|since| since.to_utc()),
+    })
+}
+
+fn io(error: &std::io::Error) -> Error {
+    Error::os("dup")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}
+
+fn digest(of: Content, (size, sha256): Sum) -> Digest {
+    Digest {
+        session: None,
+        of,
+        size,
+        sha256,
+    }
+}
