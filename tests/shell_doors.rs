@@ -608,7 +608,8 @@ fn both_doors_of_the_shell_lead_to_the_same_world() {
     for case in CASES {
         let store = tempfile::tempdir().unwrap();
         fill(store.path(), case.store);
-        let stored = StoredHome::with(store.path(), view(case.flags)).unwrap();
+        let stored =
+            StoredHome::with(store.path(), view(case.flags), Duration::from_secs(2)).unwrap();
         let (found, tree) = run("in process", &stored, store.path(), case);
         problems.extend(found);
         drop(stored);
@@ -637,7 +638,7 @@ fn a_store_is_locked_from_the_first_change_as_long_as_the_shell_has_it() {
         .unwrap();
     let error = StoredHome::open(store.path()).unwrap_err();
     assert!(
-        error.to_string().contains("already being served"),
+        error.to_string().contains("is working on the store"),
         "{error}"
     );
     drop(first);
@@ -650,6 +651,34 @@ fn a_store_that_is_mounted_names_its_home() {
     let mount = common::Home::mount();
     let error = StoredHome::open(mount.store()).unwrap_err().to_string();
     assert!(error.contains(mount.home().to_str().unwrap()), "{error}");
+}
+
+/// A directory above a store that is mounted would be a way around its home.
+#[test]
+fn a_store_that_is_mounted_is_worked_in_through_its_home_alone() {
+    need_mount!();
+    let mount = common::Home::mount();
+    fs::create_dir(mount.store().join("sub")).unwrap();
+    let run = |root: &Path, line: &str| {
+        let mut exec = std::process::Command::new(env!("CARGO_BIN_EXE_trumanfs"));
+        exec.args(["exec", "--root"]).arg(root).args(["--", line]);
+        let output = exec.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        (err, output.status.code())
+    };
+    for root in [
+        mount.store().join("sub"),
+        mount.store().parent().unwrap().to_owned(),
+    ] {
+        let (err, status) = run(&root, "touch made");
+        assert_eq!(status, Some(6), "{root:?}: {err}");
+        assert!(!root.join("made").exists() && !root.join(".trumanfs").exists());
+    }
+    assert_eq!(
+        run(&mount.home().join("sub"), "touch made"),
+        (String::new(), Some(0))
+    );
+    assert!(mount.store().join("sub/made").exists());
 }
 
 /// What was opened stays open after the session has ended, as with any file.

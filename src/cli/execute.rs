@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{failed, plain};
-use crate::daemon::mountpoint;
+use crate::daemon::{mountpoint, nesting};
 use crate::error::{Error, Result};
 use crate::exec::mounted::MountedHome;
 use crate::exec::shell::Shell;
@@ -24,6 +24,8 @@ mod prompt;
 
 /// How long after its time a line that does not end by itself is ended with the program: something below it hangs.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long other commands that work on a store are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The status of a line whose time was up, as timeout(1) has it.
 const LATE: i32 = 124;
 
@@ -42,6 +44,9 @@ struct Place {
     /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
+    /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    wait: Option<Duration>,
     /// End a line that takes longer than so many seconds (status 124)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -91,9 +96,10 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         Ok(opened) => opened,
         Err(error) => return failed(&error),
     };
+    let patience = args.place.wait.unwrap_or(PATIENCE);
     if let Some(time) = limits.time {
         std::thread::spawn(move || {
-            std::thread::sleep(time.saturating_add(GRACE));
+            std::thread::sleep(time.saturating_add(GRACE).saturating_add(patience));
             std::process::exit(LATE);
         });
     }
@@ -104,8 +110,10 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         std::io::stderr(),
     );
     let _ = std::io::stdout().flush();
-    tell_refusal(stored.as_deref());
-    ExitCode::from(ran.status)
+    match tell_refusal(stored.as_deref()) {
+        Some(code) if ran.refused => code,
+        _ => ExitCode::from(ran.status),
+    }
 }
 
 /// Reads lines and runs each: from a person at a terminal, or from whatever standard input is. Nothing of the output is
@@ -135,11 +143,12 @@ fn stdin() -> Option<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().ok()
 }
 
-/// Says after a line why the store could not be had for changing. The commands of the line have said only that it is busy.
-fn tell_refusal(stored: Option<&StoredHome>) {
-    if let Some(error) = stored.and_then(StoredHome::refusal) {
-        failed(&error);
-    }
+/// Says after a line why the store could not be had for changing; the shell has said only that it is busy. Returns the exit code
+/// of that.
+fn tell_refusal(stored: Option<&StoredHome>) -> Option<ExitCode> {
+    stored
+        .and_then(StoredHome::refusal)
+        .map(|error| failed(&error))
 }
 
 /// Returns the shell; and the store, where it works in one that nobody has mounted.
@@ -173,18 +182,20 @@ type Opened = (Arc<dyn Home>, Option<Arc<StoredHome>>);
 
 fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Opened> {
     if !mountpoint::holds(meta) {
+        nesting::check(root)?;
+        let patience = place.wait.unwrap_or(PATIENCE);
         let view = ViewOptions {
             hide: place.hide.clone(),
             read_only: place.read_only.clone(),
             ..ViewOptions::default()
         };
-        let home = Arc::new(StoredHome::with(root, view)?);
+        let home = Arc::new(StoredHome::with(root, view, patience)?);
         return Ok((home.clone(), Some(home)));
     }
-    if !place.hide.is_empty() || !place.read_only.is_empty() {
+    if !place.hide.is_empty() || !place.read_only.is_empty() || place.wait.is_some() {
         return Err(Error::refused(
             format!("{} lies in a mounted home", root.display()),
-            "What it hides and protects was said when it was mounted: leave --hide and --read-only out.",
+            "What it hides and protects was said when it was mounted, and nobody has it alone: leave --hide, --read-only and --wait out.",
         ));
     }
     MountedHome::open(root).map(|home| (Arc::new(home) as Arc<dyn Home>, None))

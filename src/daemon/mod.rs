@@ -10,6 +10,7 @@ pub mod follow;
 pub mod handover;
 mod live;
 pub mod mountpoint;
+pub mod nesting;
 pub mod preflight;
 pub mod registry;
 mod session;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::atime::Access;
-use super::{Wanted, mountpoint};
+use super::{Wanted, mountpoint, nesting};
 use crate::error::{Error, Result};
 use crate::sys::users::{self, User};
 
@@ -44,6 +44,7 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
     }
     let store = directory(&wanted.store, "the store")?;
     let home = directory(&wanted.home, "the home")?;
+    nesting::check(&store)?;
     if is_within(&home, &store)? {
         return Err(Error::refused(
             format!(

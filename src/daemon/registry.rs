@@ -131,3 +131,21 @@ fn read(file: &Path) -> Option<Entry> {
 pub fn find(device: &str) -> Option<Entry> {
     places().into_iter().find_map(|dir| read(&dir.join(device)))
 }
+
+/// Returns the entries of all mounts that this user may know of and whose daemon lives.
+pub fn all() -> Vec<Entry> {
+    let files = places()
+        .into_iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flat_map(|entries| entries.flatten());
+    files
+        .filter_map(|file| read(&file.path()))
+        .filter(|entry| {
+            let pid = i32::try_from(entry.pid).ok();
+            let pid = pid.and_then(rustix::process::Pid::from_raw);
+            pid.is_some_and(|pid| {
+                rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+            })
+        })
+        .collect()
+}

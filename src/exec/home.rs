@@ -63,6 +63,16 @@ impl Writing {
 /// Those of the system call each method is named after, as the home answers them; `ENOENT` for all that is hidden,
 /// outside, or behind a link.
 pub trait Home: Send + Sync {
+    /// Makes ready for a line, which may change something or will not. Whoever shares the files with others waits for them here,
+    /// and not in mid-line.
+    fn begin_line(&self, changes: bool) -> Result<()> {
+        let _ = changes;
+        Ok(())
+    }
+
+    /// Says that a line has ended.
+    fn end_line(&self) {}
+
     /// Returns the attributes of what is there (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;
 

@@ -3,8 +3,9 @@
 //! Every rule is the world's: what exists, what a removal means, what is kept and recorded. Symlinks do not exist for the
 //! shell, whatever the store is mounted with at other times.
 //!
-//! A session begins with the first change. Until then the store is only looked at, together with others who do no more, and
-//! nothing in it is written. So each operation that changes something finds out first what can be found out by looking.
+//! A session begins with the first change. Until then the store is only looked at, and nothing in it is written. So each operation
+//! that changes something finds out first what can be found out by looking. A line that only reads shares the store with others
+//! who do no more; one that may change something has it alone from its start, so that nothing in mid-line has to wait.
 //!
 //! Lock: one mutex, held while the session begins, so that one begins.
 
@@ -20,9 +21,10 @@ use rustix::io::Errno;
 use super::home::{Entry, Home, TRIES, Writing};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use crate::world::lock::PATIENCE;
 use crate::world::{
-    Caller, Change, Dir, Meta, NoDoor, Reading, Renaming, Sight, Symlinks, ViewOptions, World,
-    WorldOptions, new_session_id, settle::Settled,
+    Caller, Change, Claim, Dir, Meta, NoDoor, Reading, Renaming, Sight, Symlinks, ViewOptions,
+    World, WorldOptions, new_session_id, settle::Settled,
 };
 
 /// How long no session is tried to be begun after one could not be: a line may ask for many changes.
@@ -36,6 +38,8 @@ pub struct StoredHome {
     world: OnceLock<World>,
     refused: Mutex<Refused>,
     caller: Caller,
+    /// How long others who work on the store are waited for.
+    patience: Duration,
 }
 
 /// That the store could not be had for changing.
@@ -52,19 +56,19 @@ impl StoredHome {
     /// # Errors
     /// As [`Reading::open`]; [`Error::Refused`] names the home where the store is mounted.
     pub fn open(store: &Path) -> Result<StoredHome> {
-        StoredHome::with(store, ViewOptions::default())
+        StoredHome::with(store, ViewOptions::default(), PATIENCE)
     }
 
-    /// Opens a store in which only what these options say exists or may be changed.
+    /// Opens a store in which only what these options say exists or may be changed. Commands that work on it are waited for.
     ///
     /// # Errors
     /// As [`StoredHome::open`]; [`Error::Refused`] for a pattern that is none.
-    pub fn with(store: &Path, view: ViewOptions) -> Result<StoredHome> {
+    pub fn with(store: &Path, view: ViewOptions, patience: Duration) -> Result<StoredHome> {
         let view = ViewOptions {
             symlinks: Symlinks::Hidden,
             ..view
         };
-        let (reading, settled) = Reading::open(store, view.clone())?;
+        let (reading, settled) = Reading::open(store, view.clone(), patience)?;
         tell(&settled);
         Ok(StoredHome {
             reading,
@@ -72,6 +76,7 @@ impl StoredHome {
             world: OnceLock::new(),
             refused: Mutex::default(),
             caller: Caller::myself(),
+            patience,
         })
     }
 
@@ -132,8 +137,14 @@ impl StoredHome {
             ..WorldOptions::default()
         };
         let root = self.reading.root().again()?;
-        self.reading.let_go();
-        match World::over(root, options) {
+        let claim = self.reading.claimed();
+        // A directory's own lock is held until the store has one.
+        let (held, _directory) = match claim {
+            Some(Claim::Store(file)) => (Some(file), None),
+            Some(Claim::Directory(file)) => (None, Some(file)),
+            None => (None, None),
+        };
+        match World::over((root, held), options) {
             Ok((world, settled)) => {
                 tell(&settled);
                 Ok(world)
@@ -184,6 +195,27 @@ impl Drop for StoredHome {
 }
 
 impl Home for StoredHome {
+    fn begin_line(&self, changes: bool) -> Result<()> {
+        if !changes || self.world.get().is_some() {
+            return Ok(());
+        }
+        match self.reading.claim(self.patience) {
+            Ok(true) => Ok(()),
+            // Somebody else has changed it, and what is known of it is old.
+            Ok(false) => self.world().map(drop),
+            Err(error) => {
+                self.refused.lock().untold = Some(error);
+                Err(Error::os("flock")(Errno::BUSY))
+            }
+        }
+    }
+
+    fn end_line(&self) {
+        if self.world.get().is_none() {
+            self.reading.unclaim();
+        }
+    }
+
     fn stat(&self, path: &WorldPath) -> Result<Meta> {
         self.sight().stat(path).map(|meta| self.shown(meta))
     }

@@ -1,28 +1,31 @@
 //! The store's lock, `flock(2)` on one file: who changes a store has it alone, those who only read share it.
 //!
-//! What the file says names who had it alone last; who shares it writes nothing. So a lock that cannot be had alone and can
-//! be shared is held by readers, whatever the file says.
+//! What the file says names the last session that was begun. Who shares the lock writes nothing, and who has it alone writes
+//! nothing before its session begins. So a lock that cannot be had is a daemon's only where the file names one that lives; any
+//! other holder is a command, which ends soon, and is waited for.
 
 use std::fs::File;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::own;
-use super::state::{Holder, LOCK, read_holder};
+use super::state::{Holder, LOCK, boot_id, read_holder};
 use crate::error::{Error, Result};
+use crate::sys::locks;
 
-/// How long somebody who wants the store alone waits for those who read it: most lines of a shell have ended by then.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long commands are waited for where nobody says how long.
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often it is tried meanwhile.
+/// How often it is tried meanwhile: at first, and at most.
 const PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// Opens the lock's file for reading; `None` where the store never had one.
-fn file(state: BorrowedFd<'_>) -> Result<Option<File>> {
-    match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
+/// Opens the lock's file; `None` where the store never had one.
+fn file(state: BorrowedFd<'_>, access: OFlags) -> Result<Option<File>> {
+    match own::open(state, LOCK.as_bytes(), access) {
         Err(Error::NotFound) => Ok(None),
         file => file.map(Some),
     }
@@ -33,56 +36,94 @@ fn file(state: BorrowedFd<'_>) -> Result<Option<File>> {
 /// # Errors
 /// What `open(2)` and `flock(2)` say.
 pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
-    match file(state)? {
+    match file(state, OFlags::RDONLY)? {
         Some(file) => share(&file).map(|shared| !shared),
         None => Ok(false),
     }
 }
 
-/// Takes the lock together with others who read; `None` where the store never had one.
+/// Takes the lock together with others who read; waits so long for a command that has it alone. `None` where the store never
+/// had one.
 ///
 /// # Errors
 /// [`Error::Refused`] naming who has the store alone; what the system calls say.
-pub(super) fn with_readers(state: BorrowedFd<'_>) -> Result<Option<File>> {
-    let Some(mut file) = file(state)? else {
+pub(super) fn with_readers(state: BorrowedFd<'_>, patience: Duration) -> Result<Option<File>> {
+    let Some(mut file) = file(state, OFlags::RDONLY)? else {
         return Ok(None);
     };
-    match share(&file)? {
-        true => Ok(Some(file)),
-        false => Err(held_by(read_holder(&mut file))),
+    wait(&mut file, patience, FlockOperation::NonBlockingLockShared)?;
+    Ok(Some(file))
+}
+
+/// Takes the lock alone, for changes to come; waits so long for commands. `None` where the store never had one.
+///
+/// # Errors
+/// As [`alone`].
+pub(super) fn for_changes(state: BorrowedFd<'_>, patience: Duration) -> Result<Option<File>> {
+    let Some(mut file) = file(state, OFlags::RDWR)? else {
+        return Ok(None);
+    };
+    alone(&mut file, patience)?;
+    Ok(Some(file))
+}
+
+/// Returns the lock, held alone: the one that is held already, or else this makes the file where it is missing, and waits.
+///
+/// # Errors
+/// As [`alone`].
+pub(super) fn taken(state: BorrowedFd<'_>, held: Option<File>) -> Result<File> {
+    let make = || own::open_or_make(state, LOCK.as_bytes(), OFlags::RDWR);
+    let mut file = held.map_or_else(make, Ok)?;
+    alone(&mut file, PATIENCE)?;
+    Ok(file)
+}
+
+/// Takes the lock alone; waits so long for commands.
+///
+/// # Errors
+/// [`Error::Refused`] naming who has the store; what `flock(2)` says.
+pub(super) fn alone(file: &mut File, patience: Duration) -> Result<()> {
+    wait(file, patience, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Takes a lock on a directory that never was a store, so that two commands do not make it one at the same time.
+///
+/// # Errors
+/// As [`alone`].
+pub(super) fn before_state(dir: OwnedFd, patience: Duration) -> Result<File> {
+    let mut file = File::from(dir);
+    alone(&mut file, patience)?;
+    Ok(file)
+}
+
+fn wait(file: &mut File, patience: Duration, how: FlockOperation) -> Result<()> {
+    let end = Instant::now() + patience;
+    let mut pause = PAUSE;
+    loop {
+        match rustix::fs::flock(&*file, how) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(errno) => return Err(Error::os("flock")(errno)),
+        }
+        let holder = read_holder(file);
+        if let Some(holder) = holder.as_ref().filter(|holder| is_daemon(holder))
+            && !is_read(file)?
+        {
+            return Err(served(holder));
+        }
+        if Instant::now() >= end {
+            return Err(busy(file, holder.as_ref(), patience));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Takes the lock alone; waits a while for those who read.
-///
-/// # Errors
-/// [`Error::Refused`] naming who has the store alone, or saying that it is being read; what `flock(2)` says.
-pub(super) fn alone(file: &mut File) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match rustix::fs::flock(&*file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) => {}
-            Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => {
-                return Err(Error::refused(
-                    "the store's file system cannot lock files, which keeps a second daemon out",
-                    "Put the store on a local file system, or let the file server lock.",
-                ));
-            }
-            Err(errno) => return Err(Error::os("flock")(errno)),
-        }
-        if !share(file)? {
-            return Err(held_by(read_holder(file)));
-        }
-        let_go(file);
-        if Instant::now() > end {
-            return Err(Error::refused(
-                "a command that only reads has been working on the store for some seconds, and nobody can change it meanwhile",
-                "Wait until the `trumanfs exec` or `trumanfs shell` that works on it has ended.",
-            ));
-        }
-        std::thread::sleep(PAUSE);
-    }
+/// Returns whether those who have the lock share it.
+fn is_read(file: &File) -> Result<bool> {
+    let shared = share(file)?;
+    let_go(file);
+    Ok(shared)
 }
 
 /// Lets the lock go.
@@ -99,19 +140,58 @@ pub(super) fn share(file: &File) -> Result<bool> {
     }
 }
 
-fn held_by(holder: Option<Holder>) -> Error {
-    let Some(holder) = holder else {
-        return Error::refused("the store is already being served", "Unmount it first.");
-    };
-    let home = holder
-        .home
-        .as_deref()
-        .unwrap_or("a command that works on it unmounted");
+/// Returns whether this may be a daemon that serves the store: one of another machine, which cannot be seen, or a process that
+/// lives.
+fn is_daemon(holder: &Holder) -> bool {
+    let here = rustix::system::uname();
+    let here = here.nodename().to_string_lossy();
+    holder.home.is_some()
+        && (holder.host != here || (holder.boot == boot_id() && lives(holder.pid)))
+}
+
+fn lives(pid: u32) -> bool {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+fn served(holder: &Holder) -> Error {
     Error::refused(
         format!(
-            "the store is already being served: {home}, by process {} on {} since {}",
-            holder.pid, holder.host, holder.since
+            "the store is already being served: {}, by process {} on {} since {}",
+            holder.home.as_deref().unwrap_or_default(),
+            holder.pid,
+            holder.host,
+            holder.since
         ),
         "Use that home, or end it with `trumanfs umount` there.",
+    )
+}
+
+/// Says who works on the store still, after so long.
+fn busy(file: &File, holder: Option<&Holder>, patience: Duration) -> Error {
+    let mut who: Vec<String> = locks::holders(file.as_fd())
+        .iter()
+        .map(|pid| format!("process {pid}"))
+        .collect();
+    if who.is_empty()
+        && let Some(holder) = holder.filter(|holder| lives(holder.pid))
+    {
+        who.push(format!(
+            "process {} on {} since {}",
+            holder.pid, holder.host, holder.since
+        ));
+    }
+    let who = match &who[..] {
+        [] => "another command".to_owned(),
+        who => format!("another command ({})", who.join(", ")),
+    };
+    Error::refused(
+        format!(
+            "{who} is working on the store, and has been for {} s",
+            patience.as_secs_f64()
+        ),
+        "Wait until that `trumanfs exec` or `trumanfs shell` has ended; `--wait SECONDS` waits longer.",
     )
 }

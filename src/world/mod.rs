@@ -69,7 +69,7 @@ pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
 pub use purge::Purged;
-pub use reading::Reading;
+pub use reading::{Claim, Locked, Reading};
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
@@ -159,18 +159,18 @@ impl World {
     /// [`Error::Refused`] where the store is being served, or its trash or state is not what it should be;
     /// [`Error::Damaged`] where the last journal cannot be read.
     pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        World::over(Root::open(store)?, options)
+        World::over((Root::open(store)?, None), options)
     }
 
-    /// Does the same with a store that is open already.
+    /// Does the same with a store that is open already, and with its lock where that is held alone.
     ///
     /// # Errors
     /// As [`World::open`].
-    pub fn over(root: Root, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    pub fn over((root, held): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
         let mut holder = Holder::this_process(&options.session, home);
         holder.durable = options.durable;
-        let state = State::open(&root, holder.clone())?;
+        let state = State::open(&root, holder.clone(), held)?;
         let trash_fd = trash::open(&root)?;
         trash::ours(&trash_fd, options.owner, &state)?;
         own::not_for_git(trash_fd.as_fd());

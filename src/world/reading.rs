@@ -7,6 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::lists;
 use super::lock;
@@ -17,7 +22,7 @@ use super::settle::{self, Settled};
 use super::sight::Sight;
 use super::state::{Holder, State, holder, open_unlocked, read_holder};
 use super::view::{View, ViewOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A store and what exists in it.
 #[derive(Debug)]
@@ -28,6 +33,22 @@ pub struct Reading {
     /// How many hard links of which file lie in the trash.
     links: HashMap<Id, u32>,
     lock: Option<File>,
+    /// What the lock said when this was opened: the session that was begun last, and how often there was one.
+    seen: Option<(String, u64)>,
+    /// What is held alone for a line that may change something.
+    claim: Mutex<Option<Claim>>,
+}
+
+/// An open store, and its lock where that is held alone.
+pub type Locked = (Root, Option<File>);
+
+/// What is held alone for changes to come.
+#[derive(Debug)]
+pub enum Claim {
+    /// The store's lock.
+    Store(File),
+    /// The directory itself, which never was a store.
+    Directory(File),
 }
 
 impl Reading {
@@ -35,7 +56,11 @@ impl Reading {
     ///
     /// # Errors
     /// As [`World::open`](super::World::open), but for what keeps a store from being changed.
-    pub fn open(store: &Path, view: ViewOptions) -> Result<(Reading, Vec<Settled>)> {
+    pub fn open(
+        store: &Path,
+        view: ViewOptions,
+        patience: Duration,
+    ) -> Result<(Reading, Vec<Settled>)> {
         let root = Root::open(store)?;
         let Some(state) = open_unlocked(&root)? else {
             let reading = Reading {
@@ -44,12 +69,15 @@ impl Reading {
                 state: None,
                 links: HashMap::new(),
                 lock: None,
+                seen: None,
+                claim: Mutex::default(),
             };
             return Ok((reading, Vec::new()));
         };
         let state = state.as_fd();
-        let (lock, settled) = settled(&root, state)?;
-        let named = holder(state)?.map(|holder| holder.session);
+        let (lock, settled) = settled(&root, state, patience)?;
+        let seen = holder(state)?.map(|holder| (holder.session, holder.epoch));
+        let named = seen.as_ref().map(|(session, _)| session.clone());
         let copied = origin::copied(&root, state, named.as_deref())?;
         let (links, pinned) = match copied.is_some_and(|copied| copied.is_fresh) {
             true => Default::default(),
@@ -62,6 +90,8 @@ impl Reading {
             state: Some(id),
             links,
             lock,
+            seen,
+            claim: Mutex::default(),
         };
         Ok((reading, settled))
     }
@@ -86,8 +116,63 @@ impl Reading {
         self.sight().links_shown(meta, false, trashed)
     }
 
-    /// Lets the lock go: it is to be had alone, for a change.
-    pub fn let_go(&self) {
+    /// Takes the store alone, before a line that may change it: nothing that the line does later has to wait. Nothing is written.
+    /// Returns whether the store is as it was when this was opened.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::error::Error::Refused) naming who has it; what the system calls say.
+    pub fn claim(&self, patience: Duration) -> Result<bool> {
+        let mut claim = self.claim.lock();
+        if claim.is_some() {
+            return Ok(true);
+        }
+        if self.state.is_none() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::openat(&self.root, ".", flags, Mode::empty());
+            let dir = lock::before_state(dir.map_err(Error::os("openat"))?, patience)?;
+            if open_unlocked(&self.root)?.is_none() {
+                *claim = Some(Claim::Directory(dir));
+                return Ok(true);
+            }
+        }
+        let Some(state) = open_unlocked(&self.root)? else {
+            return Ok(false);
+        };
+        self.let_go();
+        let mut file = match lock::for_changes(state.as_fd(), patience) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(false),
+            Err(error) => {
+                self.take_again();
+                // Nothing can be changed here, which is for the commands to say that try.
+                return match error.errno() {
+                    Errno::ROFS | Errno::ACCESS => Ok(true),
+                    _ => Err(error),
+                };
+            }
+        };
+        let now = read_holder(&mut file).map(|holder| (holder.session, holder.epoch));
+        *claim = Some(Claim::Store(file));
+        Ok(now == self.seen)
+    }
+
+    /// Returns what is held alone, for the session that begins; else the lock is let go, to be had alone.
+    pub fn claimed(&self) -> Option<Claim> {
+        let claim = self.claim.lock().take();
+        if claim.is_none() {
+            self.let_go();
+        }
+        claim
+    }
+
+    /// Shares the store again, after a line that has changed nothing.
+    pub fn unclaim(&self) {
+        if self.claim.lock().take().is_some() {
+            self.take_again();
+        }
+    }
+
+    fn let_go(&self) {
         if let Some(file) = &self.lock {
             lock::let_go(file);
         }
@@ -102,8 +187,12 @@ impl Reading {
 }
 
 /// Takes the lock with other readers, when the newest session has been settled.
-fn settled(root: &Root, state: BorrowedFd<'_>) -> Result<(Option<File>, Vec<Settled>)> {
-    let Some(mut file) = lock::with_readers(state)? else {
+fn settled(
+    root: &Root,
+    state: BorrowedFd<'_>,
+    patience: Duration,
+) -> Result<(Option<File>, Vec<Settled>)> {
+    let Some(mut file) = lock::with_readers(state, patience)? else {
         return Ok((None, Vec::new()));
     };
     let named = read_holder(&mut file).map(|holder| holder.session);
@@ -113,8 +202,9 @@ fn settled(root: &Root, state: BorrowedFd<'_>) -> Result<(Option<File>, Vec<Sett
     lock::let_go(&file);
     // Whom the lock names stays the newest session.
     let session = named.unwrap_or_else(super::new_session_id);
-    let alone = State::open(root, Holder::this_process(&session, None))?;
+    let held = lock::for_changes(state, patience)?;
+    let alone = State::open(root, Holder::this_process(&session, None), held)?;
     let settled = settle::last_session(root, &alone)?.settled;
     drop(alone);
-    Ok((lock::with_readers(state)?, settled))
+    Ok((lock::with_readers(state, patience)?, settled))
 }

@@ -141,11 +141,11 @@ pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
 }
 
 impl State {
-    /// Opens and locks the directory, making it where it is missing.
+    /// Opens and locks the directory, making it where it is missing. Who has the lock alone already gives it.
     ///
     /// # Errors
     /// [`Error::Refused`] naming who already serves the store, or what its file system cannot do; what the system calls say.
-    pub fn open(root: &Root, mut holder: Holder) -> Result<State> {
+    pub fn open(root: &Root, mut holder: Holder, held: Option<File>) -> Result<State> {
         let made = match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
             Ok(()) => true,
             Err(rustix::io::Errno::EXIST) => false,
@@ -163,8 +163,7 @@ impl State {
             let me = rustix::process::geteuid().as_raw();
             own::made_by(STATE, &meta, &[me])?;
         }
-        let mut lock = own::open_or_make(fd.as_fd(), LOCK.as_bytes(), OFlags::RDWR)?;
-        lock::alone(&mut lock)?;
+        let mut lock = lock::taken(fd.as_fd(), held)?;
         if let Err(error) = ground::fit(fd.as_fd(), made) {
             // Nothing half-made stays on ground that is refused. Over a network an open file keeps a name until it is closed.
             if made {

@@ -280,7 +280,7 @@ fn command(words: &[Word], state: &State) -> Result<(), Rejection> {
 }
 
 /// Returns what a word says whatever the shell's state is; nothing where that depends on it.
-fn literal(word: &Word) -> Option<Vec<u8>> {
+pub(super) fn literal(word: &Word) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(word.0.len());
     for (at, atom) in word.0.iter().enumerate() {
         match atom {

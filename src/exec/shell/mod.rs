@@ -11,6 +11,7 @@ mod brace;
 mod call;
 mod commands;
 mod crew;
+mod effect;
 mod escape;
 mod expand;
 mod glob;
@@ -224,6 +225,16 @@ impl Shell {
                 };
             }
         };
+        if let Err(error) = self.state.home.begin_line(effect::may_change(&list)) {
+            self.state.status = 1;
+            let why = call::reason(error.errno());
+            let _ = writeln!(stderr, "bash: {why}; nothing of the line has run");
+            return Ran {
+                status: 1,
+                truncated: false,
+                refused: true,
+            };
+        }
         self.state.deadline.begin(self.limits.time);
         let limited = Arc::new(Mutex::new(Limited::new(stdout, &self.limits, noun(&list))));
         let mut err = Output::writer(stderr);
@@ -236,6 +247,7 @@ impl Shell {
         };
         let ended = run::list(&list, &mut streams, &mut self.state);
         let truncated = limited.lock().finish().unwrap_or(false);
+        self.state.home.end_line();
         let refused = self.state.deadline.refused();
         if let Some(status) = refused {
             self.state.status = status;

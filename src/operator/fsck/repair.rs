@@ -30,7 +30,7 @@ pub fn repair(
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
         return Ok(before);
     }
-    let state = State::open(&root, Holder::this_process("fsck", None))?;
+    let state = State::open(&root, Holder::this_process("fsck", None), None)?;
     for finding in &before.findings {
         if let Err(error) = mend(&root, &state, store, finding) {
             log::warn!("cannot be repaired: {}: {error}", finding.what);

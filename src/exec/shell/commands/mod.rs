@@ -56,6 +56,15 @@ pub(super) fn named(name: &[u8]) -> Option<(&'static str, Command)> {
     found.copied()
 }
 
+/// Returns whether a command changes files, or is none.
+pub(super) fn changes(name: &[u8]) -> bool {
+    const READ: &[&str] = &[
+        "cat", "cd", "date", "echo", "false", "grep", "head", "ls", "pwd", "tail", "true", "wc",
+        "which",
+    ];
+    !READ.iter().any(|reads| reads.as_bytes() == name)
+}
+
 /// Returns whether `find -exec` can run a name: all commands but `cd`, for a shell's own directory is not find's to change.
 pub(super) fn runs_for_find(name: &[u8]) -> bool {
     named(name).is_some_and(|(name, _)| name != "cd")

@@ -1,0 +1,52 @@
+//! Whether a line may change anything, as far as can be told before it runs.
+
+use super::admit::literal;
+use super::call::NULL;
+use super::commands;
+use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
+
+/// Returns whether a line may change something: not where all that it runs only reads.
+pub(super) fn may_change(list: &List) -> bool {
+    let mut pipelines = list.iter().flat_map(|AndOr { first, rest }| {
+        std::iter::once(first).chain(rest.iter().map(|(_, pipeline)| pipeline))
+    });
+    pipelines.any(|pipeline| pipeline.stages.iter().any(stage))
+}
+
+fn stage(stage: &Stage) -> bool {
+    let does = match &stage.what {
+        What::Subshell(list) | What::Group(list) => may_change(list),
+        What::Simple { assignments, words } => {
+            assignments.iter().any(|(_, value)| word(value))
+                || words.iter().any(word)
+                || command(words)
+        }
+    };
+    does || stage.redirects.iter().any(|redirect| match &redirect.to {
+        Target::Write(each) | Target::Append(each) => literal(each).as_deref() != Some(NULL),
+        Target::Read(each) | Target::Here(each) => word(each),
+        Target::Same(_) => false,
+    })
+}
+
+fn word(word: &Word) -> bool {
+    word.0.iter().any(|atom| match atom {
+        Atom::Command(list, _) => may_change(list),
+        _ => false,
+    })
+}
+
+fn command(words: &[Word]) -> bool {
+    let Some((name, rest)) = words.split_first() else {
+        return false;
+    };
+    match literal(name) {
+        Some(name) if name == b"find" => rest.iter().any(|word| {
+            // What a word comes to is not known, or it does something to what is found.
+            literal(word)
+                .is_none_or(|text| text == b"-delete" || text == b"-exec" || text.contains(&b'{'))
+        }),
+        Some(name) => commands::changes(&name),
+        None => true,
+    }
+}
