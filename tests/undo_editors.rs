@@ -64,7 +64,7 @@ fn what_was_moved_into_place_and_changed_later_goes_by_the_name_that_people_see(
         let start = look(home.store());
         if *way == "exchange" {
             home.sh("echo agent > tmp");
-            renameat2(&home.path("tmp"), &home.path("f0"), RENAME_EXCHANGE).unwrap();
+            renameat2(home.path("tmp"), home.path("f0"), RENAME_EXCHANGE).unwrap();
             home.sh("rm tmp");
         } else {
             home.sh(way);

@@ -17,6 +17,7 @@ mod moves;
 pub mod plan;
 pub mod report;
 pub mod restore;
+mod rights;
 mod same;
 pub mod select;
 mod settle;

@@ -1,10 +1,14 @@
 //! An undo from the wish to what came of it, in one call; and what is told of it.
 
+use std::collections::HashSet;
+
 use super::apply::{Extent, apply, extent};
 use super::hands::Hands;
 use super::plan::{Choice, Conflict, Plan, plan};
+use super::rights::Opened;
 use super::select::{Wanted, select};
 use crate::error::{Error, Result};
+use crate::journal::Ids;
 use crate::operator::Store;
 use crate::world::Caller;
 use crate::world::view::in_trash;
@@ -63,6 +67,55 @@ pub fn run(
     hands: Option<&dyn Hands>,
     caller: Caller,
 ) -> Result<Report> {
+    let first = attempt(store, wish, hands, caller, false);
+    let denied = match &first {
+        Ok((_, tried)) => tried.denied,
+        Err(error) => error.errno() == rustix::io::Errno::ACCESS,
+    };
+    let Some(hands) = hands.filter(|_| denied && !wish.dry_run) else {
+        return first.map(|(report, _)| report);
+    };
+    // Whoever undoes is an ordinary user, and so was whoever closed something: it is opened, and the rest is done.
+    let opened = Opened::all(hands.world())?;
+    let second = attempt(store, wish, Some(hands), caller, true);
+    let nothing = HashSet::new();
+    opened.close(second.as_ref().map_or(&nothing, |(_, tried)| &tried.modes));
+    match (first, second) {
+        (Ok((first, _)), Ok((second, _))) => Ok(second.after(&first)),
+        (_, second) => second.map(|(report, _)| report),
+    }
+}
+
+/// What an attempt came to, beside its report.
+#[derive(Debug, Default)]
+struct Tried {
+    /// Whether permissions were in the way.
+    denied: bool,
+    /// Things whose mode was to be set; of the second attempt only.
+    modes: HashSet<Ids>,
+}
+
+impl Report {
+    /// Returns the report of an undo that took two attempts.
+    fn after(self, first: &Report) -> Report {
+        let (one, two) = (first.done, self.done);
+        Report {
+            operations: first.operations,
+            extent: first.extent,
+            record: self.record.or(first.record),
+            done: (one.0 + two.0, one.1 + two.1, one.2 + two.2),
+            ..self
+        }
+    }
+}
+
+fn attempt(
+    store: &Store,
+    wish: &Wish,
+    hands: Option<&dyn Hands>,
+    caller: Caller,
+    again: bool,
+) -> Result<(Report, Tried)> {
     let selection = select(store, &wish.wanted)?;
     if selection.count == 0 {
         return Err(Error::Missing {
@@ -82,11 +135,19 @@ pub fn run(
         notes: planned.notes.clone(),
         ..Report::default()
     };
+    let mut tried = Tried::default();
     match hands {
         Some(hands) if !wish.dry_run && !stopped => {
             let outcome = apply(&planned, &selection, &wish.what, hands, caller)?;
             report.record = outcome.record;
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
+            tried.denied = outcome.skipped.was_denied();
+            let ground = planned.target.ground();
+            let set = planned.target.changed_nodes();
+            let set = set.filter(|(_, then)| then.mode.is_some());
+            if again {
+                tried.modes = set.filter_map(|(node, _)| ground.ids(node)).collect();
+            }
             let end = outcome.skipped.end().map(|path| format!("{path}: "));
             let end = end.unwrap_or_default();
             report.failed = outcome.failed.map(|error| format!("{end}{error}"));
@@ -95,7 +156,7 @@ pub fn run(
         _ => report.changes = changes(&planned)?,
     }
     report.conflicts = planned.conflicts;
-    Ok(report)
+    Ok((report, tried))
 }
 
 /// Says what a plan would change, a line each.

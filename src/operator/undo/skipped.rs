@@ -19,6 +19,7 @@ pub struct Skipped {
     more: u64,
     /// At which path the undo ended, if it did.
     end: Option<String>,
+    denied: bool,
 }
 
 impl Skipped {
@@ -46,6 +47,7 @@ impl Skipped {
 
     /// Notes something that could not be taken back.
     pub(super) fn note(&mut self, what: impl Display, error: &Error) {
+        self.denied |= error.errno() == Errno::ACCESS;
         if self.named.len() < NAMED {
             self.named
                 .push(format!("{what} stays as it is: {}", why(error)));
@@ -57,6 +59,11 @@ impl Skipped {
     /// Returns whether everything could be taken back.
     pub fn is_empty(&self) -> bool {
         self.named.is_empty()
+    }
+
+    /// Returns whether the permissions of something were in the way.
+    pub fn was_denied(&self) -> bool {
+        self.denied
     }
 
     /// Returns at which path the undo ended, if it did.
