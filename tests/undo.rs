@@ -498,3 +498,170 @@ fn modes_do_not_stand_in_the_way() {
     let mode = fs::metadata(home.path("d")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
 }
+
+#[test]
+fn what_concerns_a_path_is_undone_and_nothing_else() {
+    need_mount!();
+    let fill = |store: &Path| {
+        fs::create_dir_all(store.join("proj/sub")).unwrap();
+        for (path, text) in [("a", "a"), ("b", "b"), ("sub/c", "c")] {
+            fs::write(store.join("proj").join(path), text).unwrap();
+        }
+        fs::write(store.join("notes"), "old").unwrap();
+    };
+    let home = Home::prepared(fill, &[]);
+    let start = look(&home);
+    home.sh("echo x > made; echo new > notes; echo new > proj/a; echo new > proj/b; rm -r proj");
+    let end = look(&home);
+    let only = |paths: &[&str]| {
+        let mut names: Vec<String> = look(&home)
+            .into_keys()
+            .map(|path| path.display().to_string())
+            .collect();
+        names.sort();
+        assert_eq!(names, paths);
+    };
+    let said = run(
+        0,
+        home.home(),
+        "undo --session last --path proj/a --dry-run",
+    );
+    assert!(said.contains("would bring back /proj\n"), "{said}");
+    let said = run(0, home.home(), "undo --session last --path proj/a");
+    let told = "brought back /proj; put back the content of /proj/a (";
+    assert!(said.contains(told), "{said}");
+    // The directory comes back for it, and what else was in it stays where it is.
+    only(&["made", "notes", "proj", "proj/a"]);
+    assert_eq!(home.sh("cat proj/a notes"), "anew\n");
+    run(1, home.home(), "undo --session last --path proj/a");
+    let said = run(0, home.home(), "redo");
+    assert!(
+        said.contains("took back “undo --session last --path proj/a”"),
+        "{said}"
+    );
+    assert_same(&look(&home), &end, "redone");
+    // A pattern, a directory, several; and a program with them.
+    run(
+        3,
+        home.home(),
+        "undo --session last --program rm --path notes",
+    );
+    run(0, home.home(), "undo --path notes --path made");
+    only(&["notes"]);
+    assert_eq!(home.sh("cat notes"), "old");
+    run(0, home.home(), "undo --path proj");
+    assert_same(&look(&home), &start, "in two parts, all of it");
+    run(3, home.home(), "undo --path nothing");
+    let said = run(6, home.home(), "undo --path a[");
+    assert!(said.contains("not a pattern"), "{said}");
+
+    // By the name it had: a rename concerns both names.
+    home.sh("mv notes proj/notes; echo more >> proj/notes");
+    let said = run(0, home.home(), "undo --program mv --path /notes");
+    assert!(said.contains("moved back /notes"), "{said}");
+    assert_eq!(home.sh("cat notes; ls proj"), "oldmore\na\nb\nsub\n");
+}
+
+/// "undone 46 operations: 0 moves, 0 contents, 0 attributes" counts nothing that a person knows.
+#[test]
+fn what_was_done_is_told_in_files() {
+    need_mount!();
+    let home = Home::prepared(
+        |store| {
+            for n in 0..6 {
+                fs::write(store.join(format!("f{n}")), "old").unwrap();
+            }
+        },
+        &[],
+    );
+    home.sh("rm f0 f1 f2 f3 f4; echo new > f5; chmod 600 f5; echo x > made");
+    let said = run(0, home.home(), "undo --session last");
+    for part in [
+        "brought back /f0, /f1, /f2 and 2 more",
+        "removed /made",
+        "put back the content of /f5",
+        "put back the attributes of /f5",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let log = run(0, home.home(), "log --op undo");
+    assert!(log.contains("  undo --session last"), "{log}");
+    run(0, home.home(), "redo");
+    let log = run(0, home.home(), "log --op undo");
+    assert!(log.contains("(undo --session last)"), "{log}");
+    assert!(
+        !log.contains("undo undo") && !log.contains("undo redo"),
+        "{log}"
+    );
+    home.sh("touch f5");
+    let said = run(0, home.home(), "undo --session last --program touch");
+    assert!(said.contains("put back the time of /f5"), "{said}");
+}
+
+/// As people type them: without a slash, as paths of this machine, and from inside.
+#[test]
+fn a_path_is_understood_as_it_is_typed() {
+    need_mount!();
+    let home = Home::mount();
+    home.sh("mkdir proj; echo one > notes; echo one > proj/x; echo two > notes; echo two > proj/x");
+    let typed = |dir: &Path, target: &str, path: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_trumanfs"));
+        command.args(["versions", target, path]).current_dir(dir);
+        let output = common::run_limited(command, common::COMMAND_LIMIT);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.split_whitespace()
+            .next()
+            .unwrap_or("nothing")
+            .to_owned()
+    };
+    let base = home.base();
+    let absolute = |dir: &Path, name: &str| dir.join(name).to_str().unwrap().to_owned();
+    for target in ["home", "store", "./home", home.home().to_str().unwrap()] {
+        for path in [
+            "notes",
+            "/notes",
+            "./notes",
+            &absolute(home.home(), "notes"),
+        ] {
+            assert_eq!(typed(base, target, path), "/notes", "{target} {path}");
+        }
+        assert_eq!(
+            typed(base, target, &absolute(home.store(), "proj/x")),
+            "/proj/x"
+        );
+        assert_eq!(typed(base, target, "proj/x"), "/proj/x");
+    }
+    assert_eq!(typed(base, "home", "home/proj/x"), "/proj/x");
+    assert_eq!(typed(base, "store", "store/proj/x"), "/proj/x");
+    assert_eq!(typed(home.home(), ".", "proj/x"), "/proj/x");
+    let proj = home.path("proj");
+    assert_eq!(typed(&proj, ".", "x"), "/proj/x");
+    assert_eq!(typed(&proj, "..", "x"), "/proj/x", "what is meant is here");
+    assert_eq!(typed(&proj, ".", "/notes"), "/notes");
+    assert_eq!(typed(base, "home/proj", "x"), "/proj/x");
+    // What the home has itself goes before.
+    home.sh("mkdir home; echo one > home/notes; echo two > home/notes");
+    assert_eq!(typed(base, "home", "home/notes"), "/home/notes");
+    for (verb, rest) in [
+        ("cat", &["--at", "last"][..]),
+        ("restore", &[]),
+        ("diff", &[]),
+    ] {
+        let mut args = vec![verb.as_ref(), home.home().as_os_str()];
+        let path = proj.join("x");
+        args.push(path.as_os_str());
+        args.extend(rest.iter().map(OsStr::new));
+        let output = trumanfs(&args);
+        let code = match verb {
+            "cat" => 3,
+            "diff" => 1,
+            _ => 0,
+        };
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{verb}: {}",
+            describe(&output)
+        );
+    }
+}

@@ -7,6 +7,7 @@ mod execute;
 mod inspect;
 mod mount;
 mod output;
+mod place;
 mod purge;
 mod recover;
 mod report;

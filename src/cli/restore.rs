@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::output::{json, quote, time};
+use super::place::in_home;
 use super::wish::{ask_to_change, in_process, no};
 use super::{Exit, open_store, say};
 use crate::daemon::control::{Answer, Request};
 use crate::error::Result;
-use crate::name::WorldPath;
 use crate::operator::undo::restore::{PutBack, Restored, restore as put_back};
 use crate::operator::{checkpoint, point};
 use crate::world::Caller;
@@ -72,9 +72,10 @@ pub(super) struct ListArgs {
 pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
     let at = args.at.as_ref().map(|text| point::point(&store, text));
-    let to = args.to.as_ref().map(|to| WorldPath::parse(to.as_bytes()));
+    let in_home = |typed: &OsString| in_home(&args.target, &path, &store, typed);
+    let to = args.to.as_ref().map(in_home);
     let wish = PutBack {
-        path: WorldPath::parse(args.path.as_bytes())?,
+        path: in_home(&args.path)?,
         at: at.transpose()?,
         to: to.transpose()?,
         dry_run: args.dry_run,

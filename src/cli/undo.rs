@@ -12,6 +12,7 @@ use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::point::{self, Operation, Point};
+use crate::operator::undo::deeds::{Deed, Kind};
 use crate::operator::undo::{Choice, LastDone, Report, Wanted, Wish, last_done, run};
 use crate::world::Caller;
 
@@ -21,7 +22,7 @@ pub(super) struct UndoArgs {
     /// A store or a home
     target: PathBuf,
     /// Operations, as NUMBER (of the last session) or SESSION:NUMBER; of an undo, all that it did
-    #[arg(value_name = "OP", conflicts_with_all = ["pid", "program", "session", "since", "to"])]
+    #[arg(value_name = "OP", conflicts_with_all = ["pid", "program", "session", "since", "to", "path"])]
     operations: Vec<String>,
     /// What this process did
     #[arg(long)]
@@ -29,6 +30,9 @@ pub(super) struct UndoArgs {
     /// What this program did, by its name or its path
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
+    /// Only what concerns this path, or what is below it; a pattern as in .gitignore, may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    path: Vec<String>,
     /// What was done in this session; `last` is the newest
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
@@ -77,7 +81,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
         "`{again}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
     );
     let what = format!("undo{what}");
-    carry_out(&path, &store, wanted, what, &args.how, &go_on)
+    carry_out(&path, &store, wanted, what, &args.how, &go_on, None)
 }
 
 /// Takes the last undo or restore back. Which one that is, is settled first: so whoever asks once more, because it stopped
@@ -85,14 +89,16 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
 pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
     let LastDone { operation, what } = last_done(&store)?;
-    let what = format!("redo: takes back {operation} ({what})");
+    let taken_back = what;
+    let what = format!("redo: takes back {operation} ({taken_back})");
     let wanted = Wanted::Operations(vec![operation]);
     let target = quote(args.target.as_os_str().as_bytes());
     let go_on = format!(
         "`{}` goes on, mounted or not.",
         again(&target, &wanted, &args.how)
     );
-    carry_out(&path, &store, wanted, what, &args.how, &go_on)
+    let taken_back = Some(&*taken_back);
+    carry_out(&path, &store, wanted, what, &args.how, &go_on, taken_back)
 }
 
 /// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
@@ -111,6 +117,7 @@ fn again(target: &str, wanted: &Wanted, how: &How) -> String {
             session,
             pid,
             program,
+            paths,
         } => {
             let _ = match session {
                 Some(session) => write!(command, " --session {session}"),
@@ -121,6 +128,9 @@ fn again(target: &str, wanted: &Wanted, how: &How) -> String {
             }
             if let Some(program) = program {
                 let _ = write!(command, " --program {}", quote(program.as_bytes()));
+            }
+            for path in paths {
+                let _ = write!(command, " --path {}", quote(path.as_bytes()));
             }
         }
     }
@@ -156,10 +166,13 @@ fn wanted(args: &UndoArgs, store: &Store) -> Result<(Wanted, String)> {
             let _ = write!(what, " {flag} {value}");
         }
     }
+    for path in &args.path {
+        let _ = write!(what, " --path {path}");
+    }
     if what.is_empty() {
         return Err(Error::refused(
             "undo what?",
-            "Give operations, or --session, --since, --to, --pid or --program. `trumanfs log` shows what was done.",
+            "Give operations, or --session, --since, --to, --pid, --program or --path. `trumanfs log` shows what was done.",
         ));
     }
     let from = args.since.as_ref().or(args.to.as_ref());
@@ -180,6 +193,7 @@ fn wanted(args: &UndoArgs, store: &Store) -> Result<(Wanted, String)> {
         session,
         pid: args.pid,
         program: args.program.clone(),
+        paths: args.path.clone(),
     };
     Ok((wanted, what))
 }
@@ -210,6 +224,7 @@ fn carry_out(
     what: String,
     how: &How,
     go_on: &str,
+    taken_back: Option<&str>,
 ) -> Result<Exit> {
     let wish = Wish {
         wanted,
@@ -244,7 +259,7 @@ fn carry_out(
     if how.json {
         say(format_args!("{}", json(&report)?));
     } else {
-        print(&report, go_on);
+        print(&report, go_on, taken_back);
     }
     Ok(exit_of(&report))
 }
@@ -261,7 +276,34 @@ fn exit_of(report: &Report) -> Exit {
     }
 }
 
-fn print(report: &Report, go_on: &str) {
+/// Says what was done to which files.
+fn told(deeds: &[Deed]) -> String {
+    let told = deeds.iter().map(|deed| {
+        let verb = match deed.kind {
+            Kind::BroughtBack => "brought back",
+            Kind::Removed => "removed",
+            Kind::Moved => "moved back",
+            Kind::Content => "put back the content of",
+            Kind::Attributes => "put back the attributes of",
+            Kind::Time => "put back the time of",
+        };
+        let paths: Vec<String> = deed.paths.iter().map(ToString::to_string).collect();
+        let more = deed.count - paths.len() as u64;
+        let and = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{verb} {}{and}", paths.join(", "))
+    });
+    let told: Vec<String> = told.collect();
+    match told.is_empty() {
+        true => "nothing that shows".to_owned(),
+        false => told.join("; "),
+    }
+}
+
+/// `taken_back`: what a redo takes back, in the words of its command.
+fn print(report: &Report, go_on: &str, taken_back: Option<&str>) {
     let mut paper = Paper::new();
     if report.stopped {
         eprintln!(
@@ -308,29 +350,34 @@ fn print(report: &Report, go_on: &str) {
     if report.stopped {
         return;
     }
-    let (names, contents, attributes) = match (report.dry_run, report.extent) {
-        (true, extent) => (extent.names, extent.contents, extent.attributes),
-        (false, _) => report.done,
-    };
-    let done = format!(
-        "{}: {}, {}, {}",
-        count(report.operations, "operation"),
-        count(names, "move"),
-        count(contents, "content"),
-        count(attributes, "attribute"),
-    );
+    let deeds = told(&report.deeds);
+    let operations = count(report.operations, "operation");
     match (report.dry_run, report.record, &report.failed) {
-        (true, ..) => paper.line(format_args!("would undo {done}")),
+        (true, ..) => paper.line(format_args!("would undo {operations}: {deeds}")),
         (_, None, _) if !report.notes.is_empty() => {
             paper.line(format_args!("nothing else could be taken back"));
         }
         (_, None, _) => paper.line(format_args!("nothing to do: it is as it was")),
         (_, Some(_), Some(error)) => {
             paper.flush();
-            eprintln!("trumanfs: stopped half-way: {error}\n  Done so far: {done}. {go_on}");
+            let (extent, (moves, contents, attributes)) = (report.extent, report.done);
+            eprintln!(
+                "trumanfs: stopped half-way: {error}\n  Done so far: {moves} of {}, {contents} of {}, {attributes} of {} with other attributes. {go_on}",
+                count(extent.names, "move"),
+                count(extent.contents, "content"),
+                count(extent.attributes, "thing"),
+            );
         }
         (_, Some(record), None) => {
-            paper.line(format_args!("undone {done} (operation {record})"));
+            let done = match taken_back {
+                Some(what) => format!("redone: took back “{what}”"),
+                None => format!("undone {operations}"),
+            };
+            let but = match report.notes.is_empty() {
+                true => "",
+                false => ", but for what is said above",
+            };
+            paper.line(format_args!("{done}{but}: {deeds} (operation {record})"));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::output::{Ink, Paper, bytes, count};
+use super::super::place::in_home;
 use super::super::{Exit, open_store, seal};
 use super::patch::{self, Texts};
 use crate::error::{Error, Result};
@@ -46,10 +47,14 @@ pub(in crate::cli) struct DiffArgs {
 
 /// Says what differs.
 pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
+    let (at, store) = open_store(&args.target)?;
     seal(&store);
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
-    let (range, path) = split(&what)?;
+    let (range, path) = split(&what);
+    let path = path.map_or_else(
+        || Ok(WorldPath::root()),
+        |path| in_home(&args.target, &at, &store, path),
+    )?;
     let (from, to) = point::range(&store, &range)?;
     let diff = Diff::between(&store, &from, &to, &path)?;
     let mut paper = Paper::new();
@@ -113,7 +118,7 @@ impl Unknown {
 }
 
 /// Tells range and path apart. What has two dots is a range, unless it begins with a slash or a dot and a slash.
-fn split(what: &[OsString]) -> Result<(String, WorldPath)> {
+fn split(what: &[OsString]) -> (String, Option<&OsString>) {
     let is_range = |word: &OsString| {
         let bytes = word.as_bytes();
         !bytes.starts_with(b"/")
@@ -130,19 +135,7 @@ fn split(what: &[OsString]) -> Result<(String, WorldPath)> {
         || "last..now".to_owned(),
         |range| range.to_string_lossy().into_owned(),
     );
-    let path = path.map_or_else(|| Ok(WorldPath::root()), path_in_home)?;
-    Ok((range, path))
-}
-
-/// Understands a path in the home.
-///
-/// # Errors
-/// [`Error::Missing`] for what cannot be one.
-pub(super) fn path_in_home(path: &OsString) -> Result<WorldPath> {
-    WorldPath::parse(path.as_bytes()).map_err(|_| Error::Missing {
-        what: format!("{} is not a path in the home", path.to_string_lossy()),
-        remedy: "Give it as it is seen in the home: /src/main.rs or src/main.rs.".to_owned(),
-    })
+    (range, path)
 }
 
 fn letter(change: &Change) -> (char, Ink) {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::output::{Ink, Paper, bytes, quote, time};
+use super::super::place::in_home;
 use super::super::{Exit, open_store, seal};
-use super::diff::path_in_home;
 use super::words::who;
 use crate::error::Result;
 use crate::journal::How;
@@ -49,9 +49,9 @@ pub(in crate::cli) struct CatArgs {
 
 /// Lists the former contents of a path, the newest first.
 pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
+    let (at, store) = open_store(&args.target)?;
     seal(&store);
-    let path = path_in_home(&args.path)?;
+    let path = in_home(&args.target, &at, &store, &args.path)?;
     let found = find(&store, &path)?;
     let mut paper = Paper::new();
     let target = quote(args.target.as_os_str().as_encoded_bytes());
@@ -143,9 +143,9 @@ fn entry(paper: &mut Paper, version: &Version, target: &str, path: &WorldPath) {
 
 /// Writes the content that a path had to standard output.
 pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
+    let (at, store) = open_store(&args.target)?;
     seal(&store);
-    let path = path_in_home(&args.path)?;
+    let path = in_home(&args.target, &at, &store, &args.path)?;
     let point = point::point(&store, &args.at)?;
     let content = content_at(&store, &path, &point)?;
     let mut paper = Paper::new();

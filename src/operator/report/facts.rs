@@ -128,10 +128,7 @@ impl Facts {
             // What the daemon does for the sake of what was counted already.
             Op::Gather { .. } => return,
             Op::Checkpoint { name } => format!("checkpoint “{name}”"),
-            Op::Undo { what, redo, .. } => {
-                let verb = if *redo { "redo" } else { "undo" };
-                format!("{verb} {what}")
-            }
+            Op::Undo { what, .. } => what.clone(),
             Op::Purge { entries } => match entries.as_slice() {
                 [one] => format!("purged {}", escape(&one.0)),
                 many => format!("purged {} entries of the trash", many.len()),

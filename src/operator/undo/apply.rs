@@ -73,7 +73,7 @@ pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
 }
 
 /// Returns whether the extended attributes of a thing shall be others than they are.
-fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
+pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
     let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
         return Ok(false);
     };

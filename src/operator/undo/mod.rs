@@ -11,9 +11,11 @@
 //! [`apply`]: apply::apply
 
 pub mod apply;
+pub mod deeds;
 pub mod hands;
 mod inside;
 mod moves;
+mod paths;
 pub mod plan;
 pub mod report;
 pub mod restore;

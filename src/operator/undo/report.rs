@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use super::apply::{Extent, apply, extent};
+use super::deeds::{Deed, deeds};
 use super::hands::Hands;
-use super::plan::{Choice, Conflict, Plan, plan};
+use super::plan::{Choice, Conflict, plan};
 use super::rights::Opened;
 use super::select::{Wanted, select};
 use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::operator::Store;
 use crate::world::Caller;
-use crate::world::view::in_trash;
 
 /// What is asked for, whole.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -33,6 +33,9 @@ pub struct Report {
     pub dry_run: bool,
     /// How many operations were meant.
     pub operations: u64,
+    /// What was to be done, in kinds of changes to files.
+    #[serde(default)]
+    pub deeds: Vec<Deed>,
     /// What had to be done, before it was.
     pub extent: Extent,
     /// The number of the undo's record; absent where nothing was changed.
@@ -53,9 +56,6 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<String>,
 }
-
-/// How many changes a dry run lists.
-const LISTED: usize = 10_000;
 
 /// Undoes what was asked for. `hands` is absent for a dry run.
 ///
@@ -101,6 +101,7 @@ impl Report {
         let (one, two) = (first.done, self.done);
         Report {
             operations: first.operations,
+            deeds: first.deeds.clone(),
             extent: first.extent,
             record: self.record.or(first.record),
             done: (one.0 + two.0, one.1 + two.1, one.2 + two.2),
@@ -127,8 +128,10 @@ fn attempt(
     }
     let planned = plan(store, &selection, wish.choice)?;
     let stopped = wish.choice == Choice::Stop && !planned.conflicts.is_empty();
+    let (deeds, changes) = deeds(&planned)?;
     let mut report = Report {
         dry_run: wish.dry_run,
+        deeds,
         operations: selection.count,
         extent: extent(&planned)?,
         stopped,
@@ -153,56 +156,8 @@ fn attempt(
             report.failed = outcome.failed.map(|error| format!("{end}{error}"));
             report.notes.extend(outcome.skipped.lines());
         }
-        _ => report.changes = changes(&planned)?,
+        _ => report.changes = changes,
     }
     report.conflicts = planned.conflicts;
     Ok((report, tried))
-}
-
-/// Says what a plan would change, a line each.
-fn changes(plan: &Plan<'_>) -> Result<Vec<String>> {
-    let target = &plan.target;
-    let mut lines = Vec::new();
-    let ground = target.ground();
-    for ((dir, label), then) in target.changed_places() {
-        let now = ground.lookup_label(dir, label)?;
-        if now == then {
-            continue;
-        }
-        let Some(dir) = target.path(dir).filter(|path| !in_trash(path)) else {
-            continue;
-        };
-        let path = dir.join(crate::name::Name::new(&ground.text(label))?);
-        lines.push(match then.map(|node| target.ground().path(node)) {
-            None => format!("remove {path}"),
-            Some(Some(from)) if !in_trash(&from) => format!("move {from} to {path}"),
-            Some(_) => format!("bring back {path}"),
-        });
-    }
-    for (node, then) in target.changed_nodes() {
-        let Some(path) = target.path(node).filter(|path| !in_trash(path)) else {
-            continue;
-        };
-        if let Some(layer) = &then.content {
-            let (session, seq) = &layer.record;
-            lines.push(format!("content of {path}, as before {session}:{seq}"));
-        }
-        let Ok(now) = target.ground().stat(node) else {
-            continue;
-        };
-        if then.mode.is_some_and(|mode| mode != now.permissions())
-            || then.uid.is_some_and(|uid| uid != now.uid)
-            || then.gid.is_some_and(|gid| gid != now.gid)
-            || !then.xattrs.is_empty()
-        {
-            lines.push(format!("attributes of {path}"));
-        }
-    }
-    lines.sort_unstable();
-    if lines.len() > LISTED {
-        let more = lines.len() - LISTED;
-        lines.truncate(LISTED);
-        lines.push(format!("and {more} more"));
-    }
-    Ok(lines)
 }

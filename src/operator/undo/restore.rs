@@ -10,18 +10,16 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, OFlags};
 
 use super::hands::Hands;
-use super::same::is_same;
+use super::same::{Looks, is_same};
 use super::steps::{Former, put_label};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::operator::Store;
-use crate::operator::past::{Attributes, Content, Effect, NodeId, Past, RecordId, Tree};
+use crate::operator::past::{Content, Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::in_trash;
-use crate::world::{
-    CAPABILITY, Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time, Xattrs,
-};
+use crate::world::{CAPABILITY, Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time};
 
 /// What is asked for.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -129,16 +127,17 @@ pub fn restore(
             ..caller
         },
         known: HashMap::new(),
+        at: to.clone(),
         restored,
     };
     let failed = copier.place(node, &dir, name).err();
-    let mut restored = copier.restored;
+    let mut restored = std::mem::take(&mut copier.restored);
     if let (Some(error), 0) = (&failed, restored.made) {
         begun.abort(error);
         return failed.map_or_else(|| Ok(restored), Err);
     }
     begun.done();
-    restored.failed = failed.map(|error| error.to_string());
+    restored.failed = failed.map(|error| format!("{}: {error}", copier.at));
     Ok(restored)
 }
 
@@ -221,28 +220,14 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     })
 }
 
-/// How a thing looked besides its content.
-struct Looks {
-    meta: Attributes,
-    /// Absent for what has none of its own.
-    xattrs: Option<Xattrs>,
-}
-
-impl Looks {
-    fn of(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
-        let meta = tree.meta(node)?;
-        let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
-        let xattrs = has_xattrs.then(|| tree.xattrs(node)).transpose()?;
-        Ok(Looks { meta, xattrs })
-    }
-}
-
 struct Copier<'t, 'a, 'h> {
     tree: &'t Tree<'a>,
     hands: &'h dyn Hands,
     caller: Caller,
     /// Files of several names that were made already.
     known: HashMap<NodeId, WorldPath>,
+    /// What is being made.
+    at: WorldPath,
     restored: Restored,
 }
 
@@ -293,6 +278,7 @@ impl Copier<'_, '_, '_> {
 
     fn copy(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
         let world = self.hands.world();
+        self.at = dir.path().join(name);
         let looks = Looks::of(self.tree, node)?;
         let meta = looks.meta;
         let caller = self.caller;

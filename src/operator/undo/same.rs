@@ -1,9 +1,26 @@
-//! Whether a thing of the past is what stands there now, so that putting it back would do nothing.
+//! How a thing looked, and whether a thing of the past is what stands there now, so that putting it back would do nothing.
 
 use rustix::fs::FileType;
 
 use crate::error::Result;
-use crate::operator::past::{NodeId, Tree};
+use crate::operator::past::{Attributes, NodeId, Tree};
+use crate::world::Xattrs;
+
+/// How a thing looked besides its content.
+pub(super) struct Looks {
+    pub(super) meta: Attributes,
+    /// Absent for what has none of its own.
+    pub(super) xattrs: Option<Xattrs>,
+}
+
+impl Looks {
+    pub(super) fn of(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
+        let meta = tree.meta(node)?;
+        let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
+        let xattrs = has_xattrs.then(|| tree.xattrs(node)).transpose()?;
+        Ok(Looks { meta, xattrs })
+    }
+}
 
 /// Returns whether a thing was what another is now: kind, content, attributes, and of a directory all in it. What cannot be
 /// read any more is not the same.

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::paths::Asked;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, Op, Record};
 use crate::name::Escaped;
@@ -30,6 +31,9 @@ pub enum Wanted {
         pid: Option<u32>,
         /// By this program only: its name, or its path.
         program: Option<String>,
+        /// Only what concerns one of these paths (patterns as of `log --path`); all where there are none.
+        #[serde(default)]
+        paths: Vec<String>,
     },
 }
 
@@ -138,6 +142,10 @@ struct Before {
 
 /// One pass over the records.
 struct Pass {
+    /// Which paths are meant.
+    asked: Asked,
+    /// The session of the record that was met last.
+    session: Option<Arc<str>>,
     chosen: BTreeMap<Arc<str>, Vec<u64>>,
     /// Undos, the newest first.
     undos: Vec<Before>,
@@ -158,11 +166,20 @@ impl Pass {
             let of = (session.clone(), undo);
             self.changes.entry(of).or_default().extend(&numbers);
         }
+        if self.session.as_ref() != Some(session) {
+            self.session = Some(session.clone());
+            self.asked.next_session();
+        }
         if record.can_be_undone() && !matches!(record.op, Op::Undo { .. }) && wanted(&record) {
-            self.chosen
-                .entry(session.clone())
-                .or_default()
-                .extend(numbers);
+            if self.asked.concerns(&record.op) {
+                numbers.extend(self.asked.above(&record.op));
+                self.chosen
+                    .entry(session.clone())
+                    .or_default()
+                    .extend(numbers);
+            } else {
+                self.asked.note_removal(&record.op, &numbers);
+            }
         }
         match record.op {
             Op::Gather { trash, .. } => self.gathered.entry(trash).or_default().push(seq),
@@ -189,7 +206,13 @@ impl Pass {
 /// # Errors
 /// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is meant.
 pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
+    let paths = match wanted {
+        Wanted::Since { paths, .. } => &paths[..],
+        Wanted::Operations(_) => &[],
+    };
     let mut pass = Pass {
+        asked: Asked::new(paths)?,
+        session: None,
         chosen: BTreeMap::new(),
         undos: Vec::new(),
         changes: HashMap::new(),
@@ -244,6 +267,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
             session: only,
             pid,
             program,
+            paths: _,
         } => {
             while let Some((session, record)) = records.next_record()? {
                 if from.includes(&session, record.seq) {

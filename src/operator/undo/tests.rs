@@ -314,6 +314,7 @@ fn since(from: Point) -> Wanted {
         session: None,
         pid: None,
         program: None,
+        paths: Vec::new(),
     }
 }
 
@@ -323,6 +324,7 @@ fn by(pid: u32) -> Wanted {
         session: None,
         pid: Some(1_000_000_000 + pid),
         program: None,
+        paths: Vec::new(),
     }
 }
 
