@@ -4,6 +4,7 @@
 //! then; of a version the latest digest holds. Memory grows with what lies in the trash and the versions.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Content, Digest, Op, Record, Survey, What};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::digest::{Sum, of_file, of_version};
+use crate::world::ranges;
 use crate::world::room::versions_of;
 use crate::world::settle::{open_journal, sessions};
 use crate::world::versions::file_name;
@@ -191,6 +193,15 @@ impl Journals<'_> {
                 match found {
                     Ok(None) => continue, // evicted meanwhile
                     Ok(Some(found)) if found == sum => continue,
+                    // What was evicted after it has left its ranges in it since: its list says so, and has a digest of
+                    // the whole, against which it is held when it is read.
+                    Ok(Some(_))
+                        if ranges::read(dir.as_fd(), n)?.is_some_and(|l| l.past.is_some()) =>
+                    {
+                        verified.without += 1;
+                        verified.contents -= 1;
+                        continue;
+                    }
                     Err(error) if error.errno() != rustix::io::Errno::IO => log::debug!("{error}"),
                     _ => {}
                 }
