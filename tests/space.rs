@@ -352,3 +352,66 @@ fn what_is_evicted_is_what_was_in_between() {
     }
     assert!(evicted > 10, "{evicted}");
 }
+
+/// The daemon is killed while it gives space back; every state is there afterwards, and nothing is amiss.
+#[test]
+fn killed_while_it_gives_back_it_leaves_all_readable() {
+    need_mount!();
+    let mut chance = Chance(23);
+    let original = chance.bytes(300_000);
+    let mut listed = 0;
+    for round in 0..6_u64 {
+        let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+        let mut now = original.clone();
+        let mut states = vec![(1, now.clone())];
+        for change in 0..30 {
+            let place = chance.next(300_000) as usize;
+            now[place] ^= 1;
+            if change % 5 == 4 {
+                fs::write(home.path("f"), &now).unwrap();
+            } else {
+                let file = fs::OpenOptions::new()
+                    .write(true)
+                    .open(home.path("f"))
+                    .unwrap();
+                file.write_all_at(&now[place..=place], place as u64)
+                    .unwrap();
+            }
+            states.push((
+                home.status().unwrap()["records"].as_u64().unwrap(),
+                now.clone(),
+            ));
+        }
+        // When it has given back the first so many.
+        while home.status().unwrap()["not_final"].as_u64() == Some(1)
+            && taken(home.store()) > 31 * 300_000 - round * 1_500_000
+        {
+            std::thread::yield_now();
+        }
+        home.kill_daemon();
+        let versions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let versions = versions.last().unwrap().unwrap().path().join("versions");
+        let names = fs::read_dir(versions)
+            .unwrap()
+            .map(|name| name.unwrap().file_name());
+        listed += names
+            .filter(|name| name.to_string_lossy().ends_with(".map"))
+            .count();
+        for (seq, state) in &states {
+            assert!(at(home.store(), "/f", *seq) == *state, "after {seq}");
+        }
+        home.remount_with(&[]);
+        home.umount();
+        let store = home.store().to_str().unwrap();
+        let fsck = common::trumanfs(&["fsck", store]);
+        assert!(fsck.status.success(), "{fsck:?}");
+        let id = common::trumanfs(&["session", "list", store, "--json"]);
+        let first: serde_json::Value =
+            serde_json::from_slice(id.stdout.split(|b| *b == b'\n').next().unwrap()).unwrap();
+        let id = first["id"].as_str().or(first["session"].as_str()).unwrap();
+        let undo = common::trumanfs(&["undo", store, "--session", id]);
+        assert!(undo.status.success(), "{undo:?}");
+        assert!(fs::read(home.store().join("f")).unwrap() == original);
+    }
+    assert!(listed > 0, "nothing was given back before the end");
+}

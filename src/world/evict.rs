@@ -9,6 +9,7 @@
 //!
 //! Lock: the finalizer's, over all of it, so that what is read through what does not change meanwhile.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
@@ -42,6 +43,26 @@ pub(super) struct Evictor {
     pub(super) session: Arc<str>,
     pub(super) durable: bool,
     pub(super) finalizer: Weak<Finalizer>,
+}
+
+/// The versions of one session that are on the disk, and what they take.
+#[derive(Debug)]
+struct Kept {
+    session: Arc<str>,
+    dir: Option<OwnedFd>,
+    sizes: HashMap<u64, u64>,
+}
+
+impl Kept {
+    fn of(state: &OwnedFd, session: &Arc<str>) -> Result<Kept> {
+        let dir = versions_of(state, session)?;
+        let sizes = dir.as_ref().map(list).transpose()?.unwrap_or_default();
+        Ok(Kept {
+            session: session.clone(),
+            dir,
+            sizes: sizes.into_iter().collect(),
+        })
+    }
 }
 
 impl Evictor {
@@ -80,24 +101,20 @@ impl Evictor {
         let wanted = wanted.max(AT_ONCE.min(room.max().unwrap_or(u64::MAX) / 8));
         let mut freed = 0;
         let mut going: Vec<(OwnedFd, Link)> = Vec::new();
-        let mut of: Option<(
-            Arc<str>,
-            Option<OwnedFd>,
-            std::collections::HashMap<u64, u64>,
-        )> = None;
+        let mut of: Option<Kept> = None;
         for link in known.order(&self.session) {
             if freed >= wanted || going.len() >= NAMED_AT_ONCE {
                 break;
             }
-            if of
-                .as_ref()
-                .is_none_or(|(session, ..)| *session != link.session)
-            {
-                let dir = versions_of(&self.state, &link.session)?;
-                let there = dir.as_ref().map(list).transpose()?.unwrap_or_default();
-                of = Some((link.session.clone(), dir, there.into_iter().collect()));
+            if of.as_ref().is_none_or(|of| of.session != link.session) {
+                of = Some(Kept::of(&self.state, &link.session)?);
             }
-            let Some((_, Some(dir), there)) = &of else {
+            let Some(Kept {
+                dir: Some(dir),
+                sizes: there,
+                ..
+            }) = &of
+            else {
                 continue;
             };
             let Some(bytes) = there.get(&link.n).copied().filter(|bytes| *bytes >= WORTH) else {
