@@ -681,3 +681,41 @@ fn what_was_kept_shortly_before_a_power_cut_is_doubted() {
         );
     }
 }
+
+/// What a former content shares with the file is given back once the file is closed: not before the disk has it in the file.
+#[test]
+fn with_durable_nothing_is_given_back_that_is_not_on_the_disk_elsewhere() {
+    need_mount!();
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
+        Ok(base) => base,
+        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+    };
+    for (mkfs, megabytes) in CUT {
+        let disk = Disk::within(&base.at("mnt"), mkfs, megabytes).unwrap();
+        fs::write(disk.store().join("f"), "before ".repeat(3000)).unwrap();
+        run("sync", &["--file-system".as_ref(), &disk.at("mnt")]).unwrap();
+        disk.mount_home("--durable");
+        sh(
+            &disk.at("home"),
+            "seq 20000 >more; cat more >>f; printf over | dd of=f bs=1 conv=notrunc status=none",
+        );
+        // All versions are final then, and nothing has synced the file itself.
+        disk.umount_home();
+        let after = disk.cut(&base.at("mnt"));
+        let list = after.says(&["versions", "/f", "--json"]);
+        assert_eq!(list.lines().count(), 2, "{mkfs:?}: {list}");
+        assert!(
+            !list.contains("missing\"") && !list.contains("lost\""),
+            "{mkfs:?}: {list}"
+        );
+        let sessions = fs::read_dir(after.store().join(".trumanfs/sessions")).unwrap();
+        let session = sessions
+            .map(|entry| entry.unwrap().file_name())
+            .min()
+            .unwrap();
+        let undone = after.says(&["undo", "--session", session.to_str().unwrap()]);
+        assert!(undone.starts_with("undone"), "{mkfs:?}: {undone}");
+        let there = fs::read_to_string(after.store().join("f")).unwrap();
+        assert!(there == "before ".repeat(3000), "{mkfs:?}: not as it was");
+    }
+}

@@ -258,3 +258,74 @@ fn of_blocks_that_are_not_there_no_zeros_are_made() {
     let there = fs::read(store.join("f")).unwrap();
     assert!(there[..4096] == big[..4096] && there[1_000_000..] == big[1_000_000..2 << 20]);
 }
+
+fn purge(store: &Path) -> Output {
+    let words = ["trash", "purge", "--all", "--versions=only"];
+    let mut args: Vec<&Path> = words.iter().map(Path::new).collect();
+    args.push(store);
+    trumanfs(&args)
+}
+
+/// Whoever deletes a version, or makes one that is not to be, may be killed between the version and its list.
+#[test]
+fn a_list_without_its_version_is_settled_seen_and_mended() {
+    // Of a session that has not ended: the next one settles it.
+    let store = tempfile::tempdir().unwrap();
+    let store = store.path();
+    fs::write(store.join("f"), TEXT).unwrap();
+    let options = WorldOptions {
+        session: new_session_id(),
+        ..WorldOptions::default()
+    };
+    drop(World::open(store, options).unwrap());
+    let dir = sessions(store).pop().unwrap().join("versions");
+    for name in ["00000007.map", "00000008.map.new"] {
+        fs::write(dir.join(name), "").unwrap();
+    }
+    line(store, "echo settled > g");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "they have stayed");
+    ends(&run(store, &["fsck"]), 0);
+
+    // Of one that has: purging takes it, and fsck sees it.
+    fs::write(store.join("big"), vec![b'x'; 3 << 20]).unwrap();
+    let big = |size| {
+        let options = WorldOptions {
+            session: new_session_id(),
+            ..WorldOptions::default()
+        };
+        let (world, _) = World::open(store, options).unwrap();
+        let held = world.find(&WorldPath::parse(b"big").unwrap()).unwrap();
+        let change = Change {
+            size: Some(size),
+            ..Change::default()
+        };
+        world
+            .set_attr(&held, change, None, &NoDoor, Caller::myself())
+            .unwrap();
+        world.close();
+    };
+    for repair in [false, true] {
+        big(if repair { 1_000_000 } else { 2_000_000 });
+        let [version] = versions(store).try_into().unwrap();
+        let session = sessions(store).pop().unwrap();
+        let session = session.file_name().unwrap().to_str().unwrap().to_owned();
+        // As an eviction that is killed half-way leaves it: recorded, and the version gone.
+        let list = fs::read(version.with_extension("map")).unwrap();
+        ends(&purge(store), 0);
+        assert!(!version.exists(), "{session}: it is still there");
+        fs::write(version.with_extension("map"), &list).unwrap();
+        let said = ends(&run(store, &["fsck"]), 1);
+        assert!(
+            said.contains("the list of ranges of version 00000001 has no version"),
+            "{said}"
+        );
+        if repair {
+            ends(&run(store, &["fsck", "--repair"]), 0);
+        } else {
+            let said = ends(&purge(store), 0);
+            assert!(!said.contains("not there any more"), "{said}");
+        }
+        assert!(!version.with_extension("map").exists());
+        ends(&run(store, &["fsck"]), 0);
+    }
+}

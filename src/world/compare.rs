@@ -218,3 +218,12 @@ fn zeros(hash: &mut Sha256, mut count: u64) {
 fn offset(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
+/// Waits, where somebody does, until the disk has what is given back elsewhere: it is read from here then, and may not have been
+/// written out yet.
+pub(super) fn secure(parts: &[Part], durable: bool) -> Result<()> {
+    let parts = parts.iter().filter(|_| durable);
+    parts
+        .map(|part| rustix::fs::fdatasync(&part.file).map_err(Error::os("fdatasync")))
+        .collect()
+}

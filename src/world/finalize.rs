@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 
-use super::compare::{BLOCK, Found, Part, compare};
+use super::compare::{BLOCK, Found, Part, compare, secure};
 use super::meta::Id;
 use super::pending::{Begun, Pending};
 use super::ranges::{self, Ranges, without};
@@ -272,6 +272,7 @@ impl Finalizer {
             if !taken {
                 return Ok(true); // Changed meanwhile: that has put it in the queue again, or will.
             }
+            secure(&after, found.is_some() && self.durable)?;
             self.version(version, found)?;
         }
         Ok(true)

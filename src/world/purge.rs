@@ -224,8 +224,9 @@ impl World {
         let Ok(Some(dir)) = dir else {
             return false;
         };
-        let file = file_name(*n);
-        Name::new(file.as_bytes()).is_ok_and(|name| stat_at(dir.as_fd(), name).is_ok())
+        [file_name(*n), map_name(*n)].iter().any(|file| {
+            Name::new(file.as_bytes()).is_ok_and(|name| stat_at(dir.as_fd(), name).is_ok())
+        })
     }
 
     /// Deletes what an interrupted purge has left, and says whether that was anything.
@@ -318,9 +319,15 @@ impl World {
         let dir = versions_of(&self.state, session)?.ok_or(Error::NotFound)?;
         let file = file_name(n);
         let name = Name::new(file.as_bytes())?;
-        if stat_at(dir.as_fd(), name)?.is_dir() {
-            return Err(Error::IsDirectory);
-        }
+        match stat_at(dir.as_fd(), name) {
+            Ok(meta) if meta.is_dir() => return Err(Error::IsDirectory),
+            // Whoever deleted it was killed before its list.
+            Err(Error::NotFound) => {
+                return rustix::fs::unlinkat(&dir, map_name(n), AtFlags::empty())
+                    .map_err(Error::os("unlinkat"));
+            }
+            found => found?,
+        };
         erase(&self.root, dir.as_fd(), name, &mut |gone| {
             purged.names += 1;
             self.versions.room().give_back(gone.meta.blocks * 512);

@@ -5,7 +5,7 @@
 //!
 //! Lock: one mutex over the versions that are being written, never held over a system call.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
@@ -34,8 +34,8 @@ pub struct Room {
     refused: AtomicU64,
     /// The thread that deletes versions.
     evict: OnceLock<Sender<Asked>>,
-    /// Versions of this session that are still being written.
-    live: Mutex<HashSet<u64>>,
+    /// Versions of this session that are still being made or written, and by how many.
+    live: Mutex<HashMap<u64, u32>>,
 }
 
 impl Room {
@@ -122,16 +122,19 @@ impl Room {
 
     /// Returns whether a version of this session is still being written.
     pub(super) fn is_live(&self, n: u64) -> bool {
-        self.live.lock().contains(&n)
+        self.live.lock().contains_key(&n)
     }
 
     /// Notes that a version is being written, or is not any more.
     pub(super) fn set_live(&self, n: u64, live: bool) {
-        let mut set = self.live.lock();
-        if live {
-            set.insert(n);
-        } else {
-            set.remove(&n);
+        let mut all = self.live.lock();
+        let count = all.entry(n).or_default();
+        *count = match live {
+            true => *count + 1,
+            false => count.saturating_sub(1),
+        };
+        if *count == 0 {
+            all.remove(&n);
         }
     }
 }
@@ -168,7 +171,48 @@ pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
     Ok(found.into_iter().collect())
 }
 
-/// Deletes one version for good.
+/// Deletes the lists of versions that are not there: whoever deleted those was killed before the list, or whoever made the list.
+/// Returns what is to be told of it. Nobody else has the store.
+///
+/// # Errors
+/// What reading the directory says.
+pub(super) fn sweep(state: &impl AsFd, session: &str) -> Result<Option<String>> {
+    let Some(dir) = versions_of(state, session)? else {
+        return Ok(None);
+    };
+    let mut lists = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        let name = entry.file_name().to_bytes();
+        let of = name
+            .strip_suffix(b".new")
+            .unwrap_or(name)
+            .strip_suffix(b".map");
+        if let Some(n) = of.and_then(number_of)
+            && (name.ends_with(b".new")
+                || !is_there(&dir, Name::new(super::versions::file_name(n).as_bytes())?)?)
+        {
+            lists.push(entry.file_name().to_owned());
+        }
+    }
+    for name in &lists {
+        rustix::fs::unlinkat(&dir, name, AtFlags::empty()).map_err(Error::os("unlinkat"))?;
+    }
+    Ok((!lists.is_empty()).then(|| {
+        let lists = lists.len();
+        format!("{lists} list(s) of ranges had no version, and were deleted")
+    }))
+}
+
+fn is_there(dir: &OwnedFd, name: Name<'_>) -> Result<bool> {
+    match stat_at(dir.as_fd(), name) {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes one version for good; its list last: without it, what has holes would be taken for whole.
 pub fn delete(dir: &OwnedFd, n: u64) {
     for name in [super::versions::file_name(n), map_name(n), new_name(n)] {
         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());

@@ -134,6 +134,7 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
             length - whole
         )));
     }
+    settled.extend(super::room::sweep(state, &session)?.map(found));
     settled.extend(super::outage::mark(state, &session, tail.as_ref())?.map(found));
     let window = match state.is_fresh_copy() {
         true => Vec::new(), // It speaks of inodes of another store.

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::blocks::{Blocks, copy_range, same_content};
@@ -127,13 +127,11 @@ impl<'a> Keeping<'a> {
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        if self.stands {
-            return;
+        if !self.stands {
+            super::room::delete(&self.versions.dir, self.n);
+            self.versions.room.give_back(self.taken);
         }
-        for name in [file_name(self.n), map_name(self.n)] {
-            let _ = rustix::fs::unlinkat(&self.versions.dir, name, AtFlags::empty());
-        }
-        self.versions.room.give_back(self.taken);
+        self.versions.room.set_live(self.n, false);
     }
 }
 
@@ -189,9 +187,12 @@ impl Versions {
     /// Reserves a number and room for a version.
     pub(super) fn make(&self, bytes: u64) -> Result<Making<'_>> {
         self.room.take(bytes)?;
+        let n = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        // No record has it yet: it is none of the oldest that make room.
+        self.room.set_live(n, true);
         Ok(Making {
             versions: self,
-            n: self.last.fetch_add(1, Ordering::Relaxed) + 1,
+            n,
             taken: bytes,
             stands: false,
         })

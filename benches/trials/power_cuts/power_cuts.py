@@ -418,6 +418,8 @@ def main():
     began = time.time()
     try:
         trial.all()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
     finally:
         trial.clean()
     for way, count in trial.table.items():

@@ -306,7 +306,11 @@ impl<'a> Journals<'a> {
 
     fn orphans(&mut self, here: &Here) {
         let live = self.live.as_deref() == Some(here.id.as_str());
-        for (n, (_, known)) in &here.versions {
+        for (n, (files, known)) in &here.versions {
+            if *known && files.size.is_none() && files.map {
+                self.list_alone(here, *n);
+                continue;
+            }
             // The version is made before its record: one that is being made has none yet.
             if *known || (live && *n > here.last_n) {
                 continue;
@@ -318,7 +322,25 @@ impl<'a> Journals<'a> {
                 .add(finding.of(&here.id, Some(*n)).mended_by(Mend::Orphan));
         }
     }
+
+    /// Where the store is served, it may just be going.
+    fn list_alone(&mut self, here: &Here, n: u64) {
+        let still = on_disk(self.store, &here.id).ok();
+        let files = still.and_then(|found| found.versions.get(&n).copied());
+        if files.is_some_and(|files| files.map && files.size.is_none()) {
+            let what = format!(
+                "the list of ranges of version {} has no version",
+                file_name(n)
+            );
+            let finding = Finding::problem(Kind::VersionOrphan, what, ALONE);
+            self.report
+                .add(finding.of(&here.id, Some(n)).mended_by(Mend::Orphan));
+        }
+    }
 }
+
+/// The list of a version is there, and the version is not.
+const ALONE: &str = "Whoever deleted the version was killed before its list, or it was taken away behind the mount. --repair moves the list into the trash.";
 
 pub(super) const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
 
