@@ -61,10 +61,11 @@ impl World {
             keeping.stands(door);
             return Ok(file);
         }
-        // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty.
+        // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty; nor can one with both bits of the
+        // access mode set, which is for ioctls only (open(2)).
         let emptied = match access {
-            OFlags::RDONLY => Some(self.root.reopen(&held.node, OFlags::WRONLY)?),
-            _ => None,
+            OFlags::WRONLY | OFlags::RDWR => None,
+            _ => Some(self.root.reopen(&held.node, OFlags::WRONLY)?),
         };
         let moved = self.empty_by_moving(
             held,

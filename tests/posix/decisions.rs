@@ -252,6 +252,30 @@ const DECISIONS: &[Decision] = &[
             ok!(t, chmod(&dir, 0o700));
         },
     },
+    Decision {
+        what: "fallocate(2) shifts nothing: FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE give EOPNOTSUPP",
+        why: "the kernel does not hand them to FUSE; programs copy instead",
+        needs: 0,
+        proof: |t| {
+            let fd = ok!(t, open(t.file("f", &[b'x'; 16384]), O_RDWR, 0));
+            for mode in [8, 0x20] {
+                err!(t, EOPNOTSUPP, fallocate(&fd, mode, 4096, 4096));
+            }
+            eq!(t, ok!(t, fstat(&fd)).size, 16384);
+        },
+    },
+    Decision {
+        what: "an offset behind what the store's file system can have is found out by writing, not by seeking",
+        why: "the kernel takes FUSE for a file system without a limit, and the store's is known to the store",
+        needs: 0,
+        proof: |t| {
+            let fd = ok!(t, open(t.file("f", b"x"), O_RDWR, 0));
+            let far = i64::MAX as u64 - 4096;
+            eq!(t, ok!(t, lseek(&fd, SeekFrom::Start(far))), far);
+            eq!(t, ok!(t, pread(&fd, 10, far)), b"");
+            eq!(t, ok!(t, fstat(&fd)).size, 1);
+        },
+    },
 ];
 
 /// What a file system answers, by its number in linux/fs.h and its neighbours.
@@ -290,6 +314,8 @@ pub(crate) const CASES: &[Case] = &[
     decision(9),
     decision(10),
     decision(11),
+    decision(12),
+    decision(13),
     case("every decision has a reason and a case", |t| {
         eq!(t, CASES.len(), DECISIONS.len() + 1);
         for decision in DECISIONS {

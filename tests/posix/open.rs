@@ -5,6 +5,21 @@ use crate::common::calls::*;
 
 pub(crate) const CASES: &[Case] = &[
     case(
+        "O_TRUNC empties whatever the access, also for ioctls only",
+        |t| {
+            for access in [O_RDONLY, O_WRONLY, O_RDWR, O_WRONLY | O_RDWR] {
+                let path = t.file(format!("f-{access}"), b"content");
+                let fd = ok!(t, open(&path, access | O_TRUNC, 0));
+                eq!(t, ok!(t, fstat(&fd)).size, 0);
+                eq!(t, ok!(t, stat(&path)).size, 0);
+                if access == O_WRONLY | O_RDWR {
+                    err!(t, EBADF, read(&fd, 1));
+                    err!(t, EBADF, write(&fd, b"x"));
+                }
+            }
+        },
+    ),
+    case(
         "O_CREAT makes an empty regular file with the mode asked for",
         |t| {
             for mode in [0o644, 0o600, 0o777, 0o400, 0o000, 0o151] {
