@@ -204,6 +204,8 @@ pub(super) fn fold(
     }
     if durable {
         rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync"))?;
+    } else if !needed.is_empty() {
+        let _ = crate::sys::fd::write_out(file.as_fd());
     }
     has.ranges.extend(needed);
     // Where the later content had ended nothing was read through it.
