@@ -38,6 +38,7 @@ use common::{Home, need_mount};
 
 const UNLIMITED: Limits = Limits {
     time: Some(Duration::from_secs(20)),
+    memory: 256 << 20,
     lines: 0,
     bytes: 0,
     tail: false,

@@ -89,6 +89,7 @@ fn storm(door: &str, store: &Path, root: &Path, home: Arc<dyn exec::Home>, lines
     let work = || {
         let limits = Limits {
             time: Some(Duration::from_secs(20)),
+            memory: 256 << 20,
             lines: 0,
             bytes: 0,
             tail: false,

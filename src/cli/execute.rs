@@ -47,6 +47,9 @@ struct Place {
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
+    /// End a line that would hold more than so many MiB in memory (status 1); 0 is no limit
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().memory >> 20)]
+    max_memory: u64,
     /// End a line that takes longer than so many seconds (status 124)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -88,6 +91,7 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
 pub(super) fn exec(args: &ExecArgs) -> ExitCode {
     let limits = Limits {
         time: args.place.timeout,
+        memory: args.place.max_memory.saturating_mul(1 << 20),
         lines: args.max_lines,
         bytes: args.max_bytes,
         tail: args.tail,
@@ -121,6 +125,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
 pub(super) fn shell(args: &ShellArgs) -> ExitCode {
     let limits = Limits {
         time: args.place.timeout,
+        memory: args.place.max_memory.saturating_mul(1 << 20),
         lines: 0,
         bytes: 0,
         tail: false,

@@ -18,9 +18,11 @@ pub use home::Home;
 pub struct Limits {
     /// How long it may run; nothing is no limit.
     pub time: Option<Duration>,
-    /// How many lines leave on standard output at most; 0 is no limit.
+    /// How many bytes it may hold in memory; 0 is no limit.
+    pub memory: u64,
+    /// How many lines leave on standard output at most, and on standard error; 0 is no limit.
     pub lines: u64,
-    /// How many bytes leave on standard output at most; 0 is no limit.
+    /// How many bytes leave on each of them at most; 0 is no limit.
     pub bytes: u64,
     /// Whether the end of what leaves is kept too where it has to be cut.
     pub tail: bool,
@@ -30,6 +32,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             time: None,
+            memory: 256 << 20,
             lines: 200,
             bytes: 64 * 1024,
             tail: false,

@@ -5,10 +5,19 @@ use super::syntax::{Atom, Word};
 /// How many words one word may become.
 const MOST: usize = 100_000;
 
+/// How many braces a word may open: looking for the partner of each takes as long as the word.
+const MOST_BRACES: usize = 1000;
+/// How many bytes all words together may have.
+const MOST_BYTES: usize = 4 << 20;
+
 /// Expands the braces of a word, in order; nothing where there would be too many words.
 pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
     if !word.0.contains(&Atom::Plain(b'{')) {
         return Some(vec![word.clone()]);
+    }
+    let braces = word.0.iter().filter(|atom| **atom == Atom::Plain(b'{'));
+    if braces.count() > MOST_BRACES {
+        return None;
     }
     let words = atoms(&word.0)?;
     Some(words.into_iter().map(Word).collect())
@@ -29,8 +38,13 @@ fn atoms(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
         let before = word.get(..at)?;
         let after = atoms(after)?;
         let mut words = Vec::new();
+        let mut bytes = 0;
         for choice in choices? {
-            if words.len() + after.len() > MOST {
+            let lengths = after
+                .iter()
+                .map(|after| before.len() + choice.len() + after.len());
+            bytes += lengths.sum::<usize>();
+            if words.len() + after.len() > MOST || bytes > MOST_BYTES {
                 return None;
             }
             words.extend(after.iter().map(|after| [before, &choice, after].concat()));

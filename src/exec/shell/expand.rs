@@ -68,7 +68,11 @@ pub(super) fn text(
             }
             Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
             Atom::Nothing => {}
-            Atom::Variable(name, _) => text.extend(variable(name, state)),
+            Atom::Variable(name, _) => {
+                let value = variable(name, state);
+                state.deadline.hold(value.len())?;
+                text.extend(value);
+            }
             Atom::Command(list, _) => text.extend(output(run(state, list)?)),
         }
     }
@@ -181,6 +185,8 @@ fn split(word: &Word, state: &mut State, run: &mut Substitute<'_>) -> io::Result
             Atom::Variable(name, quoted) => (variable(name, state), *quoted),
             Atom::Command(list, quoted) => (output(run(state, list)?), *quoted),
         };
+        // Each byte with what it may mean.
+        state.deadline.hold(value.len().saturating_mul(2))?;
         if quoted {
             part.push(value, false);
             part.kept = true;

@@ -179,6 +179,7 @@ mod tests {
     fn limited(lines: u64, bytes: u64, tail: bool, text: &str) -> (String, bool) {
         let limits = Limits {
             time: None,
+            memory: 0,
             lines,
             bytes,
             tail,

@@ -235,9 +235,15 @@ impl Shell {
                 refused: true,
             };
         }
-        self.state.deadline.begin(self.limits.time);
+        let memory = usize::try_from(self.limits.memory).unwrap_or(usize::MAX);
+        let variables = self.state.variables.iter();
+        let held = variables
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        self.state.deadline.begin(self.limits.time, memory, held);
         let limited = Arc::new(Mutex::new(Limited::new(stdout, &self.limits, noun(&list))));
-        let mut err = Output::writer(stderr);
+        let messages = Arc::new(Mutex::new(Limited::new(stderr, &self.limits, "lines")));
+        let mut err = Output::writer(Locked(messages.clone()));
         let mut streams = Streams {
             stdin: &mut stdin.map_or_else(Input::empty, |fd| {
                 Input::file(fd.into(), &self.state.deadline)
@@ -251,6 +257,10 @@ impl Shell {
         let refused = self.state.deadline.refused();
         if let Some(status) = refused {
             self.state.status = status;
+            if self.state.deadline.is_exhausted() {
+                let most = self.limits.memory >> 20;
+                let _ = writeln!(err, "bash: the line needs more than {most} MiB of memory");
+            }
         } else if ended.is_err() {
             self.state.status = LATE;
             let message: &[u8] = match self.state.deadline.check() {
@@ -261,10 +271,11 @@ impl Shell {
             };
             let _ = err.write_all(message);
         }
+        let _ = messages.lock().finish();
         Ran {
             status: self.state.status,
             truncated,
-            refused: refused.is_some(),
+            refused: refused.is_some() && !self.state.deadline.is_exhausted(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -28,11 +28,20 @@ pub(super) struct Deadline {
     pub(super) cancelled: Arc<AtomicBool>,
     /// The status that the line ends with, once something in it cannot be done here.
     refused: Arc<AtomicU8>,
+    /// How many bytes the line may hold in memory; 0 is no limit.
+    pub(super) memory: usize,
+    /// How many it holds.
+    held: Arc<AtomicUsize>,
+    /// Whether it would have held more.
+    exhausted: Arc<AtomicBool>,
 }
 
 impl Deadline {
-    /// Begins a line that may take so long.
-    pub(super) fn begin(&mut self, time: Option<Duration>) {
+    /// Begins a line that may take so long, and so much memory; variables hold some of it already.
+    pub(super) fn begin(&mut self, time: Option<Duration>, memory: usize, held: usize) {
+        self.memory = memory;
+        self.held.store(held, Ordering::Relaxed);
+        self.exhausted.store(false, Ordering::Relaxed);
         self.end = time.and_then(|time| Instant::now().checked_add(time));
         self.cancelled.store(false, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
@@ -51,6 +60,33 @@ impl Deadline {
     pub(super) fn refuse(&self, status: u8) -> io::Error {
         self.refused.store(status, Ordering::Relaxed);
         io::ErrorKind::TimedOut.into()
+    }
+
+    /// Counts bytes that are held in memory until the line ends.
+    ///
+    /// # Errors
+    /// `TimedOut` where that is more than the line may hold, with which it ends.
+    pub(super) fn hold(&self, bytes: usize) -> io::Result<()> {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.fits(0)
+    }
+
+    /// Looks whether bytes fit that are held for a while.
+    ///
+    /// # Errors
+    /// As [`Deadline::hold`].
+    pub(super) fn fits(&self, bytes: usize) -> io::Result<()> {
+        let all = self.held.load(Ordering::Relaxed).saturating_add(bytes);
+        if self.memory == 0 || all <= self.memory {
+            return Ok(());
+        }
+        self.exhausted.store(true, Ordering::Relaxed);
+        Err(self.refuse(1))
+    }
+
+    /// Returns whether the line would have held too much.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausted.load(Ordering::Relaxed)
     }
 
     /// Returns the status of a line that was made to end.

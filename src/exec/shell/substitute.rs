@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 
 use super::call::{State, of_io, reason};
 use super::run::{End, Streams, list, open, tell};
-use super::stream::{Input, Output};
+use super::stream::{Deadline, Input, Output};
 use super::syntax::{AndOr, List, Redirect, Target, What};
 
 /// Runs a list in a copy of the shell. Returns what it writes, and its status.
 pub(super) fn substitution(inner: &List, err: &Output, state: &State) -> io::Result<(Vec<u8>, u8)> {
-    let collected = Collected::default();
+    let collected = Collected::counted(&state.deadline);
     let mut out = Output::writer(collected.clone());
     let mut state = state.clone();
     let status = match only_read(inner) {
@@ -76,9 +76,14 @@ fn copy(from: &mut Input, to: &mut Output, err: &mut Output, state: &State) -> i
 
 /// A place in memory to write to.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Collected(Arc<Mutex<Vec<u8>>>, Deadline);
 
 impl Collected {
+    /// Makes one whose bytes count as the line's.
+    pub(super) fn counted(deadline: &Deadline) -> Collected {
+        Collected(Arc::default(), deadline.clone())
+    }
+
     /// Takes what was written.
     pub(super) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock())
@@ -87,6 +92,7 @@ impl Collected {
 
 impl Write for Collected {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1.hold(bytes.len())?;
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }

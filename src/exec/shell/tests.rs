@@ -538,6 +538,76 @@ fn a_search_of_one_huge_line_ends_with_the_time() {
     );
 }
 
+/// Each of these ended the whole program, for memory that is not there.
+#[test]
+fn a_line_that_needs_too_much_memory_ends_alone() {
+    let mut bench = Bench::new();
+    bench.shell.limits.memory = 8 << 20;
+    bench.shell.limits.time = Some(Duration::from_secs(60));
+    let big = std::fs::File::create(bench.dir.path().join("big")).unwrap();
+    big.set_len(10 << 30).unwrap();
+    std::fs::write(bench.dir.path().join("some"), "x".repeat(1 << 20)).unwrap();
+    let doubled = format!("X=$(cat some); {} echo on", "X=$X$X; ".repeat(40));
+    let many = format!("X=$(cat some); echo {} > out", "$X$X".repeat(20));
+    let here = format!("X=$(cat some); wc -c <<E\n{}\nE\n", "$X".repeat(20));
+    for line in [
+        // NUL bytes are taken away only when all are there.
+        "X=$(cat big); echo on",
+        "X=$(< big); echo on",
+        "echo $(cat big | cat)",
+        "cat big | tail -n 1; echo on",
+        "cat big | head -n -1; echo on",
+        "cat big | tail -c 9000000000; echo on",
+        "grep -ac '' big; echo on",
+        "cat big | grep -a x; echo on",
+        &doubled,
+        &many,
+        &here,
+    ] {
+        let (out, err, status) = bench.run(line);
+        let told = "bash: the line needs more than 8 MiB of memory\n";
+        assert_eq!((&out[..], &err[..], status), ("", told, 1), "{line:.60}");
+        // The shell lives on, and what the line held is free again.
+        bench.writes("X=; Y=$(cat some); echo $(cat a.txt)", "1 2 3\n");
+    }
+    // What flows through is not held.
+    bench.writes(
+        "cat some some some some some some some some some some | cat | wc -c",
+        "10485760\n",
+    );
+}
+
+#[test]
+fn braces_that_would_take_for_ever_are_refused() {
+    let mut bench = Bench::new();
+    let nested = format!("echo {}{}", "{a,".repeat(20_000), "}".repeat(20_000));
+    let long = format!("echo {{1..100000}}{}", "x".repeat(10_000));
+    let start = std::time::Instant::now();
+    for line in [nested, "echo ".to_owned() + &"{".repeat(200_000), long] {
+        let (_, err, status) = bench.run(&line);
+        let told = "bash: braces: too many words\n";
+        assert_eq!((&err[..], status), (told, 1), "{line:.60}");
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn what_is_said_on_standard_error_has_a_limit_too() {
+    let mut bench = Bench::new();
+    let (_, err, status) = bench.run("ls nope{1..20000}");
+    assert_eq!(status, 2);
+    assert!(
+        err.ends_with("\n... (19800 more lines, 20000 total)\n"),
+        "{}",
+        err.len()
+    );
+    assert!(err.len() < 20_000, "{}", err.len());
+}
+
 #[test]
 fn lines_that_go_on_are_known() {
     let bench = Bench::new();

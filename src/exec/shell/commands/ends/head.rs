@@ -134,6 +134,7 @@ fn all_but(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Re
         }
         window.push(chunk);
         let length = chunk.len();
+        call.state.deadline.fits(window.size)?;
         input.consume(length);
         while let Some(bytes) = window.leaving() {
             call.out.write_all(&bytes)?;

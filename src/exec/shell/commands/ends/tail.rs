@@ -162,6 +162,7 @@ fn last(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Resul
         }
         window.push(chunk);
         let length = chunk.len();
+        call.state.deadline.fits(window.size)?;
         input.consume(length);
         while window.leaving().is_some() {}
     }

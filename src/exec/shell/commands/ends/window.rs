@@ -64,6 +64,8 @@ pub(super) struct Window {
     held: VecDeque<Held>,
     /// How many units end in all that is held.
     ends: u64,
+    /// How many bytes are held.
+    pub(super) size: usize,
 }
 
 impl Window {
@@ -74,6 +76,7 @@ impl Window {
             unit,
             held: VecDeque::new(),
             ends: 0,
+            size: 0,
         }
     }
 
@@ -84,6 +87,7 @@ impl Window {
             Unit::Lines(delimiter) => memchr::memchr_iter(delimiter, bytes).count() as u64,
         };
         self.ends += ends;
+        self.size += bytes.len();
         match self.held.back_mut() {
             // A writer of few bytes at a time must not cost an allocation for each of them.
             Some(last) if last.bytes.len() + bytes.len() <= CHUNK => {
@@ -105,6 +109,7 @@ impl Window {
             return None;
         }
         self.ends -= first.ends;
+        self.size -= first.bytes.len();
         self.held.pop_front().map(|first| first.bytes)
     }
 

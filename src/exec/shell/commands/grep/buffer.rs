@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
+use crate::exec::shell::stream::Deadline;
+
 /// How much is read at once, as GNU grep does: it decides how far into a file a NUL makes it binary before any of it is
 /// written.
 const READ: usize = 96 * 1024;
@@ -44,11 +46,17 @@ impl Buffer {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn read(&mut self, from: &mut dyn Read) -> io::Result<Range<usize>> {
+    pub(super) fn read(
+        &mut self,
+        from: &mut dyn Read,
+        deadline: &Deadline,
+    ) -> io::Result<Range<usize>> {
         let start = self.filled;
         // One byte more, for the newline that the last line may lack.
         if self.bytes.len() < start + READ + 1 {
             let length = (self.bytes.len() * 2).max(start + READ + 1);
+            // Twice, for it is copied.
+            deadline.fits(length.saturating_mul(2))?;
             self.bytes.resize(length, 0);
         }
         let room = self.bytes.get_mut(start..start + READ);

@@ -74,7 +74,7 @@ impl Search {
         let mut error = None;
         loop {
             deadline.check()?;
-            let new = match buffer.read(from) {
+            let new = match buffer.read(from, deadline) {
                 Ok(new) => new,
                 Err(failed) => {
                     deadline.check()?;
