@@ -62,8 +62,13 @@ fn run(code: i32, verb: &str, target: &Path, rest: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// The entries of a directory; what the store itself keeps there is hidden.
 fn count(dir: &Path) -> usize {
-    fs::read_dir(dir).map_or(0, Iterator::count)
+    let shown = |entry: &std::io::Result<fs::DirEntry>| {
+        let name = entry.as_ref().unwrap().file_name();
+        !name.as_encoded_bytes().starts_with(b".")
+    };
+    fs::read_dir(dir).map_or(0, |entries| entries.filter(shown).count())
 }
 
 /// Waits until something is so; it must come to be.
