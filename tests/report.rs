@@ -344,3 +344,41 @@ fn a_browser_shows_it_and_runs_nothing_else() {
         bytes.len()
     );
 }
+
+/// What an operator did topped the programs, and what git and compilers fill by themselves came before what was edited.
+#[test]
+fn edits_come_first_and_an_operator_last() {
+    need_mount!();
+    let home = Home::prepared(
+        |store| {
+            fs::create_dir_all(store.join("src")).unwrap();
+            fs::write(store.join("src/edited"), "1\n").unwrap();
+            fs::create_dir(store.join("node_modules")).unwrap();
+            for n in 0..50 {
+                fs::write(store.join(format!("gone{n}")), "x").unwrap();
+            }
+        },
+        &[],
+    );
+    home.sh("rm gone*; echo 2 > src/edited; echo x > added; echo x > node_modules/lib; mkdir .git; echo x > .git/o");
+    let undo = ["undo", "HOME", "--session", "last", "--program", "rm"];
+    let undo = undo.map(|word| match word {
+        "HOME" => home.home().as_os_str(),
+        word => std::ffi::OsStr::new(word),
+    });
+    assert_eq!(code(&home.trumanfs(&undo)), 0);
+    let page = report(home.store(), &home.base().join("order.html"));
+    let at = |text: &str| {
+        page.find(text)
+            .unwrap_or_else(|| panic!("{text} is not in the page"))
+    };
+    let row = |name: &str| at(&format!("<th scope=\"row\"><bdi>{name}"));
+    assert!(row("rm") < row("an operator"), "who did what");
+    let tree = at("<div class=\"tree\">");
+    let line = |text: &str| tree + page[tree..].find(text).unwrap();
+    assert!(line(">edited<") < line(">added<"));
+    assert!(line(">added<") < line(">.git/<"));
+    assert!(line(">added<") < line(">node_modules/<"));
+    let bulk = &page[line(">.git/<") - 120..line(">.git/<")];
+    assert!(!bulk.contains("<details open>"), "{bulk}");
+}

@@ -27,6 +27,20 @@ const CONTEXT: usize = 3;
 /// How deep directories are nested in the page.
 const DEPTH: usize = 24;
 
+/// Directories that programs fill by themselves: they come last, folded.
+const BULK: [&str; 10] = [
+    ".git",
+    ".hg",
+    "target",
+    "node_modules",
+    "__pycache__",
+    ".venv",
+    "venv",
+    ".cache",
+    "dist",
+    ".mypy_cache",
+];
+
 /// A directory of the page.
 #[derive(Default)]
 struct Folder<'a> {
@@ -116,7 +130,32 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[Change]) -> String {
 impl Page<'_, '_> {
     fn folder(&mut self, folder: &Folder<'_>, depth: usize) {
         self.html.raw("<ul>");
-        for (name, inner) in &folder.folders {
+        // What was edited first, then what came, went or moved; last what programs fill by themselves.
+        let order = |change: &Change| match change.status {
+            Status::Modified => 0,
+            Status::Renamed => 1,
+            Status::Added => 2,
+            Status::Removed => 3,
+        };
+        let mut changes: Vec<_> = folder.changes.iter().collect();
+        changes.sort_by_key(|(_, change)| order(change));
+        let is_bulk = |name: &str| BULK.contains(&name);
+        let mut folders: Vec<_> = folder.folders.iter().collect();
+        folders.sort_by_key(|(name, inner)| (is_bulk(name), !inner.has_edits()));
+        let (edited, others): (Vec<_>, Vec<_>) = changes
+            .into_iter()
+            .partition(|(_, change)| change.status == Status::Modified);
+        for (name, change) in edited {
+            self.change(name, change);
+        }
+        let mut others = others.into_iter();
+        for (name, inner) in folders {
+            let bulk = is_bulk(name);
+            if bulk || !inner.has_edits() {
+                for (name, change) in others.by_ref() {
+                    self.change(name, change);
+                }
+            }
             // A directory with nothing but one directory in it takes no line of its own.
             let (mut shown, mut at) = (name.clone(), inner);
             while at.changes.is_empty()
@@ -135,7 +174,10 @@ impl Page<'_, '_> {
             }
             let count = at.count();
             let first = depth == 0 && at.changes.len() + at.folders.len() <= 60;
-            let open = if count <= 40 || first { " open" } else { "" };
+            let open = match !bulk && (count <= 40 || first) {
+                true => " open",
+                false => "",
+            };
             self.html
                 .raw(&format!("<li class=\"dir\"><details{open}><summary>"));
             if let Some(change) = at.own {
@@ -155,7 +197,7 @@ impl Page<'_, '_> {
             self.folder(at, depth + 1);
             self.html.raw("</details></li>");
         }
-        for (name, change) in &folder.changes {
+        for (name, change) in others {
             self.change(name, change);
         }
         self.html.raw("</ul>");
@@ -233,6 +275,24 @@ impl Page<'_, '_> {
 }
 
 impl Folder<'_> {
+    /// Returns whether something in it was edited, and not only made or removed.
+    fn has_edits(&self) -> bool {
+        let mut pending = vec![self];
+        while let Some(folder) = pending.pop() {
+            let edited = |(_, change): &(String, &Change)| change.status == Status::Modified;
+            if folder.changes.iter().any(edited) {
+                return true;
+            }
+            let inner = folder.folders.iter();
+            pending.extend(
+                inner
+                    .filter(|(n, _)| !BULK.contains(&n.as_str()))
+                    .map(|(_, f)| f),
+            );
+        }
+        false
+    }
+
     fn count(&self) -> u64 {
         let mut count = 0;
         let mut pending = vec![self];

@@ -42,7 +42,12 @@ pub(super) struct Program {
     pub(super) moved: u64,
     pub(super) attributes: u64,
     pub(super) slices: Vec<Slice>,
+    /// Whether it is what an operator did: undos and restores.
+    pub(super) by_operator: bool,
 }
+
+/// What an operator's own changes are called among the programs.
+const OPERATOR: &str = "an operator, by undo";
 
 /// Something that an operator did, or that stands for itself.
 #[derive(Debug)]
@@ -152,13 +157,18 @@ impl Facts {
         self.changes += 1;
         let slice = self.slice_of(time);
         let mut name = program(record.actor.as_ref());
-        if name.is_empty() {
+        let actor = record.actor.as_ref();
+        let by_operator = actor.is_some_and(|actor| actor.undo.is_some());
+        if by_operator {
+            OPERATOR.clone_into(&mut name);
+        } else if name.is_empty() {
             name = "unknown".to_owned();
         }
         if !self.programs.contains_key(&name) && self.programs.len() >= PROGRAMS {
             name = "others".to_owned();
         }
         let program = self.programs.entry(name).or_default();
+        program.by_operator = by_operator;
         program.take(&record, slice);
     }
 
@@ -176,10 +186,10 @@ impl Facts {
         usize::try_from(since / self.width).unwrap_or(0)
     }
 
-    /// Returns the programs, the busiest first.
+    /// Returns the programs, the busiest first; after them what an operator did.
     pub(super) fn busiest(&self) -> Vec<(&str, &Program)> {
         let mut programs: Vec<_> = self.programs.iter().map(|(n, p)| (n.as_str(), p)).collect();
-        programs.sort_by_key(|(_, program)| std::cmp::Reverse(program.changes));
+        programs.sort_by_key(|(_, p)| (p.by_operator, std::cmp::Reverse(p.changes)));
         programs
     }
 }

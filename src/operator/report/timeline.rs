@@ -1,4 +1,6 @@
 //! The picture of a session: a lane for each program, a bar for each slice of time.
+//!
+//! Where nothing happened for long the axis is broken, so that what happened has the width.
 
 use super::facts::{Facts, SLICES, Slice, add};
 use super::html::{Html, many};
@@ -6,7 +8,11 @@ use super::html::{Html, many};
 /// How many programs have a lane of their own.
 const LANES: usize = 8;
 const LANE: usize = 44;
-const LEFT: usize = 130;
+const LEFT: usize = 190;
+/// How many characters a lane's name has at most, so that it fits to the left of its bars.
+const NAME: usize = 22;
+/// So many slices in which nothing happened are drawn; what is longer is drawn as so many, broken.
+const IDLE: usize = 4;
 const WIDTH: usize = 1000;
 const RIGHT: usize = 970;
 const TOP: usize = 26;
@@ -28,34 +34,109 @@ pub(super) fn draw(facts: &Facts) -> String {
             _ => lanes.push(((*name).to_owned(), program.slices.clone())),
         }
     }
-    let used = lanes
-        .iter()
-        .map(|(_, slices)| slices.len())
-        .max()
-        .unwrap_or(1)
-        .max(1);
+    let scale = Scale::of(&lanes);
     // A short session fills the width too.
-    let count = used.max(SLICES / 6);
+    let count = scale.at.last().map_or(1, |last| last + 1).max(SLICES / 6);
     let step = (RIGHT - LEFT) as f64 / count as f64;
     let height = TOP + lanes.len() * LANE + 30;
     html.raw(&format!(
         "<svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"tl-t tl-d\">\
          <title id=\"tl-t\">Activity over time</title><desc id=\"tl-d\">One lane for each program; the table of programs has the same numbers.</desc>"
     ));
-    axis(&mut html, facts, count, step, TOP + lanes.len() * LANE);
-    for (row, (name, slices)) in lanes.iter().enumerate() {
-        lane(&mut html, facts, (name, slices), TOP + row * LANE, step);
+    let bottom = TOP + lanes.len() * LANE;
+    match scale.is_broken() {
+        true => scale.axis(&mut html, facts, step, bottom),
+        false => axis(&mut html, facts, count, step, bottom),
     }
-    marks(&mut html, facts, count, step, TOP + lanes.len() * LANE);
+    for (row, (name, slices)) in lanes.iter().enumerate() {
+        lane(
+            &mut html,
+            facts,
+            (name, slices),
+            TOP + row * LANE,
+            (&scale, step),
+        );
+    }
+    marks(&mut html, facts, &scale, (count, step), bottom);
     html.raw("</svg>");
     html.done()
 }
 
-fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: usize, step: f64) {
+/// Where each slice is drawn: the place of its bar.
+struct Scale {
+    at: Vec<usize>,
+}
+
+impl Scale {
+    fn of(lanes: &[(String, Vec<Slice>)]) -> Scale {
+        let length = lanes.iter().map(|(_, slices)| slices.len()).max();
+        let (mut at, mut idle, mut next) = (Vec::new(), 0, 0);
+        for i in 0..length.unwrap_or(0) {
+            let busy = lanes
+                .iter()
+                .any(|(_, slices)| slices.get(i).is_some_and(|slice| *slice != (0, 0)));
+            idle = if busy { 0 } else { idle + 1 };
+            at.push(next);
+            next += usize::from(idle < IDLE);
+        }
+        Scale { at }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.at.last().is_some_and(|last| last + 1 < self.at.len())
+    }
+
+    /// Returns the place of a moment, as a number of slices from the left.
+    fn place(&self, slices: f64) -> f64 {
+        let whole = slices.floor().max(0.0);
+        let at = self.at.get(whole as usize);
+        match (at, self.at.last()) {
+            (Some(at), _) => *at as f64 + (slices - whole),
+            (None, Some(last)) => (last + 1) as f64,
+            (None, None) => 0.0,
+        }
+    }
+
+    /// Times along the lower edge, where what happened begins again after a break.
+    fn axis(&self, html: &mut Html, facts: &Facts, step: f64, bottom: usize) {
+        let began = facts.began.unwrap_or_default();
+        let mut after_break = true;
+        let mut last = f64::MIN;
+        for (i, at) in self.at.iter().enumerate() {
+            let stands = self.at.get(i + 1) == Some(at);
+            let x = LEFT as f64 + *at as f64 * step;
+            if stands && !after_break {
+                html.raw(&format!(
+                    "<text class=\"tick\" x=\"{x:.1}\" y=\"{}\">//</text>",
+                    bottom + 6
+                ));
+            }
+            if !stands && after_break && x - last > 60.0 {
+                let time = began + chrono::TimeDelta::milliseconds(i as i64 * facts.width);
+                html.raw(&format!(
+                    "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{}\">{}</text>",
+                    bottom + 4,
+                    bottom + 22,
+                    time.format("%H:%M:%S")
+                ));
+                last = x;
+            }
+            after_break = stands;
+        }
+    }
+}
+
+fn lane(
+    html: &mut Html,
+    facts: &Facts,
+    (name, slices): (&str, &[Slice]),
+    top: usize,
+    (scale, step): (&Scale, f64),
+) {
     let bottom = (top + LANE - 8) as f64;
     let short: String = match name.chars().count() {
-        0..=16 => name.to_owned(),
-        _ => name.chars().take(15).chain(['…']).collect(),
+        0..=NAME => name.to_owned(),
+        _ => name.chars().take(NAME - 1).chain(['…']).collect(),
     };
     html.raw(&format!(
         "<text class=\"lane\" x=\"{}\" y=\"{}\">",
@@ -82,7 +163,8 @@ fn lane(html: &mut Html, facts: &Facts, (name, slices): (&str, &[Slice]), top: u
         let full = full.max(3.0);
         let red = full * f64::from(*destroyed) / f64::from(all);
         let red = if *destroyed > 0 { red.max(2.0) } else { 0.0 };
-        let (x, width) = (LEFT as f64 + i as f64 * step, (step - 1.0).max(1.0));
+        let at = scale.place(i as f64);
+        let (x, width) = (LEFT as f64 + at * step, (step - 1.0).max(1.0));
         let from = facts.began.unwrap_or_default()
             + chrono::TimeDelta::milliseconds(i as i64 * facts.width);
         html.raw("<g><title>");
@@ -146,11 +228,17 @@ fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) 
 }
 
 /// Checkpoints, undos and purges, numbered as in the list below the picture.
-fn marks(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) {
+fn marks(
+    html: &mut Html,
+    facts: &Facts,
+    scale: &Scale,
+    (count, step): (usize, f64),
+    bottom: usize,
+) {
     let began = facts.began.unwrap_or_default();
     for (i, mark) in facts.marks.iter().enumerate().take(30) {
         let since = (mark.time - began).num_milliseconds().max(0) as f64 / facts.width as f64;
-        let x = LEFT as f64 + since.min(count as f64) * step;
+        let x = LEFT as f64 + scale.place(since).min(count as f64) * step;
         html.raw(&format!(
             "<g class=\"mark\"><line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"20\" y2=\"{bottom}\"/><circle cx=\"{x:.1}\" cy=\"11\" r=\"9\"/><text x=\"{x:.1}\" y=\"15\">{}</text><title>",
             i + 1
