@@ -154,6 +154,23 @@ impl fmt::Display for Error {
     }
 }
 
+impl Error {
+    /// Returns what an operator is told: what is wrong, and where there is one, the remedy.
+    pub fn told(&self) -> String {
+        match self {
+            Error::Os {
+                call,
+                errno: Errno::NOSPC | Errno::DQUOT,
+            } => format!(
+                "the store's disk is full, or a quota is used up ({call})\n  \
+                 `trumanfs trash usage` says what takes the space, `trumanfs trash purge` gives it back. Where that finds no space \
+                 for its own record either, delete something beside the store first, or an entry in its .trash by hand."
+            ),
+            other => other.to_string().trim_end().to_owned(),
+        }
+    }
+}
+
 impl std::error::Error for Error {}
 
 #[cfg(test)]

@@ -656,3 +656,165 @@ fn what_is_not_there_or_no_directory_is_refused() {
     assert_refused(&place.store, &file, &["not a directory"]);
     // A mount without /dev/fuse cannot be tried here: taking the device away would take it from everybody.
 }
+
+// ── What is recorded on a full disk is what happened, and an operator can work there ─────────────────────────────────────────────
+
+/// Everything that an operator does when the disk is full, from the reserve of the journal and of the store.
+fn an_operator_works_on_a_full_disk(small: &Small, options: &[&str], given: bool) {
+    let mut home = Home::plan()
+        .on(&small.path())
+        .options(options)
+        .prepare(|store| {
+            fs::create_dir(store.join("d")).unwrap();
+            for n in 0..300 {
+                fs::write(store.join(format!("d/f{n}")), content(&n.to_string(), 700)).unwrap();
+            }
+            fs::write(store.join("big"), content("big", 1_000_000)).unwrap();
+        })
+        .mount();
+    if !given {
+        // Nothing for removals: those for which the trash needs a block are recorded, fail, and are taken back.
+        let spare = home.store().join(".trumanfs/reserve/space");
+        fs::File::options()
+            .write(true)
+            .open(spare)
+            .unwrap()
+            .set_len(512 << 10)
+            .unwrap();
+    }
+    home.sh("dd if=/dev/zero of=fill bs=64K count=2000 2>/dev/null || :; sync -f . || :");
+    home.sh(
+        "(echo x > big) || :; sed -i s/1/2/ d/f* || :; rm d/f* || :; rm -rf d || :; touch new || :",
+    );
+    // Until no more is recorded of what an occupant does.
+    for n in 0..5000 {
+        let (from, to) = [("fill", "fill2"), ("fill2", "fill")][n % 2];
+        if rename(home.path(from), home.path(to)).is_err() {
+            break;
+        }
+        assert!(n < 4999, "the journal does not get full");
+    }
+    assert_eq!(given, home.journal().iter().all(|r| r["op"] != "abort"));
+    let store = home.store().to_owned();
+    let told = |args: &[&str]| {
+        let named = args.iter().map(|arg| match *arg {
+            "STORE" => store.as_os_str(),
+            other => other.as_ref(),
+        });
+        let output = trumanfs(&named.collect::<Vec<_>>());
+        let said = describe(&output);
+        let bare = said.contains("No space left") && !said.contains("trash purge");
+        assert!(!bare, "{args:?}: {said}");
+        output
+    };
+    let done = |args: &[&str]| {
+        let output = told(args);
+        assert!(output.status.success(), "{args:?}: {}", describe(&output));
+    };
+    done(&["checkpoint", "create", "STORE", "full"]);
+    home.umount();
+    a_true_record(&home);
+    done(&["fsck", "STORE"]);
+    home.mount_again();
+    unlink(home.path("big")).unwrap();
+    done(&["undo", "STORE", "--session", "last"]);
+    assert!(lstat(home.path("big")).is_ok());
+    // Killed, and mounted again: what its journal had reserved is there for the next.
+    unlink(home.path("big")).unwrap();
+    home.kill_daemon();
+    home.mount_again();
+    home.umount();
+    a_true_record(&home);
+    done(&["fsck", "STORE"]);
+    let entry = home.trashed("big").pop().unwrap();
+    let entry = entry.file_name().unwrap().to_str().unwrap();
+    done(&["trash", "restore", "STORE", entry, "--to", "/back"]);
+    let first = home.journal()[0]["session"].as_str().unwrap().to_owned();
+    told(&["undo", "STORE", "--session", &first, "--force"]);
+    done(&["fsck", "STORE"]);
+    if let Some(entry) = home.trash().first() {
+        done(&["trash", "purge", "STORE", entry.to_str().unwrap()]);
+    }
+    // The undo may have left nothing there.
+    let purged = told(&["trash", "purge", "STORE", "--all"]);
+    assert!(
+        matches!(purged.status.code(), Some(0 | 1)),
+        "{}",
+        describe(&purged)
+    );
+    assert!(home.trash().is_empty());
+    done(&["fsck", "STORE"]);
+}
+
+/// Each removal that is recorded, and not taken back, has happened; each that is taken back has not.
+fn a_true_record(home: &Home) {
+    let records = home.journal();
+    let aborted: std::collections::HashSet<_> = records
+        .iter()
+        .filter(|record| record["op"] == "abort")
+        .map(|record| record["of"].as_u64().unwrap())
+        .collect();
+    let first = records.iter().skip(1).position(|r| r["op"] == "begin");
+    let first = &records[..first.map_or(records.len(), |at| at + 1)];
+    let mut removed = 0;
+    for record in first.iter().filter(|record| record["op"] == "unlink") {
+        let entry = home
+            .store()
+            .join(".trash")
+            .join(record["trash"].as_str().unwrap());
+        let happened = !aborted.contains(&record["seq"].as_u64().unwrap());
+        assert_eq!(lstat(&entry).is_ok(), happened, "{record}");
+        removed += u32::from(happened);
+    }
+    println!("{removed} removed, {} taken back", aborted.len());
+}
+
+#[test]
+fn an_operator_works_on_a_full_ext4() {
+    need_mount!();
+    for (options, given) in [
+        (&[][..], true),
+        (&["--no-passthrough"], true),
+        (&[], false),
+        (&["--no-passthrough"], false),
+    ] {
+        match Small::ext4(24, true) {
+            Ok(small) => an_operator_works_on_a_full_disk(&small, options, given),
+            Err(reason) => skip!("{reason}"),
+        }
+    }
+}
+
+#[test]
+fn an_operator_works_on_a_full_tmpfs() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        an_operator_works_on_a_full_disk(&Small::tmpfs("size=8m"), options, true);
+    }
+}
+
+/// Not space but inodes are used up: those of the reserve are enough for a session.
+#[test]
+fn a_store_without_inodes_is_mounted_and_purged() {
+    need_mount!();
+    let small = Small::tmpfs("size=16m,nr_inodes=300");
+    let mut home = Home::on(&small.path(), &[]);
+    home.sh("mkdir d; for n in $(seq 400); do touch d/$n || :; done");
+    assert_eq!(mkdir(home.path("more"), 0o755), Err(Errno::NOSPC));
+    rename(home.path("d"), home.path("e")).unwrap();
+    home.sh("rm -r e");
+    home.umount();
+    // Nobody takes what unmounting gave back.
+    let taken: Vec<_> = (0..100)
+        .map(|n| small.path().join(format!("taken{n}")))
+        .take_while(|path| fs::write(path, "").is_ok())
+        .collect();
+    home.mount_again();
+    home.umount();
+    let all = ["trash", "purge", home.store().to_str().unwrap(), "--all"];
+    let purged = trumanfs(&all);
+    assert!(purged.status.success(), "{}", describe(&purged));
+    home.mount_again();
+    mkdir(home.path("more"), 0o755).unwrap();
+    drop(taken);
+}

@@ -157,7 +157,7 @@ pub fn run() -> ExitCode {
 
 /// Says what went wrong. Returns the exit code that stands for it.
 fn failed(error: &Error) -> ExitCode {
-    eprintln!("trumanfs: {}", error.to_string().trim_end());
+    eprintln!("trumanfs: {}", error.told());
     exit_of(error).into()
 }
 

@@ -166,7 +166,8 @@ pub struct Status {
 pub fn listen(world: &World) -> Result<UnixListener> {
     let path = socket_path(world.state().as_fd());
     let _ = rustix::fs::unlinkat(world.state(), SOCKET, rustix::fs::AtFlags::empty());
-    UnixListener::bind(&path).map_err(|error| io("bind", &error))
+    let bind = || UnixListener::bind(&path).map_err(|error| io("bind", &error));
+    bind().or_else(|error| world.with_reserve(error, bind))
 }
 
 /// By the descriptor, because a socket's path may have 108 bytes at most (unix(7)).
@@ -322,7 +323,7 @@ fn failed(error: Error) -> Answer {
         Error::Partly { what, remedy } => (Failure::Partly, what, remedy),
         Error::Conflict { what, remedy } => (Failure::Conflict, what, remedy),
         Error::Refused { what, remedy } => (Failure::Refused, what, remedy),
-        error => (Failure::Other, error.to_string(), String::new()),
+        error => (Failure::Other, error.told(), String::new()),
     };
     Answer::Failed { kind, what, remedy }
 }

@@ -165,7 +165,7 @@ pub fn run_in_background() {
                 Report::Failed { what, remedy }
             }
             error => Report::Failed {
-                what: error.to_string(),
+                what: error.told(),
                 remedy: String::new(),
             },
         });

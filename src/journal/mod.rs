@@ -18,6 +18,7 @@ mod op;
 mod quick;
 mod read;
 mod record;
+mod reserve;
 mod reverse;
 mod rights;
 mod seal;
@@ -47,6 +48,7 @@ pub use survey::{Line, Survey, What};
 pub use words::Word;
 
 use crate::error::{Error, Result};
+use reserve::{For, Reserve};
 use sealing::Sealing;
 
 /// The file name of a journal in its session's directory.
@@ -85,15 +87,11 @@ struct State {
     seq: u64,
     prev: [u8; 64],
     length: u64,
-    /// Up to where disk space has been reserved, so that a removal can still be recorded when the disk is full.
-    reserved: u64,
-    /// Whether none could be reserved because the disk is full.
-    full: bool,
+    reserve: Reserve,
+    /// What was not done, and could not be taken back: nothing else is written before that.
+    owed: Vec<(u64, String)>,
     line: Vec<u8>,
 }
-
-/// How much space is reserved ahead of the journal's end.
-const RESERVE: u64 = 128 * 1024;
 
 /// A record that has been written and whose act has not been reported yet.
 #[must_use = "say whether the act was done"]
@@ -113,8 +111,8 @@ impl Journal {
                 seq: tail.map_or(0, |t| t.record.seq),
                 prev: tail.map_or(START, |t| t.hash),
                 length: tail.map_or(0, |t| t.length),
-                reserved: 0,
-                full: false,
+                reserve: Reserve::default(),
+                owed: Vec::new(),
                 line: Vec::with_capacity(1024),
             }),
             durable,
@@ -168,11 +166,39 @@ impl Journal {
         let _ = rustix::fs::ftruncate(&state.file, state.length);
     }
 
-    fn append(&self, mut op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
-        op.off(self.device);
-        let time = now();
+    fn append(&self, op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
         let mut state = self.state.lock();
-        let state = &mut *state;
+        self.pay(&mut state)?;
+        self.put(&mut state, op, at, actor)
+    }
+
+    /// Takes back what was not done; where that cannot be written, it stays owed.
+    fn owe(&self, of: u64, error: String) -> Result<()> {
+        let mut state = self.state.lock();
+        state.owed.push((of, error));
+        self.pay(&mut state)
+    }
+
+    /// Writes what is owed. So a record that did not happen has its line soon after it, or is one of the last: those at which
+    /// the next mount looks.
+    fn pay(&self, state: &mut State) -> Result<()> {
+        while let Some((of, error)) = state.owed.first().cloned() {
+            self.put(state, Op::Abort { of, error }, &[], None)?;
+            state.owed.remove(0);
+        }
+        Ok(())
+    }
+
+    fn put(
+        &self,
+        state: &mut State,
+        mut op: Op,
+        at: &[At],
+        actor: Option<&Arc<Actor>>,
+    ) -> Result<u64> {
+        op.off(self.device);
+        let whose = whose(&op, actor);
+        let time = now();
         let record = Record {
             v: self.v,
             seq: state.seq + 1,
@@ -189,7 +215,7 @@ impl Journal {
         })?;
         let hash = hex(&Sha256::digest(&state.line));
         state.line.push(b'\n');
-        state.write(self.durable)?;
+        state.write(self.durable, whose)?;
         self.wake();
         state.seq += 1;
         state.prev = hash;
@@ -209,23 +235,20 @@ impl Drop for Journal {
 }
 
 impl State {
-    fn write(&mut self, durable: bool) -> Result<()> {
-        use rustix::fs::FallocateFlags;
+    fn write(&mut self, durable: bool, whose: For) -> Result<()> {
         let end = self.length + self.line.len() as u64;
-        if end > self.reserved {
-            // Not every file system can (NFS); then a full disk refuses changes, which loses nothing either.
-            let ahead = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, RESERVE);
-            self.full = ahead == Err(rustix::io::Errno::NOSPC);
-            self.reserved = end + RESERVE / 2;
-        }
+        self.reserve.has_room(&self.file, self.length, end, whose)?;
         let mut rest = self.line.as_slice();
         while !rest.is_empty() {
             match rustix::io::write(&self.file, rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => {
-                    // A part of the line may have been written: cut it off, the act will not happen.
-                    let _ = rustix::fs::ftruncate(&self.file, self.length);
+                    // What has been written of the line is cut off: the act will not happen. That takes the reserve along.
+                    if rest.len() < self.line.len() {
+                        let _ = rustix::fs::ftruncate(&self.file, self.length);
+                        self.reserve.lost();
+                    }
                     return Err(Error::os("write")(errno));
                 }
             }
@@ -249,12 +272,8 @@ impl Pending<'_> {
 
     /// Says that the act was not done.
     pub fn abort(self, error: &Error) {
-        let op = Op::Abort {
-            of: self.seq,
-            error: error.to_string(),
-        };
-        // If even this cannot be written, the next mount finds out by looking at the disk.
-        if let Err(error) = self.journal.note(op, None) {
+        // If even this cannot be written, nothing else is before it; and the next mount finds out by looking at the disk.
+        if let Err(error) = self.journal.owe(self.seq, error.to_string()) {
             log::warn!(
                 "journal: record {} was not done, and that could not be noted: {error}",
                 self.seq
@@ -272,6 +291,21 @@ impl Pending<'_> {
             Err(error) => self.abort(error),
         }
         outcome
+    }
+}
+
+/// Returns for whom a record is written.
+fn whose(op: &Op, actor: Option<&Arc<Actor>>) -> For {
+    match op {
+        Op::Abort { .. } | Op::End => For::Truth,
+        Op::Begin { .. }
+        | Op::Checkpoint { .. }
+        | Op::Undo { .. }
+        | Op::Restore { .. }
+        | Op::Purge { .. }
+        | Op::Evict { .. } => For::Operator,
+        _ if actor.is_some_and(|actor| actor.undo.is_some()) => For::Operator,
+        _ => For::Occupant,
     }
 }
 

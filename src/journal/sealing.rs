@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use super::reserve::For;
 use super::seal::{Digest, Seal, Unsealed, WORD};
 use super::{Journal, now};
 use crate::error::{Error, Result};
@@ -99,7 +100,7 @@ impl Journal {
         state.line.extend_from_slice(&line);
         state.line.push(b'\n');
         // Nobody relies on a seal that a power cut takes away: what it covers is there without it.
-        state.write(false)?;
+        state.write(false, For::Truth)?;
         state.prev = hash;
         unsealed.sealed(state.seq, &state.line);
         sealing.digests.drain(..some);
@@ -196,7 +197,7 @@ impl Journal {
 
     /// Seals because it is time to. On a full disk what is left of the reserve is for removals.
     fn seal_by_itself(&self) {
-        if self.state.lock().full {
+        if self.state.lock().reserve.is_full() {
             return;
         }
         if let Err(error) = self.seal() {

@@ -43,6 +43,7 @@ pub mod reading;
 mod remove;
 mod rename;
 pub mod replace;
+mod reserve;
 pub mod room;
 pub mod root;
 mod sessions;
@@ -137,6 +138,8 @@ pub struct World {
     session: String,
     /// Whether it is the world of a home.
     mounted: bool,
+    /// What a removal is given on a full disk.
+    spare: Option<std::fs::File>,
     /// Held for reading while a name moves, for writing while another inode takes a file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
 }
@@ -162,11 +165,8 @@ impl World {
         World::over((Root::open(store)?, None), options)
     }
 
-    /// Does the same with a store that is open already, and with its lock where that is held alone.
-    ///
-    /// # Errors
-    /// As [`World::open`].
-    pub fn over((root, held): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    /// Begins a session, as [`World::over`], where there is space for one.
+    fn begin((root, held): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
         let mut holder = Holder::this_process(&options.session, home);
         holder.durable = options.durable;
@@ -186,6 +186,7 @@ impl World {
         let last = settle::last_session(&root, &state)?;
         let session = state.session().to_owned();
         let view = View::new(options.view, Some(state.id()), state.pinned()?)?;
+        let unbegun = sessions::Unbegun::new(&state, &session);
         let file = state.new_session(&session)?;
         let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
         let pending = Arc::new(pending::Pending::default());
@@ -225,6 +226,7 @@ impl World {
             copied: state.copied().map(str::to_owned),
         };
         journal.note(begin, None)?;
+        unbegun.has_begun();
         if options.durable {
             // The directories of the session, and what the store held before it.
             state.sync_file_system()?;
@@ -242,6 +244,7 @@ impl World {
             identity: options.identity,
             session,
             mounted,
+            spare: None,
             names: parking_lot::RwLock::default(),
         };
         let mut settled = world.state.tell_of_copy();
@@ -265,6 +268,7 @@ impl World {
         }
         self.seal();
         self.journal.trim();
+        reserve::keep(self.state.as_fd());
         self.state.close();
     }
 

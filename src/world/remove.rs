@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
 use super::meta::{Id, Meta};
+use super::reserve;
 use super::root::{Dir, Node, open_beneath, stat_at, stat_fd};
 use super::trash::{EntryName, Removal, move_to};
 use super::view::Visible;
@@ -220,7 +221,13 @@ impl World {
         to: BorrowedFd<'_>,
         new: Name<'_>,
     ) -> Result<()> {
-        let denied = match move_to(from, name, to, new) {
+        let mut moved = move_to(from, name, to, new);
+        while moved.as_ref().is_err_and(reserve::is_full)
+            && self.spare.as_ref().is_some_and(reserve::give)
+        {
+            moved = move_to(from, name, to, new);
+        }
+        let denied = match moved {
             Err(error) if error.errno() == rustix::io::Errno::ACCESS => error,
             moved => return moved,
         };

@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::own;
 use super::root::{open_beneath, stat_fd};
-use super::state::SESSIONS;
+use super::state::{SESSIONS, State};
 use crate::error::{Error, Result};
 use crate::journal::FILE;
 use crate::name::Name;
@@ -134,6 +134,28 @@ fn is_last_made(state: BorrowedFd<'_>, session: &str) -> bool {
     match (changed(SESSIONS), changed(&format!("{SESSIONS}/{session}"))) {
         (Ok(all), Ok(this)) => all <= this,
         _ => false,
+    }
+}
+
+/// A session that has not begun yet: where it cannot, its directory is taken away.
+pub(super) struct Unbegun<'a>(Option<(&'a State, &'a str)>);
+
+impl<'a> Unbegun<'a> {
+    pub(super) fn new(state: &'a State, session: &'a str) -> Unbegun<'a> {
+        Unbegun(Some((state, session)))
+    }
+
+    /// There it is.
+    pub(super) fn has_begun(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unbegun<'_> {
+    fn drop(&mut self) {
+        if let Some((state, session)) = self.0 {
+            state.forget_session(session);
+        }
     }
 }
 

@@ -187,6 +187,8 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
     if let Err(error) = journal.seal() {
         log::warn!("the journal of session {session} could not be sealed: {error}");
     }
+    // What it had reserved is for the session that begins now.
+    journal.trim();
     Ok(Last {
         after: Some(after(session, &journal)),
         settled,

@@ -137,7 +137,9 @@ pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
 pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
     file.rewind().ok()?;
     let text = own::read(file, LOCK, LONGEST_LOCK).ok()?;
-    serde_json::from_str(&text).ok()
+    // What follows was left by somebody with more to say, who was interrupted.
+    let mut holders = serde_json::Deserializer::from_str(&text).into_iter();
+    holders.next()?.ok()
 }
 
 impl State {
@@ -178,10 +180,11 @@ impl State {
         let last = before.as_ref().map(|holder| &*holder.session);
         holder.session = sessions::following(&fd, last, holder.session)?;
         let text = serde_json::to_string(&holder).unwrap_or_default();
-        lock.set_len(0)
-            .and_then(|()| lock.rewind())
+        // Over what is there, which takes no space; then what is left of it is cut off.
+        lock.rewind()
+            .and_then(|()| lock.write_all(text.as_bytes()))
+            .and_then(|()| lock.set_len(text.len() as u64))
             .map_err(|e| io(&e))?;
-        lock.write_all(text.as_bytes()).map_err(|e| io(&e))?;
 
         match rustix::fs::mkdirat(&fd, SESSIONS, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -282,7 +285,11 @@ impl State {
         let versions = format!("{dir}/{}", super::versions::VERSIONS);
         let journal = format!("{dir}/{}", crate::journal::FILE);
         // A session without a journal is one that never began: wherever this stops, what is left says so.
-        let _ = unlinkat(&self.fd, versions, AtFlags::REMOVEDIR)
+        let without = match unlinkat(&self.fd, versions, AtFlags::REMOVEDIR) {
+            Err(rustix::io::Errno::NOENT) => Ok(()), // It did not come to that.
+            taken => taken,
+        };
+        let _ = without
             .and_then(|()| unlinkat(&self.fd, journal, AtFlags::empty()))
             .and_then(|()| unlinkat(&self.fd, dir, AtFlags::REMOVEDIR));
     }

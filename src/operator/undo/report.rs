@@ -153,7 +153,7 @@ fn attempt(
             }
             let end = outcome.skipped.end().map(|path| format!("{path}: "));
             let end = end.unwrap_or_default();
-            report.failed = outcome.failed.map(|error| format!("{end}{error}"));
+            report.failed = outcome.failed.map(|error| format!("{end}{}", error.told()));
             report.notes.extend(outcome.skipped.lines());
         }
         _ => report.changes = changes,

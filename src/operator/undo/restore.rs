@@ -137,7 +137,7 @@ pub fn restore(
         return failed.map_or_else(|| Ok(restored), Err);
     }
     begun.done();
-    restored.failed = failed.map(|error| format!("{}: {error}", copier.at));
+    restored.failed = failed.map(|error| format!("{}: {}", copier.at, error.told()));
     Ok(restored)
 }
 

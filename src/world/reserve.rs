@@ -1,0 +1,172 @@
+//! What is kept free in a store while nobody serves it, so that it can be mounted, undone in and purged on a full disk.
+//!
+//! Owns a file that takes space and some that take an inode each, in the state directory. A session that cannot begin takes them
+//! away; one that ends puts them back, from what its journal had reserved. A part of the space is for removals, whose move into the
+//! trash may take a block.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::own;
+use super::root::open_beneath;
+use super::settle::Settled;
+use super::state::open_unlocked;
+use super::{Locked, World, WorldOptions};
+use crate::error::{Error, Result};
+
+/// The directory of what is kept free.
+const RESERVE: &str = "reserve";
+/// What takes space.
+const SPACE: &str = "space";
+/// What takes an inode each. A session has two directories, a journal, a log and a socket, and leaves all but the last behind.
+const INODES: [&str; 12] = [
+    "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
+];
+/// How much is kept free: what a journal reserves, some directories, and what xfs wants to have free before it makes one; or less,
+/// where that is all there is, and no more than a part of a small disk.
+const SIZES: [u64; 6] = [
+    1024 << 10,
+    768 << 10,
+    512 << 10,
+    320 << 10,
+    160 << 10,
+    80 << 10,
+];
+const PART: u64 = 16;
+
+/// How often, and after what pause, it is tried whether what was given free is there.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How much is never given to removals, and how much they are given at once: a few blocks for the directory of the trash.
+const FLOOR: u64 = 512 << 10;
+const PIECE: u64 = 16 << 10;
+
+impl World {
+    /// Does the same with a store that is open already, and with its lock where that is held alone.
+    ///
+    /// # Errors
+    /// As [`World::open`].
+    pub fn over((root, held): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+        let attempt = || {
+            let held = held.as_ref().and_then(|file| file.try_clone().ok());
+            World::begin((root.again()?, held), options.clone())
+        };
+        match attempt() {
+            Err(error) if is_full(&error) => {
+                let state = open_unlocked(&root)?.ok_or(Error::NotFound)?;
+                with_it(state.as_fd(), error, attempt)
+            }
+            begun => begun.map(|(mut world, settled)| {
+                keep(world.state.as_fd());
+                world.spare = spare(world.state.as_fd());
+                (world, settled)
+            }),
+        }
+    }
+
+    /// Does something that found no space once more, with what is kept free for this; `error` is what it met.
+    ///
+    /// # Errors
+    /// What it meets then; `error` where nothing was kept free.
+    pub fn with_reserve<T>(&self, error: Error, act: impl FnMut() -> Result<T>) -> Result<T> {
+        match is_full(&error) {
+            true => with_it(self.state.as_fd(), error, act),
+            false => Err(error),
+        }
+    }
+}
+
+/// Opens what takes space; to be given to removals while the store is served, by threads that may have an owner's rights only.
+pub(super) fn spare(state: BorrowedFd<'_>) -> Option<File> {
+    let path = format!("{RESERVE}/{SPACE}");
+    own::open(state, path.as_bytes(), OFlags::RDWR).ok()
+}
+
+/// Gives a piece of it to a removal that found no space. Returns whether there was one to give.
+pub(super) fn give(spare: &File) -> bool {
+    let Some(left) = spare
+        .metadata()
+        .ok()
+        .and_then(|meta| meta.len().checked_sub(PIECE))
+    else {
+        return false;
+    };
+    // Ext4 gives out again only what has been committed as free.
+    left >= FLOOR && spare.set_len(left).is_ok() && spare.sync_all().is_ok()
+}
+
+/// Keeps something free, unless that has been done. Should it fail, nothing depends on it but a full disk.
+pub(super) fn keep(state: BorrowedFd<'_>) {
+    let size = |file: &File| file.metadata().map_or(0, |meta| meta.len());
+    let most = SIZES.into_iter().max().unwrap_or_default();
+    if spare(state).is_some_and(|file| size(&file) == most) {
+        return;
+    }
+    let _ = rustix::fs::mkdirat(state, RESERVE, Mode::RWXU);
+    let Ok(dir) = open(state) else { return };
+    let make = |name: &str| own::open_or_make(dir.as_fd(), name.as_bytes(), OFlags::RDWR);
+    if let Ok(file) = make(SPACE) {
+        let all = rustix::fs::fstatvfs(&file).map_or(u64::MAX, |fs| fs.f_blocks * fs.f_frsize);
+        let flags = FallocateFlags::empty();
+        let has = size(&file);
+        let takes = |size: &u64| rustix::fs::fallocate(&file, flags, 0, *size).is_ok();
+        let wanted = |size: &&u64| **size > has && **size <= all / PART;
+        let _ = SIZES.iter().filter(wanted).any(takes);
+    }
+    for name in INODES {
+        let _ = make(name);
+    }
+}
+
+/// Gives free what was kept. Returns whether there was anything.
+pub(super) fn release(state: BorrowedFd<'_>) -> bool {
+    let Ok(dir) = open(state) else { return false };
+    let mut found = false;
+    for name in [SPACE].into_iter().chain(INODES) {
+        found |= rustix::fs::unlinkat(&dir, name, AtFlags::empty()).is_ok();
+    }
+    drop(dir);
+    let _ = rustix::fs::unlinkat(state, RESERVE, AtFlags::REMOVEDIR);
+    found
+}
+
+/// Does something that found no space once more, when what was kept has been given free.
+///
+/// # Errors
+/// What it meets then; `error` where nothing was kept.
+pub(super) fn with_it<T>(
+    state: BorrowedFd<'_>,
+    error: Error,
+    mut act: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    if !release(state) {
+        return Err(error);
+    }
+    // What was deleted is free a little later (xfs), or with the next commit (ext4).
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if let Ok(dir) = open_beneath(state, b".", flags, Mode::empty()) {
+        let _ = rustix::fs::syncfs(&dir);
+    }
+    for _ in 0..ATTEMPTS {
+        match act() {
+            Err(error) if is_full(&error) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    act()
+}
+
+fn open(state: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open_beneath(state, RESERVE.as_bytes(), flags, Mode::empty())
+}
+
+/// Returns whether an error says that the disk is full.
+pub(super) fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Os { errno, .. } if [Errno::NOSPC, Errno::DQUOT].contains(errno))
+}
