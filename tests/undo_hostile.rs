@@ -257,7 +257,7 @@ fn what_an_ordinary_user_closed_is_taken_back() {
         cd "$1"; export HOME="$1" TMPDIR="$1"
         run() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
         run ./trumanfs mount store home || exit 77
-        run sh -c 'cd home && echo evil > d/f && rm d/g && chmod 000 d/f d/e d && echo evil > h && chmod 000 h kept'
+        run sh -c 'cd home && echo evil > d/f && rm d/g && chmod 000 d/f d/e d && echo evil > h && chmod 000 h kept && mkdir t && echo x > t/x && chmod 000 t/x t && mv t u && rmdir u 2>&-; mkdir w; echo w > w/x; chmod 000 w/x w; :'
         [ "$2" = mounted ] || run ./trumanfs umount home
         run ./trumanfs undo store --session last; code=$?
         run ./trumanfs fsck store || code=9

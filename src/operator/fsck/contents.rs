@@ -126,7 +126,7 @@ impl Journals<'_> {
         let sums = std::mem::take(&mut self.sums);
         let mut verified = Verified::default();
         let mut bad = Vec::new();
-        each_file(self.store, |dir, name, meta| {
+        let mut closed = each_file(self.store, |dir, name, meta| {
             let known = sums.removed.get(&meta.id.1);
             let Some(known) =
                 known.filter(|known| known.sum.as_ref().is_some_and(|s| s.0 == meta.born))
@@ -164,7 +164,14 @@ impl Journals<'_> {
             let finding = Finding::problem(Kind::Content, what, remedy);
             self.report.add(finding.of(&session, Some(seq)));
         }
-        self.version_contents(sums, &mut verified, step)?;
+        closed += self.version_contents(sums, &mut verified, step)?;
+        if closed > 0 {
+            let what = format!(
+                "{closed} things in the trash and the versions are closed to this user: their contents were not checked"
+            );
+            let remedy = "Check as root, who may read all.";
+            self.report.add(Finding::note(Kind::Content, what, remedy));
+        }
         self.report.verified = Some(verified);
         Ok(())
     }
@@ -174,7 +181,8 @@ impl Journals<'_> {
         mut sums: Sums,
         verified: &mut Verified,
         step: &mut dyn FnMut(Step),
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let mut closed = 0;
         for session in sessions(&self.store.state)? {
             let Some(dir) = versions_of(&self.store.state, &session)? else {
                 continue;
@@ -202,6 +210,10 @@ impl Journals<'_> {
                         verified.contents -= 1;
                         continue;
                     }
+                    Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
+                        closed += 1;
+                        continue;
+                    }
                     Err(error) if error.errno() != rustix::io::Errno::IO => log::debug!("{error}"),
                     _ => {}
                 }
@@ -220,7 +232,7 @@ impl Journals<'_> {
                 self.report.add(finding.of(&session, Some(n)));
             }
         }
-        Ok(())
+        Ok(closed)
     }
 
     /// Looks for what the records of a session say of something, once more: it is rare.
@@ -265,18 +277,30 @@ fn shown(path: &WorldPath) -> String {
     escape(path.bytes())
 }
 
-/// Goes through the regular files that lie in the trash, at any depth.
+/// Goes through the regular files that lie in the trash, at any depth. Returns how many things are closed to whoever checks.
 fn each_file(
     store: &Store,
     mut see: impl FnMut(&Dir, Name<'_>, &Meta) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
+    let mut closed = 0;
     let mut pending = vec![WorldPath::parse(TRASH)?];
     while let Some(path) = pending.pop() {
         let dir = match store.root.dir(&path) {
             Err(Error::NotFound | Error::NotDirectory) => continue,
+            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
+                closed += 1;
+                continue;
+            }
             dir => dir?,
         };
-        for (name, meta) in entries(store, &dir)? {
+        let there = match entries(store, &dir) {
+            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
+                closed += 1;
+                continue;
+            }
+            there => there?,
+        };
+        for (name, meta) in there {
             let name = Name::new(&name)?;
             if meta.is_dir() {
                 pending.push(path.join(name));
@@ -284,10 +308,11 @@ fn each_file(
                 match see(&dir, name, &meta) {
                     // It went meanwhile.
                     Err(Error::NotFound) => {}
+                    Err(error) if error.errno() == rustix::io::Errno::ACCESS => closed += 1,
                     seen => seen?,
                 }
             }
         }
     }
-    Ok(())
+    Ok(closed)
 }
