@@ -222,8 +222,6 @@ fn offset(bytes: u64) -> usize {
 /// Waits, where somebody does, until the disk has what is given back elsewhere: it is read from here then, and may not have been
 /// written out yet.
 pub(super) fn secure(parts: &[Part], durable: bool) -> Result<()> {
-    let parts = parts.iter().filter(|_| durable);
-    parts
-        .map(|part| rustix::fs::fdatasync(&part.file).map_err(Error::os("fdatasync")))
-        .collect()
+    let mut parts = parts.iter().filter(|_| durable);
+    parts.try_for_each(|part| rustix::fs::fdatasync(&part.file).map_err(Error::os("fdatasync")))
 }

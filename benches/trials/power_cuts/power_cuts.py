@@ -180,7 +180,10 @@ class Trial:
         self.mounts.append(at)
 
     def detach(self, at):
-        run("umount", at)
+        # Whoever looks through all mounts at this moment keeps it busy.
+        until = time.time() + 30
+        while run("umount", at, check=time.time() > until).returncode:
+            time.sleep(0.1)
         self.mounts.remove(at)
 
     def clean(self):
