@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::World;
 use super::digest_round::{On, Round, Work};
-use super::finalize::{Final, Finals};
+use super::finals::{Final, Finals};
 use super::hashing::Hashing;
 use super::root::Root;
 use super::writers::Writers;

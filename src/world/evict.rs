@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags};
 use super::blocks::copy_range;
 use super::chains::{Chains, Link};
 use super::finalize::Finalizer;
-use super::ranges::{self, merged};
+use super::ranges::{self, merged, outside};
 use super::room::{Asked, Room, delete, list, versions_of};
 use super::root::{open_beneath, stat_fd};
 use super::versions::file_name;
@@ -194,7 +194,7 @@ pub(super) fn fold(
     let end = stat_fd(source.as_fd())?.size;
     let past = later.as_ref().and_then(|later| later.past.clone());
     let gives = later.map_or_else(|| vec![(0, end)], |later| later.ranges);
-    let needed = gaps(&has.ranges, &gives, size);
+    let needed = outside(&has.ranges, &gives, size);
     let bytes: u64 = needed.iter().map(|(start, end)| end - start).sum();
     if most.is_some_and(|most| bytes > most) {
         return Ok(None);
@@ -219,28 +219,6 @@ pub(super) fn fold(
     Ok(Some(after.saturating_sub(before)))
 }
 
-/// Returns what of some ranges lies outside of others, up to a size. Both are in order and without overlap.
-fn gaps(has: &[(u64, u64)], gives: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
-    let mut gaps = Vec::new();
-    for (start, end) in gives {
-        let (mut at, end) = (*start, (*end).min(size));
-        let first = has.partition_point(|range| range.1 <= at);
-        for (from, to) in has.get(first..).unwrap_or_default() {
-            if *from >= end {
-                break;
-            }
-            if at < *from {
-                gaps.push((at, *from));
-            }
-            at = at.max(*to);
-        }
-        if at < end {
-            gaps.push((at, end));
-        }
-    }
-    gaps
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,9 +226,9 @@ mod tests {
     #[test]
     fn only_what_is_lacking_is_copied() {
         let has = [(4, 8), (12, 16)];
-        assert_eq!(gaps(&has, &[(0, 20)], 18), [(0, 4), (8, 12), (16, 18)]);
-        assert_eq!(gaps(&has, &[(5, 7), (13, 14), (15, 17)], 99), [(16, 17)]);
-        assert_eq!(gaps(&[], &[(1, 2)], 99), [(1, 2)]);
-        assert_eq!(gaps(&has, &[(1, 30)], 3), [(1, 3)]);
+        assert_eq!(outside(&has, &[(0, 20)], 18), [(0, 4), (8, 12), (16, 18)]);
+        assert_eq!(outside(&has, &[(5, 7), (13, 14), (15, 17)], 99), [(16, 17)]);
+        assert_eq!(outside(&[], &[(1, 2)], 99), [(1, 2)]);
+        assert_eq!(outside(&has, &[(1, 30)], 3), [(1, 3)]);
     }
 }

@@ -29,9 +29,10 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 
 use super::compare::{BLOCK, Found, Part, compare, secure};
+use super::finals::{Final, Finals};
 use super::meta::Id;
 use super::pending::{Begun, Pending};
-use super::ranges::{self, Ranges, without};
+use super::ranges::{self, Ranges, outside, without};
 use super::room::Room;
 use super::root::{open_beneath, stat_fd};
 use super::versions::file_name;
@@ -45,27 +46,11 @@ const SOON: Duration = Duration::from_millis(200);
 /// Files of more bytes are not compared.
 const MOST: u64 = 4 << 30;
 
+/// Nor bigger ones of which only blocks are kept.
+const MOST_BY_BLOCKS: u64 = 256 << 20;
+
 /// A version that would not give back more than this many bytes stays as it is: a list takes a block too.
 const WORTH: u64 = 2 * BLOCK;
-
-/// A version that is final.
-#[derive(Debug)]
-pub struct Final<'a> {
-    /// The directory of the session's versions.
-    pub dir: &'a OwnedFd,
-    /// Its number in this session.
-    pub n: u64,
-    /// How it was kept.
-    pub how: How,
-    /// The size of the content that it is of.
-    pub size: u64,
-}
-
-/// Is told of versions that have become final, on the finalizer's thread.
-pub trait Finals: Send + Sync + std::fmt::Debug {
-    /// A version has become final: punched, where that gave anything back.
-    fn became_final(&self, version: &Final<'_>);
-}
 
 /// Makes the versions of one session final.
 #[derive(Debug)]
@@ -313,9 +298,11 @@ impl Finalizer {
 
     /// Finds what a version has in common with what came after it, where it is worth looking.
     fn find(&self, version: &Begun, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
-        let worth = !matches!(version.kept.how, How::Blocks | How::Length)
+        let by_blocks = version.kept.how == How::Blocks;
+        let most = if by_blocks { MOST_BY_BLOCKS } else { MOST };
+        let worth = !(by_blocks && self.room.is_live(version.kept.n))
             && version.size > WORTH
-            && version.size <= MOST
+            && version.size <= most
             && !self.cannot_punch.load(Ordering::Relaxed);
         let file = match worth {
             true => self.open(version.kept.n, OFlags::RDWR).unwrap_or_default(),
@@ -325,7 +312,14 @@ impl Finalizer {
             return Ok(None);
         };
         let found = compare(file.as_fd(), version.size, version.limit, after)?;
-        Ok(found.map(|found| (file, found)))
+        let Some(mut found) = found else {
+            return Ok(None);
+        };
+        if by_blocks {
+            let list = ranges::read(self.dir.as_fd(), version.kept.n)?.unwrap_or_default();
+            found.differs = outside(&found.same, &list.ranges, version.size);
+        }
+        Ok(Some((file, found)))
     }
 
     /// Gives back what a version has in common with what came after it, and says that it is final.
@@ -336,7 +330,8 @@ impl Finalizer {
             if freed > WORTH {
                 let list = Ranges {
                     ranges: found.differs,
-                    content: Some((version.size, found.digest)),
+                    content: (version.kept.how != How::Blocks)
+                        .then_some((version.size, found.digest)),
                     past: version.past.map(|n| (self.session.clone(), n)),
                 };
                 let took = list.put(self.dir.as_fd(), n, self.durable)?;

@@ -181,6 +181,28 @@ pub(super) fn without(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     merged(rest)
 }
 
+/// Returns what of some ranges lies outside of others, up to a size. Both are in order and without overlap.
+pub(super) fn outside(has: &[(u64, u64)], gives: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    for (start, end) in gives {
+        let (mut at, end) = (*start, (*end).min(size));
+        let first = has.partition_point(|range| range.1 <= at);
+        for (from, to) in has.get(first..).unwrap_or_default() {
+            if *from >= end {
+                break;
+            }
+            if at < *from {
+                gaps.push((at, *from));
+            }
+            at = at.max(*to);
+        }
+        if at < end {
+            gaps.push((at, end));
+        }
+    }
+    gaps
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
