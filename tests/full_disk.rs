@@ -818,3 +818,17 @@ fn a_store_without_inodes_is_mounted_and_purged() {
     mkdir(home.path("more"), 0o755).unwrap();
     drop(taken);
 }
+
+/// Without passthrough the kernel takes what is written and finds out later; the closing says so, and so does `fsync`.
+#[test]
+fn without_passthrough_a_full_disk_is_told_at_the_closing_at_the_latest() {
+    need_mount!();
+    let small = Small::tmpfs("size=8m");
+    let home = Home::on(&small.path(), &["--no-passthrough"]);
+    for how in ["", "conv=fsync"] {
+        let script =
+            format!("dd if=/dev/zero of=fill bs=64K count=1000 {how} 2>&1 && echo fits || :");
+        let said = home.sh(&script);
+        assert!(said.contains("No space left"), "{how}: {said}");
+    }
+}
