@@ -832,3 +832,32 @@ fn without_passthrough_a_full_disk_is_told_at_the_closing_at_the_latest() {
         assert!(said.contains("No space left"), "{how}: {said}");
     }
 }
+
+/// On a disk with little room `write` itself says that there is none, and nothing that it took is lost.
+#[test]
+fn without_passthrough_write_tells_of_a_full_disk() {
+    need_mount!();
+    let small = match Small::ext4(48, true) {
+        Ok(small) => small,
+        Err(reason) => skip!("{reason}"),
+    };
+    let home = Home::on(&small.path(), &["--no-passthrough"]);
+    let script = r#"
+import errno, os
+taken = 0
+fd = os.open("fill", os.O_CREAT | os.O_WRONLY)
+try:
+    while taken < 1 << 30:
+        taken += os.write(fd, b"x" * (1 << 20))
+except OSError as error:
+    assert error.errno == errno.ENOSPC, error
+else:
+    raise SystemExit("a gigabyte fits into 48 MiB")
+os.close(fd)
+assert os.stat("fill").st_size == taken, (os.stat("fill").st_size, taken)
+assert open("fill", "rb").read() == b"x" * taken
+"#;
+    std::fs::write(home.store().join("fill.py"), script).unwrap();
+    let said = home.sh("python3 fill.py 2>&1 && echo told");
+    assert_eq!(said.trim(), "told");
+}

@@ -200,7 +200,7 @@ fn what_was_a_hole_is_one_again() {
         (6_000_000, &[]),
         (6_000_000, &["--no-passthrough"]),
     ] {
-        let mut sparse = |store: &Path| {
+        let sparse = |store: &Path| {
             for i in 0..6 {
                 let file = fs::File::create(store.join(i.to_string())).unwrap();
                 file.write_all_at(&[7; 16384], 0).unwrap();
@@ -208,7 +208,7 @@ fn what_was_a_hole_is_one_again() {
                 file.sync_all().unwrap();
             }
         };
-        let mut home = Home::prepared(&mut sparse, options);
+        let mut home = Home::prepared(sparse, options);
         let top = home.store().to_owned();
         let stat = |i: i32| {
             let meta = fs::metadata(top.join(i.to_string())).unwrap();

@@ -30,6 +30,16 @@ pub(super) struct Kept {
     empties: bool,
 }
 
+impl Kept {
+    /// What there is to keep of a file that was just made.
+    pub(super) fn of_new(uncached: bool) -> Kept {
+        Kept {
+            uncached,
+            ..Kept::default()
+        }
+    }
+}
+
 impl FileSystem {
     /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
     /// bring the whole home to a stop.
@@ -108,13 +118,20 @@ impl FileSystem {
         let only = OFlags::RWMODE | OFlags::APPEND | OFlags::TRUNC;
         // The page cache writes back whole pages, old bytes too: there it is an open like any other.
         let appends = !mechanisms.writeback && asked & only == OFlags::WRONLY | OFlags::APPEND;
+        let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
         let kept = Kept {
             appends_from: appends.then_some(meta.size),
             begun: opens.begun(),
-            uncached: only_writes,
+            uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
         };
         Ok(self.add_handle(ino, caller.pid, file, flags, kept, register))
+    }
+
+    /// Returns whether a write has to reach the store before it succeeds. The page cache takes what the disk has no room for (writeback), and
+    /// only fsync and close would tell of it.
+    pub(super) fn writes_through(&self, mechanisms: Mechanisms) -> bool {
+        mechanisms.writeback && self.world().is_room_scarce()
     }
 
     /// Notes an open file, and says how the kernel shall treat it.

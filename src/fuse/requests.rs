@@ -338,7 +338,8 @@ impl Filesystem for FileSystem {
             OwnedFd
         )| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            match self.add_handle(attr.ino, req.pid(), file, flags, Kept::default(), register) {
+            let kept = Kept::of_new(self.writes_through(mechanisms));
+            match self.add_handle(attr.ino, req.pid(), file, flags, kept, register) {
                 (fh, fopen, Way::Passthrough(id) | Way::Direct(id)) => {
                     reply.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id)
                 }

@@ -5,7 +5,17 @@ use super::{World, room, settle, trash, view};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
+/// With less room on the disk than this, in bytes, no page cache stands before it.
+const SCARCE: u64 = 256 << 20;
+
 impl World {
+    /// Returns whether the store's disk is so full that what is written has to reach it at once, to be refused where there is no room. What
+    /// the occupant cannot use does not count. Not scarce where the file system does not say.
+    pub fn is_room_scarce(&self) -> bool {
+        rustix::fs::fstatvfs(&self.root)
+            .is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < SCARCE)
+    }
+
     /// Asks for the state of the store's file system. What lies in the trash and the versions does not count as used.
     ///
     /// # Errors
