@@ -163,6 +163,25 @@ fn one_thing_that_cannot_be_taken_back_keeps_nothing_else() {
         let done = undo(home.store(), &[]);
         let again = undo(home.store(), &[]);
         chattr("-i").unwrap();
+        let listed = Command::new("lsattr")
+            .arg("-aR")
+            .arg(home.store().join(".trumanfs"))
+            .output();
+        let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+        let fixed = |line: &&str| {
+            line.split(' ')
+                .next()
+                .is_some_and(|flags| flags.contains('i'))
+        };
+        let left: Vec<_> = listed
+            .lines()
+            .filter(|line| !line.starts_with('/'))
+            .filter(fixed)
+            .collect();
+        assert_eq!(
+            left, [""; 0],
+            "what was made for an immutable file can never be deleted"
+        );
         let told = code(&done, 5);
         assert!(told.contains("/d/held stays as it is: "), "{told}");
         assert!(told.contains("not permitted"), "{told}");

@@ -27,12 +27,17 @@ struct Fsxattr {
     pad: [u8; 8],
 }
 
-/// Gives an empty file the flags and the project of another. Returns whether it has them.
+/// Gives an empty file the flags and the project of another. Returns whether it has them; it has not where they would keep it from being
+/// changed, and from being deleted again.
 ///
 /// # Errors
 /// What setting them says.
 pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool> {
     let settable = |flags: IFlags| flags.bits() & SETTABLE;
+    let fixed = IFlags::IMMUTABLE | IFlags::APPEND;
+    if flags(from).is_ok_and(|wanted| wanted.intersects(fixed)) {
+        return Ok(false);
+    }
     if let (Ok(wanted), Ok(has)) = (rustix::fs::ioctl_getflags(from), flags(to))
         && settable(wanted) != settable(has)
     {

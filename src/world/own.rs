@@ -109,7 +109,7 @@ pub(super) fn not_for_git(dir: BorrowedFd<'_>) {
     }
 }
 
-/// Returns whether a name in a directory of the store is what [`not_for_git`] makes in the trash: no entry of it, and absent
+/// Returns whether a name in a directory of the store is what `not_for_git` makes in the trash: no entry of it, and absent
 /// for the occupant.
 pub fn is_for_git(dir: &WorldPath, name: &[u8]) -> bool {
     name == FOR_GIT.0.as_bytes() && dir.bytes() == TRASH

@@ -120,7 +120,7 @@ impl Reading {
     /// Returns whether the store is as it was when this was opened.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::error::Error::Refused) naming who has it; what the system calls say.
+    /// [`Error::Refused`] naming who has it; what the system calls say.
     pub fn claim(&self, patience: Duration) -> Result<bool> {
         let mut claim = self.claim.lock();
         if claim.is_some() {
