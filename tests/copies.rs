@@ -178,6 +178,7 @@ fn what_is_done_in_a_copy_is_undone_there() {
     copied(&original, &copy, CP);
     let said = describe(&home.mount_again());
     assert!(said.contains("the store is a copy"), "{said}");
+    assert!(!said.contains("after a crash"), "{said}");
     assert!(
         said.contains("a thing that moving had kept hidden"),
         "{said}"

@@ -141,7 +141,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
     let report = |settled: &[String]| {
         settled
             .iter()
-            .for_each(|line| eprintln!("trumanfs: after a crash, {line}"))
+            .for_each(|line| eprintln!("trumanfs: {line}"))
     };
     if args.foreground {
         // The log, which goes to stderr, says what was settled.

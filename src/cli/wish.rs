@@ -42,7 +42,7 @@ pub(super) fn in_process<T>(
     };
     let (world, settled) = World::open(path, options)?;
     for found in settled {
-        log::info!("session {}: {}", found.session, found.what);
+        log::info!("{found}");
     }
     let done = Store::of(&world).and_then(|store| act(&store, &InProcess(&world)));
     world.close();

@@ -44,10 +44,7 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     harden();
     let (world, settled) = World::open(&checked.store, world_options(wanted, &checked))?;
     start_log(log_to, &world);
-    let settled: Vec<String> = settled
-        .iter()
-        .map(|s| format!("session {}: {}", s.session, s.what))
-        .collect();
+    let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
     settled.iter().for_each(|line| log::warn!("{line}"));
 
     let (uid, gid) = match &checked.owner {

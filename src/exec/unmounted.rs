@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::lock::PATIENCE;
 use crate::world::{
-    Caller, Change, Claim, Dir, Meta, NoDoor, Reading, Renaming, Sight, Symlinks, ViewOptions,
-    World, WorldOptions, new_session_id, settle::Settled,
+    Caller, Change, Claim, Dir, Meta, NoDoor, Reading, Renaming, Settled, Sight, Symlinks,
+    ViewOptions, World, WorldOptions, new_session_id,
 };
 
 /// How long no session is tried to be begun after one could not be: a line may ask for many changes.
@@ -182,7 +182,7 @@ impl StoredHome {
 
 fn tell(settled: &[Settled]) {
     for found in settled {
-        log::info!("session {}: {}", found.session, found.what);
+        log::info!("{found}");
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use super::meta::{Id, Meta};
 use super::root::{Root, open_beneath, stat_at, stat_fd};
 use super::sessions::{newest, open_journal, sessions};
-use super::settle::Settled;
+use super::settled::Settled;
 use super::state::SESSIONS;
 use super::versions::{VERSIONS, file_name};
 use super::view::TRASH;
@@ -82,6 +82,7 @@ impl Copied {
         let told = what.into_iter().map(|what| Settled {
             session: session(),
             what,
+            crash: false,
         });
         told.collect()
     }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::own;
 use super::root::open_beneath;
-use super::settle::Settled;
+use super::settled::Settled;
 use super::state::open_unlocked;
 use super::{Locked, World, WorldOptions};
 use crate::error::{Error, Result};

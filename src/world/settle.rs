@@ -14,6 +14,7 @@ use super::meta::{Id, Meta};
 use super::root::Root;
 use super::sessions::{newest, open_session_file};
 pub use super::sessions::{open_journal, sessions};
+use super::settled::Settled;
 use super::state::{SESSIONS, State};
 use super::trash::move_to;
 use super::view::TRASH;
@@ -26,15 +27,6 @@ const WINDOW: usize = 64;
 
 /// How many may be when the machine went down with it: records and acts of some seconds reach the disk in any order.
 const WINDOW_AFTER_REBOOT: usize = 4096;
-
-/// Something that was found after a crash.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    /// The session it belongs to.
-    pub session: String,
-    /// What was found, in plain English.
-    pub what: String,
-}
 
 /// Cuts off what follows the last whole line of a session's journal: a record that was being written when its writer
 /// died, so its act had not begun. Returns how many bytes that were. The caller holds the store's lock.
@@ -125,6 +117,7 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
     let found = |what: String| Settled {
         session: session.clone(),
         what,
+        crash: true,
     };
     let whole = tail.as_ref().map_or(0, |t| t.length);
     if whole < length {

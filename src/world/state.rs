@@ -19,7 +19,7 @@ use super::origin::{self, Copied};
 use super::own;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::sessions;
-use super::settle::Settled;
+use super::settled::Settled;
 use super::view::STATE;
 use crate::error::{Error, Result};
 

@@ -1,0 +1,19 @@
+//! What opening a store had to settle, or to say of it: one finding, for an operator to read.
+
+/// Something that was found when a store was opened: after a crash, or in a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The session it belongs to.
+    pub session: String,
+    /// What was found, in plain English.
+    pub what: String,
+    /// Whether a crash has left it.
+    pub crash: bool,
+}
+
+impl std::fmt::Display for Settled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let when = if self.crash { "after a crash, " } else { "" };
+        write!(f, "{when}session {}: {}", self.session, self.what)
+    }
+}
