@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use similar::{Algorithm, ChangeTag, TextDiff};
-
 use super::html::{Html, many, size};
+use super::hunks::hunks;
 use crate::name::escape;
 use crate::operator::diff::{Bytes, Change, Diff, Side, Status};
 
@@ -14,16 +13,10 @@ use crate::operator::diff::{Bytes, Change, Diff, Side, Status};
 pub(super) const LISTED: usize = 3000;
 /// How many differences of contents are shown.
 const SHOWN: usize = 300;
-/// How many lines one difference has at most.
-const LINES: usize = 400;
-/// How long a line is at most, in bytes.
-const LINE: usize = 500;
 /// How big a file's content may be, in bytes.
 const LARGE: u64 = 1 << 20;
 /// How long all differences together may be, in bytes of HTML.
 const TOGETHER: usize = 6 << 20;
-/// How many unchanged lines are shown around a change.
-const CONTEXT: usize = 3;
 /// How deep directories are nested in the page.
 const DEPTH: usize = 24;
 
@@ -357,45 +350,4 @@ fn describe(change: &Change) -> String {
     }
     words.extend(change.unknown.clone());
     words.join(", ")
-}
-
-fn hunks(html: &mut Html, before: &[u8], after: &[u8]) {
-    let old: Vec<&[u8]> = before.split_inclusive(|b| *b == b'\n').collect();
-    let new: Vec<&[u8]> = after.split_inclusive(|b| *b == b'\n').collect();
-    let diff = TextDiff::configure()
-        .algorithm(Algorithm::Histogram)
-        .timeout(std::time::Duration::from_secs(1))
-        .newline_terminated(true)
-        .diff_slices(&old, &new);
-    html.raw("<div class=\"diff\" tabindex=\"0\" role=\"region\" aria-label=\"Difference\"><pre>");
-    let mut count = 0;
-    'all: for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-        html.raw("<span class=\"h\">")
-            .text(hunk.header().to_string().trim_end())
-            .raw("\n</span>");
-        for change in hunk.iter_changes() {
-            if count >= LINES {
-                html.raw(
-                    "<span class=\"h\">… and more. trumanfs diff --patch shows all of it.\n</span>",
-                );
-                break 'all;
-            }
-            count += 1;
-            let (tag, sign) = match change.tag() {
-                ChangeTag::Insert => ("ins", '+'),
-                ChangeTag::Delete => ("del", '-'),
-                ChangeTag::Equal => ("span", ' '),
-            };
-            let line = change.value();
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            let cut = line.get(..LINE).unwrap_or(line);
-            html.raw(&format!("<{tag}>{sign}"))
-                .text(&String::from_utf8_lossy(cut));
-            if cut.len() < line.len() {
-                html.raw(" …");
-            }
-            html.raw(&format!("\n</{tag}>"));
-        }
-    }
-    html.raw("</pre></div>");
 }

@@ -10,6 +10,7 @@ mod destroyed;
 mod facts;
 mod header;
 mod html;
+mod hunks;
 mod timeline;
 
 use std::collections::HashSet;

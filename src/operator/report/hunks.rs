@@ -1,0 +1,54 @@
+//! How two texts differ, line by line, as HTML. Bounded in lines and in their length; what is left out is told.
+
+use similar::{Algorithm, ChangeTag, TextDiff};
+
+use super::html::Html;
+
+/// How many lines one difference has at most.
+const LINES: usize = 400;
+/// How long a line is at most, in bytes.
+const LINE: usize = 500;
+/// How many unchanged lines are shown around a change.
+const CONTEXT: usize = 3;
+
+/// Writes how two texts differ.
+pub(super) fn hunks(html: &mut Html, before: &[u8], after: &[u8]) {
+    let old: Vec<&[u8]> = before.split_inclusive(|b| *b == b'\n').collect();
+    let new: Vec<&[u8]> = after.split_inclusive(|b| *b == b'\n').collect();
+    let diff = TextDiff::configure()
+        .algorithm(Algorithm::Histogram)
+        .timeout(std::time::Duration::from_secs(1))
+        .newline_terminated(true)
+        .diff_slices(&old, &new);
+    html.raw("<div class=\"diff\" tabindex=\"0\" role=\"region\" aria-label=\"Difference\"><pre>");
+    let mut count = 0;
+    'all: for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+        html.raw("<span class=\"h\">")
+            .text(hunk.header().to_string().trim_end())
+            .raw("\n</span>");
+        for change in hunk.iter_changes() {
+            if count >= LINES {
+                html.raw(
+                    "<span class=\"h\">… and more. trumanfs diff --patch shows all of it.\n</span>",
+                );
+                break 'all;
+            }
+            count += 1;
+            let (tag, sign) = match change.tag() {
+                ChangeTag::Insert => ("ins", '+'),
+                ChangeTag::Delete => ("del", '-'),
+                ChangeTag::Equal => ("span", ' '),
+            };
+            let line = change.value();
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let cut = line.get(..LINE).unwrap_or(line);
+            html.raw(&format!("<{tag}>{sign}"))
+                .text(&String::from_utf8_lossy(cut));
+            if cut.len() < line.len() {
+                html.raw(" …");
+            }
+            html.raw(&format!("\n</{tag}>"));
+        }
+    }
+    html.raw("</pre></div>");
+}
