@@ -610,16 +610,22 @@ fn redirect_outside_sandbox_blocked() {
     assert_eq!(fs::read("/etc/passwd").unwrap(), before);
 }
 
+/// The entries of a trash; `.gitignore` is the store's own.
+fn removed(trash: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(trash).unwrap();
+    let entries = entries.map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| !path.ends_with(".gitignore"))
+        .collect()
+}
+
 #[test]
 fn remove_file() {
     through_both_doors(|root, trash| {
         let content = fs::read(root.join("file.txt")).unwrap();
         assert_eq!(exec(root, "rm file.txt"), ok(""));
         assert!(!root.join("file.txt").exists());
-        let entries: Vec<PathBuf> = fs::read_dir(trash)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let entries = removed(trash);
         let [entry] = &entries[..] else {
             panic!("{entries:?}")
         };
@@ -664,10 +670,7 @@ fn a_removed_directory_is_one_entry() {
             exec(root, "mkdir -p a/b/c; touch a/x a/b/y a/b/c/z; rm -r a"),
             ok("")
         );
-        let entries: Vec<PathBuf> = fs::read_dir(trash)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let entries = removed(trash);
         let [entry] = &entries[..] else {
             panic!("{entries:?}")
         };

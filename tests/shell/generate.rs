@@ -267,12 +267,20 @@ impl Lines {
             ),
             13 => format!("rm {} {}", self.one(&["", "-r", "-f", "-rf"]), self.file()),
             14 => format!("mv {} {}", self.file(), self.file()),
-            15 => format!(
-                "cp {} {} {}",
-                self.one(&["", "-r"]),
-                self.file(),
-                self.file()
-            ),
+            15 => {
+                let (how, from, to) = (self.one(&["", "-r"]), self.file(), self.file());
+                // How much of a directory GNU's copies into itself before it says that it cannot depends on the order of inodes.
+                let top = |path: &str| {
+                    path.trim_start_matches("./")
+                        .split('/')
+                        .next()
+                        .map(str::to_owned)
+                };
+                match top(&from) == top(&to) || from.contains(['*', '?', '[', '{', '.']) {
+                    true => format!("cp {from} {to}"),
+                    false => format!("cp {how} {from} {to}"),
+                }
+            }
             16 => format!("mkdir {} {}", self.one(&["", "-p"]), self.one(NAMES)),
             17 => format!("touch {}", self.file()),
             18 => format!(
