@@ -360,6 +360,7 @@ fn edits_come_first_and_an_operator_last() {
         },
         &[],
     );
+    home.sh("printf '#!/bin/sh\\nsleep 0.2; echo > made' > script; chmod +x script; ./script");
     home.sh("rm gone*; echo 2 > src/edited; echo x > added; echo x > node_modules/lib; mkdir .git; echo x > .git/o");
     let undo = ["undo", "HOME", "--session", "last", "--program", "rm"];
     let undo = undo.map(|word| match word {
@@ -374,6 +375,8 @@ fn edits_come_first_and_an_operator_last() {
     };
     let row = |name: &str| at(&format!("<th scope=\"row\"><bdi>{name}"));
     assert!(row("rm") < row("an operator"), "who did what");
+    // As `log` has it: not by its interpreter.
+    row("script<");
     let tree = at("<div class=\"tree\">");
     let line = |text: &str| tree + page[tree..].find(text).unwrap();
     assert!(line(">edited<") < line(">added<"));

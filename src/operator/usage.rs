@@ -95,16 +95,15 @@ impl Usage {
     }
 }
 
-/// Returns what a process is called for people: the file name of its program, or its own name.
+/// Returns what a process is called for people, as `log` has it: its own name, or the file name of its program where it ended before it was
+/// asked for.
 pub fn program(actor: Option<&Actor>) -> String {
     let Some(actor) = actor else {
         return String::new();
     };
-    let exe = actor.exe.rsplit('/').next().unwrap_or_default();
-    let exe = exe.strip_suffix(" (deleted)").unwrap_or(exe);
-    if exe.is_empty() {
-        actor.comm.clone()
-    } else {
-        exe.to_owned()
+    if !actor.comm.is_empty() {
+        return actor.comm.clone();
     }
+    let exe = actor.exe.rsplit('/').next().unwrap_or_default();
+    exe.strip_suffix(" (deleted)").unwrap_or(exe).to_owned()
 }

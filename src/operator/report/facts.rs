@@ -47,7 +47,7 @@ pub(super) struct Program {
 }
 
 /// What an operator's own changes are called among the programs.
-const OPERATOR: &str = "an operator, by undo";
+const OPERATOR: &str = "an operator";
 
 /// Something that an operator did, or that stands for itself.
 #[derive(Debug)]
