@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
 use trumanfs::exec::Limits;
+use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::unmounted::StoredHome;
 
 /// Small lines, as agents type them: a name for the table, and the line.
 const SMALL: &[(&str, &str)] = &[
@@ -84,7 +84,7 @@ fn places(fill: impl Fn(&Path)) -> Places {
         bytes: 0,
         ..Limits::default()
     };
-    let home = Arc::new(StoredHome::open(&ours).unwrap());
+    let home = Arc::new(OfflineHome::open(&ours).unwrap());
     let shell = Shell::new(home, ours.as_os_str().as_bytes(), limits);
     Places {
         _dirs: dirs,

@@ -21,7 +21,7 @@ use std::path::Path;
 
 use common::calls::{self, Errno, Sys};
 use common::{Home, need_mount};
-use door::{Door, InProcess, Mounted};
+use door::{InProcess, Mounted, OpenState};
 use rustix::fs::FileType;
 use trumanfs::world::{Renaming, Symlinks, ViewOptions};
 
@@ -379,7 +379,7 @@ fn fill(store: &Path, things: &[&str]) {
     }
 }
 
-fn answer(door: &dyn Door, step: &str) -> String {
+fn answer(door: &dyn OpenState, step: &str) -> String {
     fn ok(result: Sys<()>) -> Result<String, Errno> {
         result.map(|()| "ok".to_owned())
     }
@@ -459,7 +459,7 @@ fn below(top: &Path) -> Vec<String> {
 }
 
 /// Runs a case; returns the problems, and the store's tree.
-fn run(which: &str, door: &dyn Door, case: &Case) -> (Vec<String>, Vec<String>) {
+fn run(which: &str, door: &dyn OpenState, case: &Case) -> (Vec<String>, Vec<String>) {
     let mut problems = Vec::new();
     for (step, wanted) in case.steps {
         let got = answer(door, step);
@@ -574,12 +574,12 @@ fn the_trash_is_fixed_once_nobody_has_it_open() {
     for name in ["f", "r", "d/g", "d/h"] {
         fs::write(home.path(name), name).unwrap();
     }
-    let held = |name: &str, flags: i32| calls::open(home.path(name), flags, 0).unwrap();
+    let located = |name: &str, flags: i32| calls::open(home.path(name), flags, 0).unwrap();
     let fds = [
-        held("f", calls::O_RDWR),
-        held("r", calls::O_RDONLY),
-        held("d/g", calls::O_RDWR),
-        held("d/h", calls::O_RDONLY),
+        located("f", calls::O_RDWR),
+        located("r", calls::O_RDONLY),
+        located("d/g", calls::O_RDWR),
+        located("d/h", calls::O_RDONLY),
     ];
     home.sh("rm -r f r d; ls -lR .trash >/dev/null; cat .trash/*_f .trash/*_r >/dev/null");
     let entry = |name: &str| {
@@ -647,7 +647,7 @@ fn a_number_that_is_used_again_is_another_thing() {
     for _ in 0..20 {
         fs::create_dir(home.path("d")).unwrap();
         fs::write(home.path("d/g"), "g").unwrap();
-        let held = calls::open(home.path("d/g"), calls::O_RDONLY, 0).unwrap();
+        let located = calls::open(home.path("d/g"), calls::O_RDONLY, 0).unwrap();
         home.sh("rm -r d; ls -lR .trash >/dev/null");
         // An operator purges, while the kernel still knows the entry.
         for entry in home.trash() {
@@ -656,7 +656,7 @@ fn a_number_that_is_used_again_is_another_thing() {
         fs::create_dir(home.path("d")).unwrap();
         fs::write(home.path("d/g"), "new").unwrap();
         assert_eq!(fs::read(home.path("d/g")).unwrap(), b"new");
-        drop(held);
+        drop(located);
         home.sh("rm -r d");
     }
 }

@@ -22,7 +22,7 @@ use std::path::Path;
 
 use common::calls::{Errno, Sys};
 use common::{Home, calls, need_mount};
-use door::{Door, InProcess, Mounted, Seen};
+use door::{InProcess, Mounted, OpenState, Seen};
 use rustix::fs::FileType;
 use trumanfs::world::{Renaming, ViewOptions};
 
@@ -291,7 +291,7 @@ impl<D> Drop for Run<D> {
     }
 }
 
-impl<D: Door> Run<D> {
+impl<D: OpenState> Run<D> {
     fn random(&mut self, limit: usize) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -504,7 +504,7 @@ impl<D: Door> Run<D> {
     }
 }
 
-fn run<D: Door>(door: D, seed: u64, steps: usize, reopen_each: usize) {
+fn run<D: OpenState>(door: D, seed: u64, steps: usize, reopen_each: usize) {
     calls::umask(0);
     plant_link("/etc", door.store().join("lnk")).unwrap();
     let mut run = Run {

@@ -18,7 +18,9 @@ use std::process::Output;
 use common::{describe, trumanfs};
 use rustix::fs::OFlags;
 use trumanfs::name::WorldPath;
-use trumanfs::world::{Caller, Change, Held, NoDoor, World, WorldOptions, new_session_id};
+use trumanfs::world::{
+    Caller, Located, NoOpenState, SetAttrs, World, WorldOptions, new_session_id,
+};
 
 fn run(store: &Path, words: &[&str]) -> Output {
     let (verb, rest) = words.split_first().unwrap();
@@ -50,33 +52,33 @@ fn sessions(store: &Path) -> Vec<PathBuf> {
 }
 
 /// Does something with the file `f` of an unmounted store, in a session of its own.
-fn act(store: &Path, act: impl FnOnce(&World, &Held)) {
+fn act(store: &Path, act: impl FnOnce(&World, &Located)) {
     let options = WorldOptions {
         session: new_session_id(),
         ..WorldOptions::default()
     };
     let (world, _) = World::open(store, options).unwrap();
-    let held = world.find(&WorldPath::parse(b"f").unwrap()).unwrap();
-    act(&world, &held);
+    let located = world.find(&WorldPath::parse(b"f").unwrap()).unwrap();
+    act(&world, &located);
     world.close();
 }
 
 fn truncate(store: &Path, size: u64) {
-    let change = Change {
+    let change = SetAttrs {
         size: Some(size),
-        ..Change::default()
+        ..SetAttrs::default()
     };
-    act(store, |world, held| {
+    act(store, |world, located| {
         world
-            .set_attr(held, change, None, &NoDoor, Caller::myself())
+            .set_attr(located, change, None, &NoOpenState, Caller::myself())
             .unwrap();
     });
 }
 
 fn overwrite(store: &Path) {
-    act(store, |world, held| {
+    act(store, |world, located| {
         let file = world
-            .open_file(held, OFlags::RDWR, &NoDoor, Caller::myself())
+            .open_file(located, OFlags::RDWR, &NoOpenState, Caller::myself())
             .unwrap();
         rustix::io::write(file, b"WHAT").unwrap();
     });
@@ -294,13 +296,13 @@ fn a_list_without_its_version_is_settled_seen_and_mended() {
             ..WorldOptions::default()
         };
         let (world, _) = World::open(store, options).unwrap();
-        let held = world.find(&WorldPath::parse(b"big").unwrap()).unwrap();
-        let change = Change {
+        let located = world.find(&WorldPath::parse(b"big").unwrap()).unwrap();
+        let change = SetAttrs {
             size: Some(size),
-            ..Change::default()
+            ..SetAttrs::default()
         };
         world
-            .set_attr(&held, change, None, &NoDoor, Caller::myself())
+            .set_attr(&located, change, None, &NoOpenState, Caller::myself())
             .unwrap();
         world.close();
     };

@@ -29,9 +29,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use trumanfs::exec::mounted::MountedHome;
+use trumanfs::exec::mounted_home::MountedHome;
+use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::unmounted::StoredHome;
 use trumanfs::exec::{Limits, Outcome};
 
 use common::{Home, need_mount};
@@ -198,7 +198,7 @@ impl std::io::Write for Shared {
 }
 
 fn in_store(line: &[u8], root: &Path) -> (Seen, String) {
-    let home = StoredHome::open(root).unwrap();
+    let home = OfflineHome::open(root).unwrap();
     let mut shell = Shell::new(Arc::new(home), root.as_os_str().as_bytes(), UNLIMITED);
     let outcome = shell.run(line);
     drop(shell);
@@ -372,7 +372,7 @@ impl Trees<'_> {
         let mut wrong = String::new();
         for (door, root) in [("store", store), ("home", home)] {
             let opened: Arc<dyn trumanfs::exec::Home> = match door {
-                "store" => Arc::new(StoredHome::open(root).unwrap()),
+                "store" => Arc::new(OfflineHome::open(root).unwrap()),
                 _ => Arc::new(MountedHome::open(root).unwrap()),
             };
             let shell = Shell::new(opened, root.as_os_str().as_bytes(), UNLIMITED);

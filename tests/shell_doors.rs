@@ -25,12 +25,12 @@ use std::time::Duration;
 use common::{calls, need_mount};
 use trumanfs::error::{Error, Result};
 use trumanfs::exec::home::Writing;
-use trumanfs::exec::mounted::MountedHome;
+use trumanfs::exec::mounted_home::MountedHome;
+use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::unmounted::StoredHome;
 use trumanfs::exec::{Home, Limits};
 use trumanfs::name::WorldPath;
-use trumanfs::world::{Change, Meta, SetTime, Time, ViewOptions};
+use trumanfs::world::{Meta, SetAttrs, SetTime, Time, ViewOptions};
 
 struct Case {
     name: &'static str,
@@ -458,12 +458,12 @@ fn answer(home: &dyn Home, step: &str) -> String {
     let second = || WorldPath::parse(words[2].as_bytes()).unwrap();
     let octal = |text: &str| u32::from_str_radix(text, 8).unwrap();
     let write = |how| {
-        let mut file = home.write(&path, how, 0o640)?;
+        let mut file = home.open_write(&path, how, 0o640)?;
         file.write_all(words[2].as_bytes()).unwrap();
         Ok(())
     };
     let names: Vec<&[u8]> = words[2..].iter().map(|name| name.as_bytes()).collect();
-    let set = |change: Change| home.set(&path, &change);
+    let set = |change: SetAttrs| home.set_attrs(&path, &change);
     let did = |result: Result<()>| result.map(|()| "ok".to_owned());
     let result = match words[0] {
         "open" => home.open(&path).map(|mut file| {
@@ -496,7 +496,7 @@ fn answer(home: &dyn Home, step: &str) -> String {
             .map(|meta| format!("{} {}", meta.uid, meta.gid)),
         "list" => home.list(&path).map(|mut entries| {
             entries.sort_by(|a, b| a.name.cmp(&b.name));
-            let shown = |entry: &trumanfs::exec::home::Entry| {
+            let shown = |entry: &trumanfs::exec::home::DirEntry| {
                 let name = String::from_utf8_lossy(&entry.name);
                 format!("{name}:{:?}", entry.kind)
             };
@@ -508,24 +508,24 @@ fn answer(home: &dyn Home, step: &str) -> String {
         "rmtree" => did(home.remove_tree(&path, &|| true)),
         "move" => did(home.rename(&path, &second(), true)),
         "keep" => did(home.rename(&path, &second(), false)),
-        "chmod" => did(set(Change {
+        "chmod" => did(set(SetAttrs {
             mode: Some(octal(words[2])),
-            ..Change::default()
+            ..SetAttrs::default()
         })),
-        "chown" => did(set(Change {
+        "chown" => did(set(SetAttrs {
             uid: Some(words[2].parse().unwrap()),
             gid: Some(words[3].parse().unwrap()),
-            ..Change::default()
+            ..SetAttrs::default()
         })),
         "times" => {
             let time = SetTime::To(Time {
                 sec: words[2].parse().unwrap(),
                 nsec: 5,
             });
-            did(set(Change {
+            did(set(SetAttrs {
                 atime: time,
                 mtime: time,
-                ..Change::default()
+                ..SetAttrs::default()
             }))
         }
         other => panic!("{other} is no verb"),
@@ -609,7 +609,7 @@ fn both_doors_of_the_shell_lead_to_the_same_world() {
         let store = tempfile::tempdir().unwrap();
         fill(store.path(), case.store);
         let stored =
-            StoredHome::with(store.path(), view(case.flags), Duration::from_secs(2)).unwrap();
+            OfflineHome::with(store.path(), view(case.flags), Duration::from_secs(2)).unwrap();
         let (found, tree) = run("in process", &stored, store.path(), case);
         problems.extend(found);
         drop(stored);
@@ -632,24 +632,24 @@ fn both_doors_of_the_shell_lead_to_the_same_world() {
 #[test]
 fn a_store_is_locked_from_the_first_change_as_long_as_the_shell_has_it() {
     let store = tempfile::tempdir().unwrap();
-    let first = StoredHome::open(store.path()).unwrap();
+    let first = OfflineHome::open(store.path()).unwrap();
     first
         .mkdir(&WorldPath::parse(b"d").unwrap(), 0o755)
         .unwrap();
-    let error = StoredHome::open(store.path()).unwrap_err();
+    let error = OfflineHome::open(store.path()).unwrap_err();
     assert!(
         error.to_string().contains("is working on the store"),
         "{error}"
     );
     drop(first);
-    StoredHome::open(store.path()).unwrap();
+    OfflineHome::open(store.path()).unwrap();
 }
 
 #[test]
 fn a_store_that_is_mounted_names_its_home() {
     need_mount!();
     let mount = common::Home::mount();
-    let error = StoredHome::open(mount.store()).unwrap_err().to_string();
+    let error = OfflineHome::open(mount.store()).unwrap_err().to_string();
     assert!(error.contains(mount.home().to_str().unwrap()), "{error}");
 }
 
@@ -685,9 +685,9 @@ fn a_store_that_is_mounted_is_worked_in_through_its_home_alone() {
 #[test]
 fn a_file_outlives_its_home() {
     let store = tempfile::tempdir().unwrap();
-    let home = StoredHome::open(store.path()).unwrap();
+    let home = OfflineHome::open(store.path()).unwrap();
     let path = WorldPath::parse(b"f").unwrap();
-    let mut file = home.write(&path, Writing::New, 0o644).unwrap();
+    let mut file = home.open_write(&path, Writing::New, 0o644).unwrap();
     drop(home);
     file.write_all(b"late").unwrap();
     assert_eq!(fs::read(store.path().join("f")).unwrap(), b"late");
@@ -700,7 +700,7 @@ fn a_very_deep_tree_is_one_entry_of_the_trash() {
     let mount = common::Home::mount();
     let mounted = MountedHome::open(mount.home()).unwrap();
     let store = tempfile::tempdir().unwrap();
-    let stored = StoredHome::open(store.path()).unwrap();
+    let stored = OfflineHome::open(store.path()).unwrap();
     for (home, store) in [
         (&mounted as &dyn Home, mount.store()),
         (&stored, store.path()),
@@ -711,7 +711,7 @@ fn a_very_deep_tree_is_one_entry_of_the_trash() {
             home.mkdir(&path, 0o755).unwrap();
         }
         let file = WorldPath::parse(&[path.bytes(), b"/f"].concat()).unwrap();
-        home.write(&file, Writing::New, 0o644).unwrap();
+        home.open_write(&file, Writing::New, 0o644).unwrap();
         assert_eq!(home.stat(&file).unwrap().size, 0);
         home.remove_tree(&WorldPath::parse(b"deeper").unwrap(), &|| true)
             .unwrap();
@@ -781,7 +781,7 @@ fn writing_to_what_comes_and_goes_in_a_mounted_home_never_says_that_it_is_absent
         });
         for _ in 0..1000 {
             for how in [Writing::Truncate, Writing::Append] {
-                let opened = home.write(&path, how, 0o644);
+                let opened = home.open_write(&path, how, 0o644);
                 answers.extend(opened.err().as_ref().map(errno));
             }
         }

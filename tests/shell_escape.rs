@@ -25,9 +25,9 @@ use common::calls::{RENAME_EXCHANGE, renameat2};
 use common::{Home, need_mount};
 use trumanfs::exec;
 use trumanfs::exec::Limits;
-use trumanfs::exec::mounted::MountedHome;
+use trumanfs::exec::mounted_home::MountedHome;
+use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::unmounted::StoredHome;
 
 /// What every file outside holds. No line has it.
 const CANARY: &str = "nobody inside may ever read this";
@@ -158,7 +158,7 @@ fn through_both_doors(lines: &[&str]) {
     let store = base.path().join("store");
     fs::create_dir(&store).unwrap();
     prepare(&store);
-    let home = StoredHome::open(&store).unwrap();
+    let home = OfflineHome::open(&store).unwrap();
     storm("in process", &store, &store, Arc::new(home), lines);
 
     need_mount!();

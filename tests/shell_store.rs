@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use trumanfs::error::Error;
 use trumanfs::exec::home::Writing;
+use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::unmounted::StoredHome;
 use trumanfs::exec::{Home, Limits};
 use trumanfs::name::WorldPath;
 use trumanfs::world::ViewOptions;
@@ -50,7 +50,7 @@ fn words(store: &Path) -> Vec<String> {
 #[test]
 fn writing_to_what_is_there_leaves_one_record() {
     let store = tempfile::tempdir().unwrap();
-    let home = StoredHome::open(store.path()).unwrap();
+    let home = OfflineHome::open(store.path()).unwrap();
     let path = WorldPath::parse(b"f").unwrap();
     for how in [
         Writing::Truncate,
@@ -58,7 +58,7 @@ fn writing_to_what_is_there_leaves_one_record() {
         Writing::Append,
         Writing::Truncate,
     ] {
-        let mut file = home.write(&path, how, 0o644).unwrap();
+        let mut file = home.open_write(&path, how, 0o644).unwrap();
         file.write_all(b"x\n").unwrap();
     }
     assert_eq!(fs::read(store.path().join("f")).unwrap(), b"x\n");
@@ -71,7 +71,7 @@ fn writing_to_what_is_there_leaves_one_record() {
 #[test]
 fn writing_to_what_comes_and_goes_never_says_that_it_is_absent() {
     let store = tempfile::tempdir().unwrap();
-    let home = StoredHome::open(store.path()).unwrap();
+    let home = OfflineHome::open(store.path()).unwrap();
     let path = WorldPath::parse(b"f").unwrap();
     let (file, over) = (store.path().join("f"), AtomicBool::new(false));
     let mut answers = Vec::new();
@@ -87,7 +87,7 @@ fn writing_to_what_comes_and_goes_never_says_that_it_is_absent() {
         });
         for _ in 0..2000 {
             for how in [Writing::Truncate, Writing::Append] {
-                let opened = home.write(&path, how, 0o644);
+                let opened = home.open_write(&path, how, 0o644);
                 answers.extend(opened.err().as_ref().map(Error::errno));
             }
         }
@@ -118,7 +118,7 @@ fn snapshot(top: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, u64, Vec<u8>)> {
 
 /// Runs a line in a store, as a session of its own if it needs one. Returns its status and what it wrote.
 fn exec(store: &Path, line: &str) -> (u8, String) {
-    let home = Arc::new(StoredHome::open(store).unwrap());
+    let home = Arc::new(OfflineHome::open(store).unwrap());
     let mut shell = Shell::new(home, store.as_os_str().as_bytes(), Limits::default());
     let outcome = shell.run(line.as_bytes());
     (
@@ -159,7 +159,7 @@ fn a_line_that_only_reads_writes_nothing_in_the_store() {
 #[test]
 fn a_session_begins_with_the_first_change() {
     let store = tempfile::tempdir().unwrap();
-    let home = Arc::new(StoredHome::open(store.path()).unwrap());
+    let home = Arc::new(OfflineHome::open(store.path()).unwrap());
     let mut shell = Shell::new(home, store.path().as_os_str().as_bytes(), Limits::default());
     assert_eq!(shell.run(b"ls -a").stdout, b".\n..\n");
     assert!(!store.path().join(".trumanfs").exists());
@@ -184,12 +184,12 @@ fn what_is_shown_does_not_depend_on_a_session() {
         ..ViewOptions::default()
     };
     let path = |path: &str| WorldPath::parse(path.as_bytes()).unwrap();
-    let home = StoredHome::with(store.path(), view(), Duration::from_secs(2)).unwrap();
+    let home = OfflineHome::with(store.path(), view(), Duration::from_secs(2)).unwrap();
     home.remove(&path("g")).unwrap();
     home.rename(&path("d"), &path("moved"), true).unwrap();
     drop(home);
-    let home = StoredHome::with(store.path(), view(), Duration::from_secs(2)).unwrap();
-    let looked = |home: &StoredHome| {
+    let home = OfflineHome::with(store.path(), view(), Duration::from_secs(2)).unwrap();
+    let looked = |home: &OfflineHome| {
         let hidden = home.stat(&path("moved/e/secret")).unwrap_err();
         let entries = home.list(&path("moved")).unwrap();
         let root = home.stat(&WorldPath::root()).unwrap();
@@ -203,7 +203,7 @@ fn what_is_shown_does_not_depend_on_a_session() {
     let reading = looked(&home);
     assert_eq!((reading.0, &reading.2), (1, &Error::NotFound));
     assert_eq!(words(store.path()).len(), 4, "no session has begun");
-    home.write(&path("new"), Writing::New, 0o644).unwrap();
+    home.open_write(&path("new"), Writing::New, 0o644).unwrap();
     assert_eq!(looked(&home), reading);
 }
 
@@ -249,7 +249,7 @@ fn opening_looks_at_the_session_that_the_lock_names() {
     fs::create_dir(&other).unwrap();
     fs::write(other.join("journal.jsonl"), "rubbish\n").unwrap();
     // Somebody has put it there since, which shows.
-    let error = StoredHome::open(store.path()).unwrap_err().to_string();
+    let error = OfflineHome::open(store.path()).unwrap_err().to_string();
     assert!(error.contains("99990101T000000.000000Z-0000"), "{error}");
     let sessions = fs::File::open(store.path().join(".trumanfs/sessions")).unwrap();
     sessions.set_modified(std::time::UNIX_EPOCH).unwrap();
@@ -258,7 +258,7 @@ fn opening_looks_at_the_session_that_the_lock_names() {
     exec(store.path(), "cat g");
     // Where it names none that is there, all are listed.
     fs::write(store.path().join(".trumanfs/lock"), "").unwrap();
-    let error = StoredHome::open(store.path()).unwrap_err().to_string();
+    let error = OfflineHome::open(store.path()).unwrap_err().to_string();
     assert!(error.contains("99990101T000000.000000Z-0000"), "{error}");
     fs::remove_dir_all(&other).unwrap();
     let journal = unend(store.path());
@@ -272,8 +272,8 @@ fn who_only_reads_shares_the_store_and_who_changes_it_waits() {
     let store = tempfile::tempdir().unwrap();
     exec(store.path(), "touch f");
     let path = WorldPath::parse(b"d").unwrap();
-    let reader = StoredHome::open(store.path()).unwrap();
-    let other = StoredHome::open(store.path()).unwrap();
+    let reader = OfflineHome::open(store.path()).unwrap();
+    let other = OfflineHome::open(store.path()).unwrap();
     assert_eq!(other.list(&WorldPath::root()).unwrap().len(), 1);
     let gone = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
@@ -282,7 +282,7 @@ fn who_only_reads_shares_the_store_and_who_changes_it_waits() {
     other.mkdir(&path, 0o755).unwrap();
     gone.join().unwrap();
     // From now on the store is the other's alone, and says so.
-    let error = StoredHome::open(store.path()).unwrap_err().to_string();
+    let error = OfflineHome::open(store.path()).unwrap_err().to_string();
     assert!(error.contains("is working on the store"), "{error}");
     assert!(error.contains(&std::process::id().to_string()), "{error}");
 }
@@ -310,7 +310,7 @@ fn program(args: &[&str], store: &Path, line: &str) -> (String, String, Option<i
 fn a_line_that_may_change_something_waits_before_it_starts_and_not_in_the_middle() {
     let store = tempfile::tempdir().unwrap();
     exec(store.path(), "touch f");
-    let reader = StoredHome::open(store.path()).unwrap();
+    let reader = OfflineHome::open(store.path()).unwrap();
     let line = "echo read; cat f; touch x; mkdir y";
     let (out, err, status) = program(&["--wait", "0.3"], store.path(), line);
     assert_eq!((&out[..], status), ("", Some(6)), "{err}");
@@ -374,7 +374,7 @@ fn shells_side_by_side_know_of_each_others_changes() {
     let store = tempfile::tempdir().unwrap();
     exec(store.path(), "mkdir d; touch d/f");
     let open = || {
-        let home = Arc::new(StoredHome::open(store.path()).unwrap());
+        let home = Arc::new(OfflineHome::open(store.path()).unwrap());
         Shell::new(home, store.path().as_os_str().as_bytes(), Limits::default())
     };
     let mut first = open();
@@ -433,7 +433,7 @@ fn a_part_of_a_store_is_no_store() {
 fn a_store_that_is_read_is_not_being_served() {
     let store = tempfile::tempdir().unwrap();
     exec(store.path(), "touch f; echo x > f; rm f");
-    let reader = StoredHome::open(store.path()).unwrap();
+    let reader = OfflineHome::open(store.path()).unwrap();
     for args in [&["fsck"][..], &["session", "list"], &["log"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
             .args(args)

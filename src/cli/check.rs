@@ -9,7 +9,7 @@ use super::output::bytes;
 use super::purge::{many, spinner};
 use super::{Exit, open_store, say};
 use crate::error::{Error, Result};
-use crate::operator::fsck::{Report, Step, Weight, check, repair};
+use crate::operator::fsck::{FsckReport, Progress, Weight, check, repair};
 
 /// What `trumanfs fsck` takes.
 #[derive(Args, Debug)]
@@ -40,8 +40,8 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
     let bar = spinner("checking");
     let step = &mut |step| {
         bar.set_message(match step {
-            Step::Records(records) => format!("checking: {records} records"),
-            Step::Bytes(read) => format!("checking: {} of contents", bytes(read)),
+            Progress::Records(records) => format!("checking: {records} records"),
+            Progress::Bytes(read) => format!("checking: {} of contents", bytes(read)),
         });
     };
     let report = match args.repair {
@@ -62,7 +62,7 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
     })
 }
 
-fn print(report: &Report) {
+fn print(report: &FsckReport) {
     for finding in &report.findings {
         let weight = match (finding.repaired, finding.weight) {
             (true, _) => "repaired",

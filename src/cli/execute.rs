@@ -14,9 +14,9 @@ use clap::Args;
 use super::{failed, plain};
 use crate::daemon::{mountpoint, nesting};
 use crate::error::{Error, Result};
-use crate::exec::mounted::MountedHome;
+use crate::exec::mounted_home::MountedHome;
+use crate::exec::offline_home::OfflineHome;
 use crate::exec::shell::Shell;
-use crate::exec::unmounted::StoredHome;
 use crate::exec::{Home, Limits};
 use crate::world::ViewOptions;
 
@@ -150,14 +150,14 @@ fn stdin() -> Option<OwnedFd> {
 
 /// Says after a line why the store could not be had for changing; the shell has said only that it is busy. Returns the exit code
 /// of that.
-fn tell_refusal(stored: Option<&StoredHome>) -> Option<ExitCode> {
+fn tell_refusal(stored: Option<&OfflineHome>) -> Option<ExitCode> {
     stored
-        .and_then(StoredHome::refusal)
+        .and_then(OfflineHome::refusal)
         .map(|error| failed(&error))
 }
 
 /// Returns the shell; and the store, where it works in one that nobody has mounted.
-fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<StoredHome>>)> {
+fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<OfflineHome>>)> {
     let shown = place.root.display();
     let wrong = |what: String| {
         Error::refused(
@@ -183,7 +183,7 @@ fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<StoredHome>>
     Ok((shell, stored))
 }
 
-type Opened = (Arc<dyn Home>, Option<Arc<StoredHome>>);
+type Opened = (Arc<dyn Home>, Option<Arc<OfflineHome>>);
 
 fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Opened> {
     if !mountpoint::holds(meta) {
@@ -194,7 +194,7 @@ fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Opened> 
             read_only: place.read_only.clone(),
             ..ViewOptions::default()
         };
-        let home = Arc::new(StoredHome::with(root, view, patience)?);
+        let home = Arc::new(OfflineHome::with(root, view, patience)?);
         return Ok((home.clone(), Some(home)));
     }
     if !place.hide.is_empty() || !place.read_only.is_empty() || place.wait.is_some() {

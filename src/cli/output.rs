@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// A colour of a terminal, by what it is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(super) enum Style {
     /// Headings.
     Heading,
     /// What is of less interest.
@@ -23,33 +23,33 @@ pub(super) enum Ink {
     Changed,
 }
 
-impl Ink {
+impl Style {
     fn code(self) -> &'static str {
         match self {
-            Ink::Heading => "1",
-            Ink::Faint => "2",
-            Ink::Added => "32",
-            Ink::Removed => "31",
-            Ink::Changed => "36",
+            Style::Heading => "1",
+            Style::Faint => "2",
+            Style::Added => "32",
+            Style::Removed => "31",
+            Style::Changed => "36",
         }
     }
 }
 
 /// Standard output for much text: written in large pieces.
-pub(super) struct Paper {
+pub(super) struct Printer {
     out: BufWriter<StdoutLock<'static>>,
     terminal: bool,
     colour: bool,
 }
 
-impl Paper {
+impl Printer {
     /// Takes standard output.
-    pub(super) fn new() -> Paper {
+    pub(super) fn new() -> Printer {
         let out = std::io::stdout();
         // https://no-color.org: any value but the empty one.
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Paper {
+        Printer {
             terminal: out.is_terminal(),
             colour: out.is_terminal() && !unwanted,
             out: BufWriter::with_capacity(1 << 16, out.lock()),
@@ -70,7 +70,7 @@ impl Paper {
 
     /// Writes a line of a file, with a sign before it. A terminal must not obey what an occupant wrote into a file: it
     /// gets control characters written out; whatever else reads gets the bytes as they are.
-    pub(super) fn text_line(&mut self, sign: u8, text: &[u8], ink: Option<Ink>) {
+    pub(super) fn text_line(&mut self, sign: u8, text: &[u8], style: Option<Style>) {
         if !self.terminal {
             self.bytes(&[sign]);
             self.bytes(text);
@@ -78,7 +78,7 @@ impl Paper {
         }
         let shown: Vec<String> = text.split(|b| *b == b'\t').map(plainly).collect();
         let line = format!("{}{}", char::from(sign), shown.join("\t"));
-        let line = ink.map_or(line.clone(), |ink| self.ink(ink, &line));
+        let line = style.map_or(line.clone(), |style| self.style(style, &line));
         self.line(format_args!("{line}"));
     }
 
@@ -99,15 +99,15 @@ impl Paper {
     }
 
     /// Returns a text in a colour, where colours are wanted.
-    pub(super) fn ink(&self, ink: Ink, text: &str) -> String {
+    pub(super) fn style(&self, style: Style, text: &str) -> String {
         match self.colour {
-            true => format!("\x1b[{}m{text}\x1b[0m", ink.code()),
+            true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
             false => text.to_owned(),
         }
     }
 }
 
-impl Drop for Paper {
+impl Drop for Printer {
     fn drop(&mut self) {
         self.flush();
     }

@@ -7,15 +7,15 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::inspect::{bytes, json};
-use super::wish::no;
+use super::wish::into_error;
 use super::{Exit, Size, open_store, say};
 use crate::daemon;
 use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::{Escaped, escape};
-use crate::operator::purge::{Among, Choice, Selection, carry_out, choose, still_there};
+use crate::operator::purge::{Among, PurgePlan, PurgeRequest, carry_out, choose, still_there};
 use crate::operator::usage::{Share, Usage, usage};
-use crate::operator::{Store, kept::Version, trash::Listed};
+use crate::operator::{Store, kept::KeptVersion, trash::Listed};
 use crate::world::{Caller, Purged, World, WorldOptions, new_session_id};
 
 /// How many entries one wish to the daemon names: others can ask it something in between.
@@ -160,7 +160,7 @@ fn print_entry(entry: &Listed) {
     ));
 }
 
-fn print_version(version: &Version) {
+fn print_version(version: &KeptVersion) {
     say(format_args!(
         "  {:>10}  {} before {}:{}",
         bytes(version.disk),
@@ -173,7 +173,7 @@ fn print_version(version: &Version) {
 /// Deletes for good.
 pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
     let (path, store) = open_store(&args.target)?;
-    let selection = Selection {
+    let selection = PurgeRequest {
         before: args.older_than.map(|age| chrono::Utc::now() - age),
         larger_than: args.larger_than.map(|size| size.0),
         keep_last: args.keep_last,
@@ -236,7 +236,7 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
     })
 }
 
-fn foretell(choice: &Choice, as_json: bool) -> Result<Exit> {
+fn foretell(choice: &PurgePlan, as_json: bool) -> Result<Exit> {
     let count = choice.entries.len() + choice.versions.len();
     if as_json {
         say(format_args!("{}", json(choice)?));
@@ -257,9 +257,9 @@ fn foretell(choice: &Choice, as_json: bool) -> Result<Exit> {
     Ok(if count == 0 { Exit::Nothing } else { Exit::Ok })
 }
 
-fn carry(path: &std::path::Path, store: &Store, choice: &Choice) -> Result<Purged> {
+fn carry(path: &std::path::Path, store: &Store, choice: &PurgePlan) -> Result<Purged> {
     let entries: Vec<Escaped> = choice.entries.iter().map(|l| l.entry.clone()).collect();
-    let version = |version: &Version| (version.session.clone(), version.n);
+    let version = |version: &KeptVersion| (version.session.clone(), version.n);
     let versions: Vec<(String, u64)> = choice.versions.iter().map(version).collect();
     let sizes = choice.entries.iter().map(|l| l.disk);
     let bar = bar(sizes.chain(choice.versions.iter().map(|v| v.disk)).sum());
@@ -286,7 +286,7 @@ fn carry(path: &std::path::Path, store: &Store, choice: &Choice) -> Result<Purge
         let request = Request::Purge { entries, versions };
         let some = match daemon::ask(store.state(), &request, "") {
             Ok(Answer::Purged(some)) => Ok(some),
-            Ok(other) => Err(no(other)),
+            Ok(other) => Err(into_error(other)),
             Err(error) => Err(error),
         };
         match some {

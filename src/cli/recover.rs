@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::inspect::{bytes, json};
-use super::wish::{ask_to_change, no};
+use super::wish::{ask_to_change, into_error};
 use super::{Exit, open_store, purge, say};
 use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
@@ -127,7 +127,7 @@ fn ask_daemon(store: &Store, entry: &[u8], to: &WorldPath) -> Result<()> {
         "`trumanfs trash list` shows whether the entry is still there; if it is, restore it again.";
     match ask_to_change(store, &request, go_on)? {
         Answer::Done => Ok(()),
-        other => Err(no(other)),
+        other => Err(into_error(other)),
     }
 }
 

@@ -8,11 +8,11 @@ use clap::{Args, Subcommand};
 
 use super::output::{json, quote, time};
 use super::place::in_home;
-use super::wish::{ask_to_change, in_process, no};
+use super::wish::{ask_to_change, in_process, into_error};
 use super::{Exit, open_store, say};
 use crate::daemon::control::{Answer, Request};
 use crate::error::Result;
-use crate::operator::undo::restore::{PutBack, Restored, restore as put_back};
+use crate::operator::undo::restore::{RestoreRequest, Restored, restore as put_back};
 use crate::operator::{checkpoint, point};
 use crate::world::Caller;
 
@@ -74,7 +74,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     let at = args.at.as_ref().map(|text| point::point(&store, text));
     let in_home = |typed: &OsString| in_home(&args.target, &path, &store, typed);
     let to = args.to.as_ref().map(in_home);
-    let wish = PutBack {
+    let wish = RestoreRequest {
         path: in_home(&args.path)?,
         at: at.transpose()?,
         to: to.transpose()?,
@@ -87,17 +87,17 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     let restored = if wish.dry_run {
         put_back(&store, &wish, None, Caller::myself())?
     } else if store.is_served()? {
-        match ask_to_change(&store, &Request::PutBack(wish.clone()), &go_on)? {
-            Answer::PutBack(restored) => restored,
-            other => return Err(no(other)),
+        match ask_to_change(&store, &Request::RestoreRequest(wish.clone()), &go_on)? {
+            Answer::RestoreRequest(restored) => restored,
+            other => return Err(into_error(other)),
         }
     } else {
         if store.copied()?.is_some() {
             // What cannot be told here is refused before a session begins.
             put_back(&store, &wish, None, Caller::myself())?;
         }
-        in_process(&path, |store, hands| {
-            put_back(store, &wish, Some(hands), Caller::myself())
+        in_process(&path, |store, applier| {
+            put_back(store, &wish, Some(applier), Caller::myself())
         })?
     };
     if args.json {
@@ -112,7 +112,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     })
 }
 
-fn print_restored(wish: &PutBack, restored: &Restored, go_on: &str) {
+fn print_restored(wish: &RestoreRequest, restored: &Restored, go_on: &str) {
     for note in &restored.notes {
         eprintln!("trumanfs: {note}");
     }
@@ -154,11 +154,11 @@ fn create(args: &CreateArgs) -> Result<Exit> {
         let go_on = "`trumanfs checkpoint list` shows whether it was made.";
         match ask_to_change(&store, &Request::Checkpoint { name }, go_on)? {
             Answer::Checkpoint(seq) => seq,
-            other => return Err(no(other)),
+            other => return Err(into_error(other)),
         }
     } else {
-        in_process(&path, |store, hands| {
-            checkpoint::create(store, hands.world(), &args.name, Caller::myself())
+        in_process(&path, |store, applier| {
+            checkpoint::create(store, applier.world(), &args.name, Caller::myself())
         })?
     };
     match args.json {

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::output::{Paper, count, json, quote};
-use super::wish::{ask_to_change, in_process, no};
+use super::output::{Printer, count, json, quote};
+use super::wish::{ask_to_change, in_process, into_error};
 use super::{Exit, open_store, say};
 use crate::daemon::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::point::{self, Operation, Point};
 use crate::operator::undo::deeds::{Deed, Kind};
-use crate::operator::undo::{Choice, LastDone, Report, Wanted, Wish, last_done, run};
+use crate::operator::undo::{
+    LastDone, OnConflict, UndoReport, UndoRequest, Wanted, last_done, run,
+};
 use crate::world::Caller;
 
 /// What `trumanfs undo` takes.
@@ -226,12 +228,12 @@ fn carry_out(
     go_on: &str,
     taken_back: Option<&str>,
 ) -> Result<Exit> {
-    let wish = Wish {
+    let wish = UndoRequest {
         wanted,
         choice: match (how.keep_both, how.force) {
-            (true, _) => Choice::KeepBoth,
-            (_, true) => Choice::Force,
-            _ => Choice::Stop,
+            (true, _) => OnConflict::KeepBoth,
+            (_, true) => OnConflict::Force,
+            _ => OnConflict::Stop,
         },
         dry_run: how.dry_run,
         what,
@@ -241,19 +243,19 @@ fn carry_out(
     } else if store.is_served()? {
         match ask_to_change(store, &Request::Undo(wish), go_on)? {
             Answer::Undone(report) => *report,
-            other => return Err(no(other)),
+            other => return Err(into_error(other)),
         }
     } else {
         if store.copied()?.is_some() {
             // What cannot be told here is refused before a session begins.
-            let dry = Wish {
+            let dry = UndoRequest {
                 dry_run: true,
                 ..wish.clone()
             };
             run(store, &dry, None, Caller::myself())?;
         }
-        in_process(path, |store, hands| {
-            run(store, &wish, Some(hands), Caller::myself())
+        in_process(path, |store, applier| {
+            run(store, &wish, Some(applier), Caller::myself())
         })?
     };
     if how.json {
@@ -264,7 +266,7 @@ fn carry_out(
     Ok(exit_of(&report))
 }
 
-fn exit_of(report: &Report) -> Exit {
+fn exit_of(report: &UndoReport) -> Exit {
     if report.stopped {
         Exit::Conflict
     } else if report.failed.is_some() || !report.notes.is_empty() {
@@ -303,8 +305,8 @@ fn told(deeds: &[Deed]) -> String {
 }
 
 /// `taken_back`: what a redo takes back, in the words of its command.
-fn print(report: &Report, go_on: &str, taken_back: Option<&str>) {
-    let mut paper = Paper::new();
+fn print(report: &UndoReport, go_on: &str, taken_back: Option<&str>) {
+    let mut printer = Printer::new();
     if report.stopped {
         eprintln!(
             "trumanfs: {} in the way; nothing was changed",
@@ -344,7 +346,7 @@ fn print(report: &Report, go_on: &str, taken_back: Option<&str>) {
     }
     if report.dry_run {
         for change in &report.changes {
-            paper.line(format_args!("would {change}"));
+            printer.line(format_args!("would {change}"));
         }
     }
     if report.stopped {
@@ -353,13 +355,13 @@ fn print(report: &Report, go_on: &str, taken_back: Option<&str>) {
     let deeds = told(&report.deeds);
     let operations = count(report.operations, "operation");
     match (report.dry_run, report.record, &report.failed) {
-        (true, ..) => paper.line(format_args!("would undo {operations}: {deeds}")),
+        (true, ..) => printer.line(format_args!("would undo {operations}: {deeds}")),
         (_, None, _) if !report.notes.is_empty() => {
-            paper.line(format_args!("nothing else could be taken back"));
+            printer.line(format_args!("nothing else could be taken back"));
         }
-        (_, None, _) => paper.line(format_args!("nothing to do: it is as it was")),
+        (_, None, _) => printer.line(format_args!("nothing to do: it is as it was")),
         (_, Some(_), Some(error)) => {
-            paper.flush();
+            printer.flush();
             let (extent, (moves, contents, attributes)) = (report.extent, report.done);
             eprintln!(
                 "trumanfs: stopped half-way: {error}\n  Done so far: {moves} of {}, {contents} of {}, {attributes} of {} with other attributes. {go_on}",
@@ -377,7 +379,7 @@ fn print(report: &Report, go_on: &str, taken_back: Option<&str>) {
                 true => "",
                 false => ", but for what is said above",
             };
-            paper.line(format_args!("{done}{but}: {deeds} (operation {record})"));
+            printer.line(format_args!("{done}{but}: {deeds} (operation {record})"));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::daemon;
 use crate::daemon::control::{Answer, Failure, Request};
 use crate::error::{Error, Result};
 use crate::operator::Store;
-use crate::operator::undo::{Hands, InProcess};
+use crate::operator::undo::{Applier, InProcess};
 use crate::world::{Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
 /// Asks the daemon for something that changes the store. What programs have written, and the kernel has not handed on yet,
@@ -30,7 +30,7 @@ pub(super) fn ask_to_change(store: &Store, request: &Request, go_on: &str) -> Re
 /// Does something with a store in process, under its lock and in a session of its own.
 pub(super) fn in_process<T>(
     path: &Path,
-    act: impl FnOnce(&Store, &dyn Hands) -> Result<T>,
+    act: impl FnOnce(&Store, &dyn Applier) -> Result<T>,
 ) -> Result<T> {
     let options = WorldOptions {
         session: new_session_id(),
@@ -50,7 +50,7 @@ pub(super) fn in_process<T>(
 }
 
 /// Says why an answer is not the one that was hoped for.
-pub(super) fn no(answer: Answer) -> Error {
+pub(super) fn into_error(answer: Answer) -> Error {
     match answer {
         Answer::Failed { kind, what, remedy } => match kind {
             Failure::Missing => Error::Missing { what, remedy },

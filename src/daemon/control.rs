@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::live::Live;
+use super::live_applier::LiveApplier;
 use crate::error::{Error, Result};
 use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, WorldPath};
@@ -42,9 +42,9 @@ pub enum Request {
         versions: Vec<(String, u64)>,
     },
     /// Take operations back.
-    Undo(operator::undo::Wish),
+    Undo(operator::undo::UndoRequest),
     /// Put a file or a tree back as it was.
-    PutBack(operator::undo::restore::PutBack),
+    RestoreRequest(operator::undo::restore::RestoreRequest),
     /// Give this point a name.
     Checkpoint {
         /// The name.
@@ -87,9 +87,9 @@ pub enum Answer {
     /// It was deleted, as far as it says.
     Purged(Purged),
     /// What was taken back, or what stands in the way.
-    Undone(Box<operator::undo::Report>),
+    Undone(Box<operator::undo::UndoReport>),
     /// What was put back.
-    PutBack(operator::undo::restore::Restored),
+    RestoreRequest(operator::undo::restore::Restored),
     /// The number of the record.
     Checkpoint(u64),
     /// It was not done, and nothing was changed.
@@ -268,11 +268,11 @@ fn answer(
     status: &dyn Fn() -> Status,
     caller: Caller,
 ) -> Answer {
-    let live = Live::new(shared, kernel);
+    let live = LiveApplier::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
     if matches!(
         request,
-        Request::Undo(_) | Request::PutBack(_) | Request::Seal
+        Request::Undo(_) | Request::RestoreRequest(_) | Request::Seal
     ) {
         shared.world.seal();
     }
@@ -284,11 +284,11 @@ fn answer(
                 store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));
             report.map_or_else(failed, |report| Answer::Undone(Box::new(report)))
         }
-        Request::PutBack(wish) => {
+        Request::RestoreRequest(wish) => {
             let restored = store().and_then(|store| {
                 operator::undo::restore::restore(&store, &wish, Some(&live), caller)
             });
-            restored.map_or_else(failed, Answer::PutBack)
+            restored.map_or_else(failed, Answer::RestoreRequest)
         }
         Request::Checkpoint { name } => {
             let made = store().and_then(|store| {

@@ -32,13 +32,13 @@ const TICK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Follower {
     start: Instant,
-    state: Mutex<State>,
+    state: Mutex<FollowState>,
     changed: Condvar,
     workers: Mutex<Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FollowState {
     decision: Decision,
     /// Who is followed, and on which processor the workers are.
     followed: Option<(Arc<Caller>, usize)>,
@@ -129,9 +129,9 @@ impl Activity for Follower {
         let now = self.now();
         let mut state = self.state.lock();
         match state.decision.request(now, caller) {
-            Step::Nothing => return,
-            Step::Changed => {}
-            Step::Look => {
+            NextMove::Nothing => return,
+            NextMove::Changed => {}
+            NextMove::Look => {
                 let Some((caller, processor)) = state.followed.clone() else {
                     return;
                 };
@@ -156,7 +156,7 @@ impl Activity for Still {
 
 /// What a request means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum NextMove {
     Nothing,
     /// It is time to see where the caller is.
     Look,
@@ -218,20 +218,24 @@ impl Decision {
 
     /// Takes note of a request. `caller` is the thread that waits for it, 0 where the kernel says none, `None` for work
     /// that is better done on another processor.
-    fn request(&mut self, now: Duration, caller: Option<u32>) -> Step {
+    fn request(&mut self, now: Duration, caller: Option<u32>) -> NextMove {
         self.since_tick += 1;
         if caller == Some(0) {
-            return Step::Nothing;
+            return NextMove::Nothing;
         }
         let same = caller == Some(self.caller);
         if self.following {
             if same {
                 self.streak = (self.streak + 1) % Decision::LOOK;
                 let look = self.streak == 0;
-                return if look { Step::Look } else { Step::Nothing };
+                return if look {
+                    NextMove::Look
+                } else {
+                    NextMove::Nothing
+                };
             }
             self.end(now);
-            return Step::Changed;
+            return NextMove::Changed;
         }
         if same && now.saturating_sub(self.last) <= Decision::CLOSE {
             self.streak += 1;
@@ -241,13 +245,13 @@ impl Decision {
         self.last = now;
         self.caller = caller.unwrap_or(0);
         if self.streak < Decision::STREAK || now < self.not_before {
-            return Step::Nothing;
+            return NextMove::Nothing;
         }
         self.following = true;
         self.since = now;
         self.streak = 0;
         self.since_tick = 0;
-        Step::Changed
+        NextMove::Changed
     }
 
     /// Ends it because another thread came, or because the caller cannot be followed.
@@ -386,7 +390,7 @@ mod tests {
         let mut decision = Decision::default();
         row(&mut decision, us(0), 7, Decision::STREAK, 50);
         assert!(!decision.following);
-        assert_eq!(decision.request(us(50 * 25), Some(7)), Step::Changed);
+        assert_eq!(decision.request(us(50 * 25), Some(7)), NextMove::Changed);
         assert!(decision.following && decision.caller == 7);
     }
 
@@ -402,7 +406,7 @@ mod tests {
         let mut decision = Decision::default();
         for n in 0..1000 {
             let step = decision.request(us(n * 20), Some(7 + (n % 2) as u32));
-            assert_eq!(step, Step::Nothing);
+            assert_eq!(step, NextMove::Nothing);
         }
     }
 
@@ -429,7 +433,7 @@ mod tests {
             }
             waits.push(now - from);
             now += us(10);
-            assert_eq!(decision.request(now, Some(8)), Step::Changed);
+            assert_eq!(decision.request(now, Some(8)), NextMove::Changed);
             assert!(!decision.following);
         }
         assert!(waits.is_sorted(), "{waits:?}");
@@ -437,7 +441,7 @@ mod tests {
         now = row(&mut decision, now + Decision::LONGEST, 7, 40, 50);
         // What had lasted was worth it.
         now += Decision::WORTH_IT;
-        assert_eq!(decision.request(now, None), Step::Changed);
+        assert_eq!(decision.request(now, None), NextMove::Changed);
         assert_eq!(decision.hold_off, Decision::HOLD_OFF);
     }
 

@@ -110,7 +110,7 @@ fn is_ending(holder: &Holder) -> bool {
 
 /// Waits until the daemon of a home that has just been unmounted has let its store go and ended. Returns whether it has; it
 /// need not be our child, so it is waited for by its pidfd.
-pub fn wait_for_end(entry: &registry::Entry) -> bool {
+pub fn wait_for_end(entry: &registry::MountInfo) -> bool {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     // Where the store says that somebody else has it, or nobody, the daemon has ended, whatever its number means by now.
     if let Ok(store) = Store::open(&entry.store())

@@ -8,7 +8,7 @@ mod atime;
 pub mod control;
 pub mod follow;
 pub mod handover;
-mod live;
+mod live_applier;
 pub mod mountpoint;
 pub mod nesting;
 pub mod preflight;
@@ -90,7 +90,7 @@ mod any_bytes {
 
 /// What the background daemon says on its pipe once.
 #[derive(Debug, Serialize, Deserialize)]
-enum Report {
+enum Readiness {
     /// The home answers; what was found after a crash.
     Ready(Vec<String>),
     /// It could not be mounted.
@@ -127,8 +127,8 @@ pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
             .map_err(|error| failed(error.to_string()))?;
     }
     match serde_json::from_str(&line) {
-        Ok(Report::Ready(settled)) => Ok(settled),
-        Ok(Report::Failed { what, remedy }) => {
+        Ok(Readiness::Ready(settled)) => Ok(settled),
+        Ok(Readiness::Failed { what, remedy }) => {
             let _ = child.wait();
             Err(Error::Refused { what, remedy })
         }
@@ -153,7 +153,7 @@ pub fn run_in_background() {
         .and_then(|_| serde_json::from_str::<Wanted>(&text).map_err(|error| error.to_string()));
     let outcome = match wanted {
         Ok(wanted) => session::run(&wanted, session::LogTo::Session, |settled| {
-            report(&Report::Ready(settled))
+            report(&Readiness::Ready(settled))
         }),
         Err(what) => Err(Error::refused(what, "")),
     };
@@ -162,9 +162,9 @@ pub fn run_in_background() {
         log::error!("{error}");
         report(&match error {
             Error::Refused { what, remedy } | Error::Conflict { what, remedy } => {
-                Report::Failed { what, remedy }
+                Readiness::Failed { what, remedy }
             }
-            error => Report::Failed {
+            error => Readiness::Failed {
                 what: error.told(),
                 remedy: String::new(),
             },
@@ -173,7 +173,7 @@ pub fn run_in_background() {
 }
 
 /// Says the one line that the parent waits for, then lets go of the terminal. Later reports go nowhere.
-fn report(report: &Report) {
+fn report(report: &Readiness) {
     let line = serde_json::to_string(report).unwrap_or_default();
     let mut stdout = std::io::stdout();
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());

@@ -12,7 +12,7 @@ use crate::name::{escape, unescape};
 
 /// What is known of one mount.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct Entry {
+pub struct MountInfo {
     /// Where the store is, escaped.
     store: String,
     /// Where the home is, escaped.
@@ -21,11 +21,11 @@ pub struct Entry {
     pub pid: u32,
 }
 
-impl Entry {
+impl MountInfo {
     /// Describes a mount of this process.
-    pub fn new(store: &Path, home: &Path) -> Entry {
+    pub fn new(store: &Path, home: &Path) -> MountInfo {
         use std::os::unix::ffi::OsStrExt;
-        Entry {
+        MountInfo {
             store: escape(store.as_os_str().as_bytes()),
             home: escape(home.as_os_str().as_bytes()),
             pid: std::process::id(),
@@ -68,7 +68,7 @@ fn places() -> Vec<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Refused`] where the directory is not this user's alone; what writing says.
-pub fn write(device: &str, entry: &Entry) -> Result<PathBuf> {
+pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
     let dir = places().into_iter().next().unwrap_or_default();
     let refused = |what: String| {
         Error::refused(
@@ -122,18 +122,18 @@ fn alone(dir: &Path) -> Option<std::fs::File> {
     Some(dir)
 }
 
-fn read(file: &Path) -> Option<Entry> {
+fn read(file: &Path) -> Option<MountInfo> {
     let text = std::fs::read_to_string(file).ok()?;
     serde_json::from_str(&text).ok()
 }
 
 /// Finds the entry of a mount by its device number, `major:minor`.
-pub fn find(device: &str) -> Option<Entry> {
+pub fn find(device: &str) -> Option<MountInfo> {
     places().into_iter().find_map(|dir| read(&dir.join(device)))
 }
 
 /// Returns the entries of all mounts that this user may know of and whose daemon lives.
-pub fn all() -> Vec<Entry> {
+pub fn all() -> Vec<MountInfo> {
     let files = places()
         .into_iter()
         .filter_map(|dir| std::fs::read_dir(dir).ok())

@@ -298,7 +298,7 @@ fn spawn<T: Send + 'static>(
 
 fn register(checked: &Checked) -> Option<PathBuf> {
     let mounted = mountpoint::find(&checked.home)?;
-    let entry = registry::Entry::new(&checked.store, &checked.home);
+    let entry = registry::MountInfo::new(&checked.store, &checked.home);
     registry::write(&mounted.device, &entry)
         .inspect_err(|error| log::warn!("the home can only be named by its store: {error}"))
         .ok()

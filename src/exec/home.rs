@@ -10,14 +10,14 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::world::{Change, Meta};
+use crate::world::{Meta, SetAttrs};
 
 /// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
 pub(super) const TRIES: usize = 32;
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// Its name.
     pub name: Vec<u8>,
     /// Its kind; never `Unknown`, never a symlink.
@@ -84,10 +84,10 @@ pub trait Home: Send + Sync {
     fn open(&self, path: &WorldPath) -> Result<File>;
 
     /// Opens a regular file for writing, and makes it with this mode where it is absent. The umask of the process applies.
-    fn write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File>;
+    fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File>;
 
     /// Returns the entries of a directory in no order, without `.` and `..`.
-    fn list(&self, path: &WorldPath) -> Result<Vec<Entry>>;
+    fn list(&self, path: &WorldPath) -> Result<Vec<DirEntry>>;
 
     /// Makes a directory. The umask of the process applies.
     fn mkdir(&self, path: &WorldPath, mode: u32) -> Result<()>;
@@ -107,5 +107,5 @@ pub trait Home: Send + Sync {
     fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()>;
 
     /// Sets mode, owner and times (chmod(2), chown(2), utimensat(2)); never the size.
-    fn set(&self, path: &WorldPath, change: &Change) -> Result<()>;
+    fn set_attrs(&self, path: &WorldPath, change: &SetAttrs) -> Result<()>;
 }

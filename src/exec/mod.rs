@@ -5,9 +5,9 @@
 //! mounted home or, where nothing is mounted, the world in process: both have the same rules.
 
 pub mod home;
-pub mod mounted;
+pub mod mounted_home;
+pub mod offline_home;
 pub mod shell;
-pub mod unmounted;
 
 use std::time::Duration;
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
 use rustix::fs::OFlags;
 
-use super::door::Opens;
 use super::handles::{Asked, Emptying, Handle, Way};
+use super::open_state::Opens;
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
-use crate::world::{Begun, Caller, Change};
+use crate::world::{Caller, SetAttrs, StartedVersion};
 
 /// How much one request copies, in bytes.
 const COPIED_AT_ONCE: u64 = 32 << 20;
@@ -21,7 +21,7 @@ const COPIED_AT_ONCE: u64 = 32 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The version that has been begun.
-    begun: Option<Begun>,
+    started: Option<StartedVersion>,
     /// The size, where it was opened only to be appended to.
     appends_from: Option<u64>,
     /// Whether the page cache has to be left out.
@@ -43,7 +43,7 @@ impl Kept {
 impl FileSystem {
     /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
     /// bring the whole home to a stop.
-    pub(super) fn aside(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
+    pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
         let fs = self.clone();
         // Where no thread can be had, the closure is dropped and the reply with it, for which fuser answers EIO.
         let spawned = std::thread::Builder::new()
@@ -62,7 +62,7 @@ impl FileSystem {
         answer: impl FnOnce(R, Result<T>) + Send + 'static,
     ) {
         match act(self, &reply, false) {
-            Err(Error::TakesLong) => self.aside(move |fs| {
+            Err(Error::TakesLong) => self.spawn_blocking(move |fs| {
                 let done = act(fs, &reply, true);
                 answer(reply, done);
             }),
@@ -89,15 +89,15 @@ impl FileSystem {
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Result<(FileHandle, FopenFlags, Way)> {
         let mechanisms = *self.shared.mechanisms.lock();
-        let _turn = self.shared.handles.turn(ino.0, may_wait)?;
+        let _turn = self.shared.handles.inode_lock(ino.0, may_wait)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let empties = asked.contains(OFlags::TRUNC);
         let emptying = empties.then(|| self.shared.handles.emptying(ino.0));
         let opens = Opens::opening(self, ino.0, asked, may_wait);
-        let held = self.held(ino.0)?;
+        let located = self.located(ino.0)?;
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
-        let opened = self.world().open_file(&held, wanted, &opens, caller);
-        let meta = held.node.meta();
+        let opened = self.world().open_file(&located, wanted, &opens, caller);
+        let meta = located.node.meta();
         if meta.mode & 0o6000 != 0 {
             // Opening for writing may take these bits away, and its answer cannot say so.
             self.attributes_changed(ino.0);
@@ -111,7 +111,7 @@ impl FileSystem {
             }) if mechanisms.writeback => {
                 let asked = handle_flags(flags, Mechanisms::default()) | asked & OFlags::APPEND;
                 only_writes = true;
-                self.world().open_file(&held, asked, &opens, caller)?
+                self.world().open_file(&located, asked, &opens, caller)?
             }
             file => file?,
         };
@@ -121,7 +121,7 @@ impl FileSystem {
         let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
         let kept = Kept {
             appends_from: appends.then_some(meta.size),
-            begun: opens.begun(),
+            started: opens.started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
         };
@@ -153,7 +153,7 @@ impl FileSystem {
             maps: writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR),
             empties: kept.empties,
             flags,
-            begun: kept.begun,
+            started: kept.started,
             appends_from: kept.appends_from,
         };
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
@@ -178,28 +178,30 @@ impl FileSystem {
     pub(super) fn set_attributes(
         &self,
         number: u64,
-        change: Change,
+        change: SetAttrs,
         fh: Option<FileHandle>,
         may_wait: bool,
         caller: Caller,
     ) -> Result<(Duration, fuser::FileAttr)> {
         // Whatever it is: another inode may be about to take the file's place, with the attributes that it had.
-        let _turn = self.shared.handles.turn(number, may_wait)?;
+        let _turn = self.shared.handles.inode_lock(number, may_wait)?;
         let handle = fh
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
         let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
-        let held = self.held_by_user(number)?;
+        let located = self.held_by_user(number)?;
         // Nothing to be set is the kernel's way to say what a write, or chown(2), takes away (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr leaves
         // it to the file system, and has nothing else to ask for.
-        if change == Change::default() {
+        if change == SetAttrs::default() {
             let writing = self.shared.handles.is_open(number).1;
-            let meta = self.world().drop_privileges(&held, writing, caller)?;
-            return Ok(self.attributes_of(&held, &meta, number));
+            let meta = self.world().drop_privileges(&located, writing, caller)?;
+            return Ok(self.attributes_of(&located, &meta, number));
         }
-        let meta = self.world().set_attr(&held, change, file, &opens, caller)?;
-        Ok(self.attributes_of(&held, &meta, number))
+        let meta = self
+            .world()
+            .set_attr(&located, change, file, &opens, caller)?;
+        Ok(self.attributes_of(&located, &meta, number))
     }
 
     /// Reserves or frees space in an open file.
@@ -212,12 +214,12 @@ impl FileSystem {
         may_wait: bool,
         caller: Caller,
     ) -> Result<()> {
-        let _turn = self.shared.handles.turn(number, may_wait)?;
+        let _turn = self.shared.handles.inode_lock(number, may_wait)?;
         let handle = self.handle(fh)?;
         let opens = Opens::through(self, number, Some(&handle), may_wait);
-        let held = self.held_by_user(number)?;
+        let located = self.held_by_user(number)?;
         self.world()
-            .allocate(&held, handle.as_fd(), mode, range, &opens, caller)
+            .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
     }
 
     /// Keeps what is about to be overwritten through an open file, where no version of it has been begun yet or where it
@@ -233,11 +235,11 @@ impl FileSystem {
         if range.0 >= handle.appends_from {
             return Ok(());
         }
-        let _turn = self.shared.handles.turn(number, true)?;
+        let _turn = self.shared.handles.inode_lock(number, true)?;
         let opens = Opens::through(self, number, Some(handle), true);
-        let held = self.held_by_user(number)?;
+        let located = self.held_by_user(number)?;
         self.world()
-            .before_overwriting(&held, range, &opens, caller)
+            .before_overwriting(&located, range, &opens, caller)
     }
 
     /// Reads from an open file.
@@ -327,7 +329,7 @@ impl FileSystem {
             len,
         );
         let copied = copied.map_err(Error::os("copy_file_range"))?;
-        self.world().drop_setid(&self.held(ino_out.0)?, caller)?;
+        self.world().drop_setid(&self.located(ino_out.0)?, caller)?;
         self.attributes_changed(ino_out.0);
         Ok(u32::try_from(copied).unwrap_or(u32::MAX))
     }

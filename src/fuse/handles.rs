@@ -20,7 +20,7 @@ use rustix::fs::OFlags;
 
 use super::writers::Writers;
 use crate::error::{Error, Result};
-use crate::world::{Begun, Blocks, Kept};
+use crate::world::{Blocks, Kept, StartedVersion};
 
 /// How many turns there are; files that share one wait for each other without need.
 const TURNS: usize = 256;
@@ -76,7 +76,7 @@ pub struct Asked {
     /// The access asked for and `O_APPEND`.
     pub flags: OFlags,
     /// The version of the content that has been begun.
-    pub begun: Option<Begun>,
+    pub started: Option<StartedVersion>,
     /// The file's size, where it was opened only to be appended to and nothing but that was kept.
     pub appends_from: Option<u64>,
 }
@@ -152,7 +152,7 @@ struct Node {
     hidden: u32,
     way: Way,
     /// The version that is saved as the file is overwritten, or was a copy.
-    begun: Begun,
+    started: StartedVersion,
 }
 
 impl Handles {
@@ -160,7 +160,7 @@ impl Handles {
     ///
     /// # Errors
     /// [`Error::TakesLong`] where another has it and there is no time to wait.
-    pub fn turn(&self, node: u64, may_wait: bool) -> Result<MutexGuard<'_, ()>> {
+    pub fn inode_lock(&self, node: u64, may_wait: bool) -> Result<MutexGuard<'_, ()>> {
         let at = usize::try_from(node % TURNS as u64).unwrap_or(0);
         let turn = self.turns.get(at).ok_or(Error::Invalid)?;
         if may_wait {
@@ -211,19 +211,19 @@ impl Handles {
         let open = self.open.lock();
         open.by_node
             .get(&node)
-            .and_then(|node| node.begun.blocks.clone())
+            .and_then(|node| node.started.blocks.clone())
     }
 
     /// Returns the copy that was made of a node last.
     pub fn copy(&self, node: u64) -> Option<Kept> {
         let open = self.open.lock();
-        open.by_node.get(&node).and_then(|node| node.begun.copy)
+        open.by_node.get(&node).and_then(|node| node.started.copy)
     }
 
     /// Notes which version has been begun.
-    pub fn set_begun(&self, node: u64, begun: Begun) {
+    pub fn set_started(&self, node: u64, started: StartedVersion) {
         if let Some(node) = self.open.lock().by_node.get_mut(&node) {
-            node.begun = begun;
+            node.started = started;
         }
     }
 
@@ -236,7 +236,7 @@ impl Handles {
         register: impl FnOnce(BorrowedFd<'_>) -> Option<BackingId>,
     ) -> (u64, Way) {
         let mut open = self.open.lock();
-        let by_blocks = matches!(&asked.begun, Some(begun) if begun.blocks.is_some());
+        let by_blocks = matches!(&asked.started, Some(started) if started.blocks.is_some());
         let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
         let entry = open.by_node.entry(node).or_insert_with(|| {
             let backing = if by_blocks && !only_writes {
@@ -249,7 +249,7 @@ impl Handles {
                 writers: 0,
                 hidden: 0,
                 way: backing.map_or(Way::Served, |id| Way::Passthrough(Arc::new(id))),
-                begun: Begun::default(),
+                started: StartedVersion::default(),
             }
         });
         let way = match (&entry.way, by_blocks) {
@@ -261,8 +261,8 @@ impl Handles {
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
         entry.hidden += u32::from(hidden.is_some());
-        if let Some(begun) = asked.begun {
-            entry.begun = begun;
+        if let Some(started) = asked.started {
+            entry.started = started;
         }
         if !matches!(way, Way::Passthrough(_)) {
             // The kernel says where to read and write, and its buffers are not aligned as O_DIRECT would want them.
@@ -381,7 +381,7 @@ impl Handles {
             }
         }
         if let Some(node) = open.by_node.get_mut(&node) {
-            node.begun = Begun::default();
+            node.started = StartedVersion::default();
         }
     }
 

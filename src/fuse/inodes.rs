@@ -21,7 +21,7 @@ use super::table::{GIVEN, IN_TRASH, Inode, Spot, Table, spot};
 
 /// Where a node is.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Location {
     /// The path from the root of the store.
     pub path: WorldPath,
     /// Which inode must be there.
@@ -109,7 +109,7 @@ impl Inodes {
 
     /// Takes back lookups that the kernel has forgotten. Returns where a watched directory is that the kernel knows no
     /// longer.
-    pub fn forget(&self, number: u64, lookups: u64) -> Option<Place> {
+    pub fn forget(&self, number: u64, lookups: u64) -> Option<Location> {
         let mut table = self.table.lock();
         let inode = table.nodes.get_mut(&number).filter(|_| number != ROOT)?;
         inode.lookups = inode.lookups.saturating_sub(lookups);
@@ -122,7 +122,7 @@ impl Inodes {
             None
         };
         table.drop_if_unused(number);
-        path.map(|path| Place {
+        path.map(|path| Location {
             path,
             id,
             removed,
@@ -152,10 +152,10 @@ impl Inodes {
     ///
     /// # Errors
     /// `ENOENT` for a number that is not known.
-    pub fn place(&self, number: u64) -> Result<Place> {
+    pub fn place(&self, number: u64) -> Result<Location> {
         let table = self.table.lock();
         let inode = table.nodes.get(&number).ok_or(Error::NotFound)?;
-        Ok(Place {
+        Ok(Location {
             path: table.path(number)?,
             id: inode.id,
             removed: inode.removed,
@@ -186,7 +186,7 @@ impl Inodes {
     }
 
     /// Returns the number that a thing has or would have; what `d_ino` says.
-    pub fn number_for_listing(&self, id: Id) -> u64 {
+    pub fn peek_or_reserve(&self, id: Id) -> u64 {
         let table = self.table.lock();
         match table.given.get(&id) {
             Some(number) => *number,

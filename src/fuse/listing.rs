@@ -59,7 +59,7 @@ impl FileSystem {
         let (dir, _) = self.listed_dir(ino.0)?;
         let mut end = Some(offset);
         self.world().list(&dir, offset, |entry| {
-            let number = self.inodes().number_for_listing(Id(dir.id().0, entry.ino));
+            let number = self.inodes().peek_or_reserve(Id(dir.id().0, entry.ino));
             let full = reply.add(
                 INodeNo(number),
                 entry.next,
@@ -93,7 +93,7 @@ impl FileSystem {
                 // `.` and `..`: listed, but the kernel is not told of a node by them.
                 let mut attr = nothing();
                 attr.kind = fuser::FileType::Directory;
-                attr.ino = INodeNo(self.inodes().number_for_listing(Id(dir.id().0, entry.ino)));
+                attr.ino = INodeNo(self.inodes().peek_or_reserve(Id(dir.id().0, entry.ino)));
                 let never = Duration::ZERO;
                 let full = reply.add(attr.ino, entry.next, bytes, &never, &attr, Generation(0));
                 end = (!full).then_some(entry.next);

@@ -7,12 +7,12 @@
 mod attr;
 mod counters;
 mod data;
-mod door;
 mod handles;
 mod inodes;
 mod listing;
 mod names;
 mod negotiate;
+mod open_state;
 mod operate;
 mod requests;
 mod table;
@@ -26,12 +26,12 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Held, Meta, World};
+use crate::world::{Caller, Dir, Located, Meta, World};
 pub use counters::Counters;
-pub use door::{HomeWriters, with_door};
 pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
 pub use listing::Ends;
+pub use open_state::{HomeWriters, with_door};
 
 /// How long the kernel may believe what it was told, where changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
@@ -202,31 +202,31 @@ impl FileSystem {
     }
 
     /// Resolves anything by its number.
-    fn held(&self, number: u64) -> Result<Held> {
+    fn located(&self, number: u64) -> Result<Located> {
         loop {
-            let held = self.settled(|| {
+            let located = self.settled(|| {
                 let place = self.inodes().place(number)?;
                 let node = self.world().root().node_expecting(&place.path, place.id)?;
-                Ok(Held {
+                Ok(Located {
                     node,
                     path: place.path,
                     removed: place.removed,
                 })
             });
-            match held {
+            match located {
                 // A file with several hard links may still be found by another of them.
                 Err(Error::NotFound) if self.inodes().next_place(number) => {}
-                held => return held,
+                located => return located,
             }
         }
     }
 
-    /// As [`FileSystem::held`], for a change that comes without being opened anew. Who had a file open for writing when it
+    /// As [`FileSystem::located`], for a change that comes without being opened anew. Who had a file open for writing when it
     /// was removed goes on, whether or not somebody has looked into the trash meanwhile.
-    fn held_by_user(&self, number: u64) -> Result<Held> {
-        let mut held = self.held(number)?;
-        held.removed |= in_trash(&held.path) && self.shared.handles.is_open(number).1;
-        Ok(held)
+    fn held_by_user(&self, number: u64) -> Result<Located> {
+        let mut located = self.located(number)?;
+        located.removed |= in_trash(&located.path) && self.shared.handles.is_open(number).1;
+        Ok(located)
     }
 
     /// A path is computed, then used; a directory that moves in between makes it wrong. Then it is computed again.
@@ -243,8 +243,8 @@ impl FileSystem {
     }
 
     /// How long the kernel may believe the attributes of a thing.
-    fn ttl_of(&self, number: u64, held: &Held) -> Duration {
-        if in_trash(&held.path) && !held.removed || self.shared.handles.is_emptying(number) {
+    fn ttl_of(&self, number: u64, located: &Located) -> Duration {
+        if in_trash(&located.path) && !located.removed || self.shared.handles.is_emptying(number) {
             return Duration::ZERO;
         }
         let life = if self.inodes().is_noticed(number) {
@@ -269,8 +269,8 @@ impl FileSystem {
         attr::attributes(number, self.world().links_shown(meta, false), meta)
     }
 
-    fn link_count(&self, held: &Held, meta: &Meta) -> u32 {
-        self.world().links_shown(meta, held.removed)
+    fn link_count(&self, located: &Located, meta: &Meta) -> u32 {
+        self.world().links_shown(meta, located.removed)
     }
 }
 

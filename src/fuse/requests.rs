@@ -17,11 +17,11 @@ use rustix::fs::OFlags;
 use super::attr::{attributes, errno, nothing, set_time};
 use super::counters::{Counters, count};
 use super::data::Kept;
-use super::door::Unseen;
 use super::handles::Way;
+use super::open_state::Unseen;
 use super::{FileSystem, caller, handle_flags};
 use crate::error::Error;
-use crate::world::{Change, Held, Meta};
+use crate::world::{Located, Meta, SetAttrs};
 
 /// Numbers are not used again while the kernel knows them, so there is only one generation.
 const ONLY: Generation = Generation(0);
@@ -59,13 +59,13 @@ impl FileSystem {
 
     pub(super) fn attributes_of(
         &self,
-        held: &Held,
+        located: &Located,
         meta: &Meta,
         number: u64,
     ) -> (Duration, fuser::FileAttr) {
         (
-            self.ttl_of(number, held),
-            attributes(number, self.link_count(held, meta), meta),
+            self.ttl_of(number, located),
+            attributes(number, self.link_count(located, meta), meta),
         )
     }
 }
@@ -116,7 +116,7 @@ impl Filesystem for FileSystem {
         self.seen(req, |c| &c.getattr);
         let answer = || {
             match self.held_by_user(ino.0) {
-                Ok(held) => Ok(self.attributes_of(&held, held.node.meta(), ino.0)),
+                Ok(located) => Ok(self.attributes_of(&located, located.node.meta(), ino.0)),
                 // Its entry in the trash was purged while it is open: the open file survives that too.
                 Err(error) => {
                     let handle = self.shared.handles.of_node(ino.0).ok_or(error)?;
@@ -148,7 +148,7 @@ impl Filesystem for FileSystem {
         reply: ReplyAttr,
     ) {
         self.seen(req, |c| &c.setattr);
-        let change = Change {
+        let change = SetAttrs {
             mode,
             uid,
             gid,
@@ -169,7 +169,7 @@ impl Filesystem for FileSystem {
 
     fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
         self.seen(req, |c| &c.readlink);
-        let answer = || self.world().read_link(&self.held(ino.0)?);
+        let answer = || self.world().read_link(&self.located(ino.0)?);
         answer!(reply, answer(), |reply: ReplyData, target: Vec<u8>| reply
             .data(&target))
     }
@@ -276,10 +276,10 @@ impl Filesystem for FileSystem {
             reply,
             move |fs, _, may_wait| {
                 // A file with two links is not replaced when it is emptied, and one that is being replaced gets no link.
-                let _turn = fs.shared.handles.turn(ino.0, may_wait)?;
-                let held = fs.held(ino.0)?;
+                let _turn = fs.shared.handles.inode_lock(ino.0, may_wait)?;
+                let located = fs.located(ino.0)?;
                 fs.make(newparent, &newname, |dir, name| {
-                    fs.world().link(&held, dir, name, caller)
+                    fs.world().link(&located, dir, name, caller)
                 })
             },
             |reply: ReplyEntry, made| {
@@ -383,7 +383,8 @@ impl Filesystem for FileSystem {
         let answer = || {
             let written = self.write_at(fh, offset, data, caller(req))?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-                self.world().drop_setid(&self.held(ino.0)?, caller(req))?;
+                self.world()
+                    .drop_setid(&self.located(ino.0)?, caller(req))?;
             }
             Ok(written)
         };
@@ -436,7 +437,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen_long(|c| &c.fsync);
-        self.aside(move |fs| {
+        self.spawn_blocking(move |fs| {
             let synced = fs.handle(fh).and_then(|handle| {
                 if handle.maps {
                     fs.attributes_changed(ino.0);
@@ -492,7 +493,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         self.seen_long(|c| &c.fsyncdir);
-        self.aside(move |fs| {
+        self.spawn_blocking(move |fs| {
             let synced = fs.dir(ino.0).and_then(|dir| fs.world().sync_dir(&dir));
             answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
         });
@@ -534,11 +535,11 @@ impl Filesystem for FileSystem {
         self.at_once_or_aside(
             reply,
             move |fs, _, may_wait| {
-                let _turn = fs.shared.handles.turn(ino.0, may_wait)?;
-                let held = fs.held_by_user(ino.0)?;
+                let _turn = fs.shared.handles.inode_lock(ino.0, may_wait)?;
+                let located = fs.held_by_user(ino.0)?;
                 let flags = flags.cast_unsigned();
                 fs.world()
-                    .set_xattr(&held, name.as_bytes(), &value, flags, caller)
+                    .set_xattr(&located, name.as_bytes(), &value, flags, caller)
             },
             |reply: ReplyEmpty, set| answer!(reply, set, |reply: ReplyEmpty, ()| reply.ok()),
         );
@@ -550,8 +551,8 @@ impl Filesystem for FileSystem {
             return reply.error(Errno::ENOSYS);
         }
         let value = self
-            .held(ino.0)
-            .and_then(|held| self.world().get_xattr(&held, name.as_bytes()));
+            .located(ino.0)
+            .and_then(|located| self.world().get_xattr(&located, name.as_bytes()));
         answer!(reply, value, |reply, value: Vec<u8>| answer_xattr(
             reply, size, &value
         ))
@@ -563,8 +564,8 @@ impl Filesystem for FileSystem {
             return reply.error(Errno::ENOSYS);
         }
         let listed = self
-            .held(ino.0)
-            .and_then(|held| self.world().list_xattr(&held));
+            .located(ino.0)
+            .and_then(|located| self.world().list_xattr(&located));
         answer!(reply, listed, |reply, names: Vec<u8>| answer_xattr(
             reply, size, &names
         ))
@@ -579,9 +580,9 @@ impl Filesystem for FileSystem {
         self.at_once_or_aside(
             reply,
             move |fs, _, may_wait| {
-                let _turn = fs.shared.handles.turn(ino.0, may_wait)?;
-                let held = fs.held_by_user(ino.0)?;
-                fs.world().remove_xattr(&held, name.as_bytes(), caller)
+                let _turn = fs.shared.handles.inode_lock(ino.0, may_wait)?;
+                let located = fs.held_by_user(ino.0)?;
+                fs.world().remove_xattr(&located, name.as_bytes(), caller)
             },
             |reply: ReplyEmpty, removed| {
                 answer!(reply, removed, |reply: ReplyEmpty, ()| reply.ok())
@@ -593,8 +594,8 @@ impl Filesystem for FileSystem {
         self.seen(req, |c| &c.access);
         let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
         let checked = self
-            .held(ino.0)
-            .and_then(|held| self.world().access(&held, wanted));
+            .located(ino.0)
+            .and_then(|located| self.world().access(&located, wanted));
         answer!(reply, checked, |reply: ReplyEmpty, ()| reply.ok())
     }
 

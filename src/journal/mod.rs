@@ -10,21 +10,21 @@
 
 mod actor;
 mod begin;
-mod glance;
+mod fast_parse;
+mod header;
 mod ids;
 mod image;
+mod lenient;
 mod lines;
 mod op;
-mod quick;
 mod read;
 mod record;
+mod refs;
 mod reserve;
 mod reverse;
 mod rights;
 mod seal;
 mod sealing;
-mod survey;
-mod words;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
@@ -36,16 +36,16 @@ use sha2::{Digest as _, Sha256};
 
 pub use actor::{Actors, Caller};
 pub use begin::{After, StoreId};
-pub use glance::Glance;
+pub use header::RecordHeader;
 pub use ids::Ids;
+pub use lenient::{LenientReader, Line, What};
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};
 pub use read::{Reader, Tail, end_of, seq_at, tail};
 pub use record::{Actor, At, Record, SCHEMA, SEALED, Stamp};
+pub use refs::Ref;
 pub use reverse::Backward;
 pub use rights::Rights;
 pub use seal::{Content, Digest, Seal};
-pub use survey::{Line, Survey, What};
-pub use words::Word;
 
 use crate::error::{Error, Result};
 use reserve::{For, Reserve};
@@ -60,7 +60,7 @@ const START: [u8; 64] = [b'0'; 64];
 /// The journal of one session, open for appending. The store's lock sees to it that there is one writer.
 #[derive(Debug)]
 pub struct Journal {
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     durable: bool,
     device: u64,
     /// The schema of its lines: a journal that an older release began goes on as it was.
@@ -82,7 +82,7 @@ pub trait Listener: Send + Sync + std::fmt::Debug {
 }
 
 #[derive(Debug)]
-struct State {
+struct WriterState {
     file: OwnedFd,
     seq: u64,
     prev: [u8; 64],
@@ -106,7 +106,7 @@ impl Journal {
     /// records do not name.
     pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool, device: u64) -> Journal {
         Journal {
-            state: Mutex::new(State {
+            state: Mutex::new(WriterState {
                 file,
                 seq: tail.map_or(0, |t| t.record.seq),
                 prev: tail.map_or(START, |t| t.hash),
@@ -181,7 +181,7 @@ impl Journal {
 
     /// Writes what is owed. So a record that did not happen has its line soon after it, or is one of the last: those at which
     /// the next mount looks.
-    fn pay(&self, state: &mut State) -> Result<()> {
+    fn pay(&self, state: &mut WriterState) -> Result<()> {
         while let Some((of, error)) = state.owed.first().cloned() {
             self.put(state, Op::Abort { of, error }, &[], None)?;
             state.owed.remove(0);
@@ -191,7 +191,7 @@ impl Journal {
 
     fn put(
         &self,
-        state: &mut State,
+        state: &mut WriterState,
         mut op: Op,
         at: &[At],
         actor: Option<&Arc<Actor>>,
@@ -234,7 +234,7 @@ impl Drop for Journal {
     }
 }
 
-impl State {
+impl WriterState {
     fn write(&mut self, durable: bool, whose: For) -> Result<()> {
         let end = self.length + self.line.len() as u64;
         self.reserve.has_room(&self.file, self.length, end, whose)?;

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
-use super::glance::{self, Glance};
+use super::header::{self, RecordHeader};
 use super::lines::{LONGEST, Lines, too_long};
 use super::{Record, SCHEMA, START, hex, seal};
 use crate::error::{Error, Result};
@@ -69,10 +69,10 @@ impl<R: BufRead> Reader<R> {
     /// As [`Reader::next_record`].
     pub fn next_where(
         &mut self,
-        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+        mut wanted: impl FnMut(&RecordHeader<'_>) -> bool,
     ) -> Result<Option<Record>> {
         while self.advance()? {
-            if wanted(&self.glance()?) {
+            if wanted(&self.header()?) {
                 return self.record().map(Some);
             }
         }
@@ -88,7 +88,7 @@ impl<R: BufRead> Reader<R> {
     pub fn advance(&mut self) -> Result<bool> {
         self.given = false;
         while self.step()? {
-            if glance::check(&self.line).is_none() {
+            if header::check(&self.line).is_none() {
                 self.given = true;
                 return Ok(true);
             }
@@ -107,7 +107,7 @@ impl<R: BufRead> Reader<R> {
         self.prev = hex(&self.hash);
         if self.read_ahead()? {
             self.check_follows(self.number + 1)?;
-        } else if glance::check(&self.line).is_some() {
+        } else if header::check(&self.line).is_some() {
             check_seal(&self.line, &format!("line {}", self.number))?;
         } else {
             // The last has nobody to vouch for it: is it a record at all?
@@ -132,7 +132,7 @@ impl<R: BufRead> Reader<R> {
 
     /// Checks that the line ahead holds the hash of the line before it.
     fn check_follows(&self, number: u64) -> Result<()> {
-        let prev = match glance::prev(&self.ahead) {
+        let prev = match header::prev(&self.ahead) {
             Some(prev) => Cow::Borrowed(prev),
             // Not as this program writes it: it says what is wrong, or has the field elsewhere.
             None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
@@ -154,10 +154,11 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// [`Error::Damaged`] where it is no record.
-    pub fn glance(&self) -> Result<Glance<'_>> {
-        let glance = Glance::of(self.line()).map_err(|error| not_a_record(self.number, &error))?;
-        check_schema(glance.v, self.number)?;
-        Ok(glance)
+    pub fn header(&self) -> Result<RecordHeader<'_>> {
+        let header =
+            RecordHeader::of(self.line()).map_err(|error| not_a_record(self.number, &error))?;
+        check_schema(header.v, self.number)?;
+        Ok(header)
     }
 
     /// Parses that line.
@@ -266,7 +267,7 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
         };
         let line = before.get(start..).unwrap_or_default();
         let hash = *hash.get_or_insert_with(|| hex(&Sha256::digest(line)));
-        let parsed = match glance::check(line) {
+        let parsed = match header::check(line) {
             Some(_) => None,
             None => Some(parse(line, 0)).filter(|parsed| parsed.is_ok() || !damaged),
         };
@@ -311,9 +312,9 @@ pub fn seq_at(file: &File, time: chrono::DateTime<chrono::Utc>) -> Result<Option
             high = middle;
             continue;
         };
-        let glance = Glance::of(&line).map_err(|error| not_a_record(0, &error))?;
-        if older(&glance.time)? {
-            found = Some(glance.seq);
+        let header = RecordHeader::of(&line).map_err(|error| not_a_record(0, &error))?;
+        if older(&header.time)? {
+            found = Some(header.seq);
             low = start + line.len() as u64 + 1;
         } else {
             high = middle;

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fast_parse;
 use super::op::Op;
-use super::quick;
 
 /// The number of the schema, the field `v` of each record. Since 2 there are seals.
 pub const SCHEMA: u32 = 2;
@@ -55,7 +55,7 @@ impl Record {
     /// # Errors
     /// What is wrong with a line that is no record.
     pub fn parse(line: &[u8]) -> serde_json::Result<Record> {
-        match quick::record(line, true) {
+        match fast_parse::record(line, true) {
             Some(record) => Ok(record),
             None => serde_json::from_slice(line),
         }
@@ -67,7 +67,7 @@ impl Record {
     /// # Errors
     /// As [`Record::parse`].
     pub fn parse_act(line: &[u8]) -> serde_json::Result<Record> {
-        match quick::record(line, false) {
+        match fast_parse::record(line, false) {
             Some(record) => Ok(record),
             None => serde_json::from_slice(line).map(|record: Record| Record {
                 time: String::new(),

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use super::lines::{LONGEST, too_long};
 use super::read::{check_schema, check_seal};
-use super::{Glance, Record, START, glance, hex};
+use super::{Record, RecordHeader, START, header, hex};
 use crate::error::{Error, Result};
 use crate::sys::digest;
 
@@ -83,7 +83,7 @@ impl Backward {
     /// As [`Backward::next_record`].
     pub fn next_where(
         &mut self,
-        mut wanted: impl FnMut(&Glance<'_>) -> bool,
+        mut wanted: impl FnMut(&RecordHeader<'_>) -> bool,
     ) -> Result<Option<Record>> {
         while let Some(from) = self.find_line()? {
             let at = self.start + from as u64;
@@ -95,18 +95,18 @@ impl Backward {
             let damaged = |error: &serde_json::Error| {
                 Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
             };
-            if glance::check(line).is_some() {
+            if header::check(line).is_some() {
                 self.pass_seal(from, at)?;
                 continue;
             }
-            let glance = Glance::of(line).map_err(|error| damaged(&error))?;
-            check_schema(glance.v, glance.seq)?;
+            let header = RecordHeader::of(line).map_err(|error| damaged(&error))?;
+            check_schema(header.v, header.seq)?;
             if self.checks {
                 let hash = self.hashed.last().copied();
                 let prev = self.check(line, at, hash.unwrap_or_default())?;
                 self.expected = Some(prev);
             }
-            let record = match wanted(&glance) {
+            let record = match wanted(&header) {
                 true => Some((self.parse)(line).map_err(|error| damaged(&error))?),
                 false => None,
             };
@@ -145,7 +145,7 @@ impl Backward {
                 "journal, at byte {at}: the line was changed, or lines after it are missing: the next one does not follow it"
             )));
         }
-        let prev = match glance::prev(line) {
+        let prev = match header::prev(line) {
             Some(prev) => Cow::Borrowed(prev),
             None => {
                 let record: Record = Record::parse(line).map_err(|error| damaged(&error))?;

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::ids::Ids;
 use super::read::io_error;
-use super::{glance, hex};
+use super::{header, hex};
 use crate::error::{Error, Result};
 
 /// The word for it, where a record has that for its operation.
@@ -119,7 +119,7 @@ const ENDING: &[u8] = b",\"check\":\"";
 
 /// Returns whether a line is as it was when it was written, by its own check; no, for what is no seal.
 pub(super) fn is_whole(line: &[u8]) -> bool {
-    glance::check(line).is_some_and(|(before, check)| *check == hex(&Sha256::digest(before)))
+    header::check(line).is_some_and(|(before, check)| *check == hex(&Sha256::digest(before)))
         && Seal::parse(line).is_ok()
 }
 
@@ -156,7 +156,7 @@ impl Unsealed {
                     continue;
                 }
                 let bare = line.get(..line.len() - 1).unwrap_or_default();
-                if glance::check(bare).is_some()
+                if header::check(bare).is_some()
                     && let Ok(seal) = Seal::parse(bare)
                 {
                     this.covered = Sha256::new();

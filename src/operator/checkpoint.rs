@@ -1,7 +1,7 @@
 //! Checkpoints: names that an operator gives to points.
 
 use super::Store;
-use super::past::Newest;
+use super::past::ReverseRecords;
 use super::point;
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -26,8 +26,8 @@ pub struct Checkpoint {
 /// [`Error::Damaged`] where a journal cannot be read.
 pub fn list(store: &Store) -> Result<Vec<Checkpoint>> {
     let mut found = Vec::new();
-    let mut records = Newest::open(store)?;
-    while let Some((session, record)) = records.next_where(|glance| glance.op == "checkpoint")? {
+    let mut records = ReverseRecords::open(store)?;
+    while let Some((session, record)) = records.next_where(|header| header.op == "checkpoint")? {
         if let Op::Checkpoint { name } = record.op {
             found.push(Checkpoint {
                 name,

@@ -12,7 +12,7 @@ use super::Store;
 use super::log::Log;
 use super::point::Point;
 use crate::error::{Error, Result};
-use crate::journal::Glance;
+use crate::journal::RecordHeader;
 use crate::name::unescape;
 
 /// Which records are wanted: those that all of its conditions fit.
@@ -89,7 +89,7 @@ impl Paths {
 
 impl Filter {
     /// Returns whether a record is wanted.
-    pub fn wants(&self, session: &str, record: &Glance<'_>) -> bool {
+    pub fn wants(&self, session: &str, record: &RecordHeader<'_>) -> bool {
         self.in_time(session, record.seq)
             && (self.ops.is_empty() || self.ops.iter().any(|op| *op == record.op))
             && self
@@ -148,14 +148,14 @@ impl Filter {
     }
 }
 
-fn ran(record: &Glance<'_>, program: &str) -> bool {
+fn ran(record: &RecordHeader<'_>, program: &str) -> bool {
     record.text("comm").is_some_and(|comm| comm == program)
         || record
             .text("exe")
             .is_some_and(|exe| exe == program || exe.rsplit('/').next() == Some(program))
 }
 
-fn concerns(record: &Glance<'_>, paths: &Paths) -> bool {
+fn concerns(record: &RecordHeader<'_>, paths: &Paths) -> bool {
     // `to` is a size in some records; those are no texts.
     ["path", "to", "from"]
         .iter()
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_look_is_enough() {
         let line = br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"rename","path":"/a/b","to":"/c/d","ids":[1,2],"actor":{"pid":12,"uid":1,"gid":1,"comm":"python3","exe":"/usr/bin/python3.14"},"prev":""}"#;
-        let glance = Glance::of(line).unwrap();
-        let wants = |filter: Filter| filter.wants("s", &glance);
+        let header = RecordHeader::of(line).unwrap();
+        let wants = |filter: Filter| filter.wants("s", &header);
         let program = |name: &str| Filter {
             program: Some(name.to_owned()),
             ..Filter::default()

@@ -1,4 +1,4 @@
-//! Folding a log: what one process did in one go becomes one [`Doing`], with counts instead of records.
+//! Folding a log: what one process did in one go becomes one [`Activity`], with counts instead of records.
 //!
 //! Owns what "in one go" means (`QUIET`, `LONG`) and the order in which doings come out: by their first record. Records
 //! of several processes are interleaved, so a few doings are open at a time; never more than `OPEN`, and each keeps
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::journal::Glance;
+use crate::journal::RecordHeader;
 
 /// A process that changed nothing for so long does something new afterwards.
 const QUIET: TimeDelta = TimeDelta::seconds(5);
@@ -69,7 +69,7 @@ pub const ACTS: [Act; 11] = [
 
 /// What one process did in one go.
 #[derive(Debug, Clone)]
-pub struct Doing {
+pub struct Activity {
     /// Its session.
     pub session: String,
     /// The process.
@@ -105,9 +105,9 @@ pub struct Doing {
 
 /// What comes out.
 #[derive(Debug)]
-pub enum Told {
+pub enum FoldEvent {
     /// What one process did, where it is more than a [`FEW`] records.
-    Doing(Box<Doing>),
+    Activity(Box<Activity>),
     /// A record that stands for itself: the session's begin and end, a checkpoint, an undo, what was deleted for good; and
     /// each of a few.
     Single {
@@ -120,19 +120,19 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl FoldEvent {
     fn session(&self) -> &str {
         match self {
-            Told::Doing(doing) => &doing.session,
-            Told::Single { session, .. } => session,
+            FoldEvent::Activity(activity) => &activity.session,
+            FoldEvent::Single { session, .. } => session,
         }
     }
 
     /// The number of its first record.
     fn first(&self) -> u64 {
         match self {
-            Told::Doing(doing) => doing.first,
-            Told::Single { seq, .. } => *seq,
+            FoldEvent::Activity(activity) => activity.first,
+            FoldEvent::Single { seq, .. } => *seq,
         }
     }
 }
@@ -140,13 +140,13 @@ impl Told {
 /// Takes records, gives doings.
 #[derive(Debug, Default)]
 pub struct Fold {
-    queue: VecDeque<Told>,
+    queue: VecDeque<FoldEvent>,
     /// The last records: number, the first record of the doing, and what it counted as.
     recent: VecDeque<(u64, u64, Option<Act>)>,
     now: DateTime<Utc>,
 }
 
-impl Doing {
+impl Activity {
     /// Returns how many acts of a kind there were.
     pub fn count(&self, act: Act) -> u64 {
         ACTS.iter()
@@ -160,7 +160,7 @@ impl Doing {
         self.counts.get_mut(at)
     }
 
-    fn add(&mut self, record: &Glance<'_>, time: DateTime<Utc>) -> Option<Act> {
+    fn add(&mut self, record: &RecordHeader<'_>, time: DateTime<Utc>) -> Option<Act> {
         self.records += 1;
         self.last = record.seq;
         self.ended = self.ended.max(time);
@@ -212,7 +212,7 @@ impl Doing {
 
 impl Fold {
     /// Takes the next record.
-    pub fn add(&mut self, session: &str, record: &Glance<'_>) {
+    pub fn add(&mut self, session: &str, record: &RecordHeader<'_>) {
         let time = DateTime::parse_from_rfc3339(&record.time).map_or(self.now, |t| t.to_utc());
         self.now = self.now.max(time);
         match &*record.op {
@@ -224,27 +224,27 @@ impl Fold {
                 self.single(session, record);
             }
             "checkpoint" | "undo" | "purge" | "evict" => self.single(session, record),
-            _ => self.doing(session, record, time),
+            _ => self.activity(session, record, time),
         }
     }
 
     /// Gives what is complete.
-    pub fn complete(&mut self) -> Option<Told> {
+    pub fn complete(&mut self) -> Option<FoldEvent> {
         let is_complete = match self.queue.front()? {
-            Told::Doing(doing) => {
-                doing.closed
+            FoldEvent::Activity(activity) => {
+                activity.closed
                     || self.queue.len() > OPEN
-                    || self.now - doing.ended > QUIET
-                    || self.now - doing.began > LONG
+                    || self.now - activity.ended > QUIET
+                    || self.now - activity.began > LONG
             }
-            Told::Single { .. } => true,
+            FoldEvent::Single { .. } => true,
         };
         if !is_complete {
             return None;
         }
         match self.queue.pop_front()? {
-            Told::Doing(doing) if doing.records as usize <= FEW => {
-                self.tell_apart(*doing);
+            FoldEvent::Activity(activity) if activity.records as usize <= FEW => {
+                self.tell_apart(*activity);
                 self.complete()
             }
             told => Some(told),
@@ -252,13 +252,13 @@ impl Fold {
     }
 
     /// Puts the few records of a doing back one by one, each to its place.
-    fn tell_apart(&mut self, doing: Doing) {
-        for line in doing.lines {
-            let seq = Glance::of(&line).map_or(doing.first, |line| line.seq);
-            let later = |told: &Told| told.session() != doing.session || told.first() > seq;
+    fn tell_apart(&mut self, activity: Activity) {
+        for line in activity.lines {
+            let seq = RecordHeader::of(&line).map_or(activity.first, |line| line.seq);
+            let later = |told: &FoldEvent| told.session() != activity.session || told.first() > seq;
             let place = self.queue.iter().position(later);
-            let session = doing.session.clone();
-            let single = Told::Single { session, seq, line };
+            let session = activity.session.clone();
+            let single = FoldEvent::Single { session, seq, line };
             self.queue.insert(place.unwrap_or(self.queue.len()), single);
         }
     }
@@ -266,43 +266,43 @@ impl Fold {
     /// Says that no more comes, or not for a while.
     pub fn close_all(&mut self) {
         for told in &mut self.queue {
-            if let Told::Doing(doing) = told {
-                doing.closed = true;
+            if let FoldEvent::Activity(activity) = told {
+                activity.closed = true;
             }
         }
     }
 
-    fn single(&mut self, session: &str, record: &Glance<'_>) {
-        self.queue.push_back(Told::Single {
+    fn single(&mut self, session: &str, record: &RecordHeader<'_>) {
+        self.queue.push_back(FoldEvent::Single {
             session: session.to_owned(),
             seq: record.seq,
             line: record.line.to_vec(),
         });
     }
 
-    fn doing(&mut self, session: &str, record: &Glance<'_>, time: DateTime<Utc>) {
+    fn activity(&mut self, session: &str, record: &RecordHeader<'_>, time: DateTime<Utc>) {
         let pid = record.number("pid").unwrap_or(0);
         let comm = record.text("comm").unwrap_or_default();
         let undo = record.number("undo");
         let open = self.queue.iter_mut().rev().find_map(|told| match told {
-            Told::Doing(doing)
-                if doing.pid == pid
-                    && !doing.closed
-                    && doing.comm == comm
-                    && doing.undo == undo
-                    && doing.session == session
-                    && time - doing.ended <= QUIET
-                    && time - doing.began <= LONG =>
+            FoldEvent::Activity(activity)
+                if activity.pid == pid
+                    && !activity.closed
+                    && activity.comm == comm
+                    && activity.undo == undo
+                    && activity.session == session
+                    && time - activity.ended <= QUIET
+                    && time - activity.began <= LONG =>
             {
-                Some(doing)
+                Some(activity)
             }
             _ => None,
         });
         let (first, act) = match open {
-            Some(doing) => (doing.first, doing.add(record, time)),
+            Some(activity) => (activity.first, activity.add(record, time)),
             None => {
                 let path = record.text("path").unwrap_or_default();
-                let mut doing = Box::new(Doing {
+                let mut activity = Box::new(Activity {
                     dir: dir_of(&record.op, &path).to_owned(),
                     session: session.to_owned(),
                     pid,
@@ -321,8 +321,8 @@ impl Fold {
                     seen: HashSet::new(),
                     closed: false,
                 });
-                let act = doing.add(record, time);
-                self.queue.push_back(Told::Doing(doing));
+                let act = activity.add(record, time);
+                self.queue.push_back(FoldEvent::Activity(activity));
                 (record.seq, act)
             }
         };
@@ -333,25 +333,25 @@ impl Fold {
     }
 
     /// An earlier record did not happen: it does not count.
-    fn take_back(&mut self, session: &str, record: &Glance<'_>) {
+    fn take_back(&mut self, session: &str, record: &RecordHeader<'_>) {
         let of = record.number("of");
         let known = self.recent.iter().rev().find(|(seq, ..)| Some(*seq) == of);
         let Some((of, first, act)) = known.copied() else {
             return self.single(session, record);
         };
-        let doing = self.queue.iter_mut().find_map(|told| match told {
-            Told::Doing(doing) if doing.first == first && doing.session == session => Some(doing),
+        let activity = self.queue.iter_mut().find_map(|told| match told {
+            FoldEvent::Activity(it) if it.first == first && it.session == session => Some(it),
             _ => None,
         });
-        match doing {
-            Some(doing) => {
-                doing.not_done += 1;
-                if let Some(count) = act.and_then(|act| doing.count_mut(act)) {
+        match activity {
+            Some(activity) => {
+                activity.not_done += 1;
+                if let Some(count) = act.and_then(|act| activity.count_mut(act)) {
                     *count = count.saturating_sub(1);
                 }
-                doing
+                activity
                     .lines
-                    .retain(|line| Glance::of(line).is_ok_and(|line| line.seq != of));
+                    .retain(|line| RecordHeader::of(line).is_ok_and(|line| line.seq != of));
             }
             None => self.single(session, record),
         }
@@ -409,11 +409,11 @@ mod tests {
         )
     }
 
-    fn fold(lines: &[String]) -> Vec<Told> {
+    fn fold(lines: &[String]) -> Vec<FoldEvent> {
         let mut fold = Fold::default();
         let mut out = Vec::new();
         for line in lines {
-            fold.add("s", &Glance::of(line.as_bytes()).unwrap());
+            fold.add("s", &RecordHeader::of(line.as_bytes()).unwrap());
             out.extend(std::iter::from_fn(|| fold.complete()));
         }
         fold.close_all();
@@ -421,11 +421,11 @@ mod tests {
         out
     }
 
-    fn doings(told: &[Told]) -> Vec<&Doing> {
+    fn doings(told: &[FoldEvent]) -> Vec<&Activity> {
         told.iter()
             .filter_map(|told| match told {
-                Told::Doing(doing) => Some(&**doing),
-                Told::Single { .. } => None,
+                FoldEvent::Activity(activity) => Some(&**activity),
+                FoldEvent::Single { .. } => None,
             })
             .collect()
     }
@@ -454,12 +454,19 @@ mod tests {
         let told = fold(&lines);
         let doings = doings(&told);
         assert_eq!(doings.len(), 2);
-        for (doing, pid) in doings.iter().zip([7, 8]) {
+        for (activity, pid) in doings.iter().zip([7, 8]) {
             assert_eq!(
-                (doing.pid, doing.records, doing.count(Act::CreatedFile)),
+                (
+                    activity.pid,
+                    activity.records,
+                    activity.count(Act::CreatedFile)
+                ),
                 (pid, 10, 10)
             );
-            assert_eq!((doing.under.as_str(), doing.one_path), ("/src", false));
+            assert_eq!(
+                (activity.under.as_str(), activity.one_path),
+                ("/src", false)
+            );
         }
     }
 
@@ -469,7 +476,8 @@ mod tests {
         lines.extend((5..9).map(|i| create(i, 20, 7, "/b")));
         let told = fold(&lines);
         let doings = doings(&told);
-        let under = |doing: &&Doing| (doing.records, doing.under.clone(), doing.one_path);
+        let under =
+            |activity: &&Activity| (activity.records, activity.under.clone(), activity.one_path);
         let expected = [(4, String::new(), false), (4, "/b".to_owned(), true)];
         assert_eq!(doings.iter().map(under).collect::<Vec<_>>(), expected);
     }
@@ -480,7 +488,7 @@ mod tests {
         lines.extend((2..8).map(|i| create(i, 0, 8, "/d/f")));
         lines.push(create(8, 0, 7, "/b"));
         lines.push(create(9, 0, 9, "/c"));
-        let order: Vec<u64> = fold(&lines).iter().map(Told::first).collect();
+        let order: Vec<u64> = fold(&lines).iter().map(FoldEvent::first).collect();
         assert_eq!(order, [1, 2, 8, 9]);
     }
 
@@ -497,9 +505,9 @@ mod tests {
             })
             .collect();
         let told = fold(&lines);
-        let doing = doings(&told)[0].clone();
-        assert_eq!((doing.count(Act::Wrote), doing.records), (1, 8));
-        assert_eq!((doing.under.as_str(), doing.one_path), ("/d/f", true));
+        let activity = doings(&told)[0].clone();
+        assert_eq!((activity.count(Act::Wrote), activity.records), (1, 8));
+        assert_eq!((activity.under.as_str(), activity.one_path), ("/d/f", true));
     }
 
     #[test]
@@ -507,8 +515,11 @@ mod tests {
         let mut lines: Vec<String> = (1..6).map(|i| create(i, 0, 7, &format!("/f{i}"))).collect();
         lines.push("{\"v\":1,\"seq\":6,\"time\":\"2026-01-16T10:00:00.000000Z\",\"op\":\"abort\",\"of\":5,\"error\":\"x\",\"prev\":\"\"}".to_owned());
         let told = fold(&lines);
-        let doing = doings(&told)[0].clone();
-        assert_eq!((doing.count(Act::CreatedFile), doing.not_done), (4, 1));
+        let activity = doings(&told)[0].clone();
+        assert_eq!(
+            (activity.count(Act::CreatedFile), activity.not_done),
+            (4, 1)
+        );
     }
 
     #[test]
@@ -516,7 +527,7 @@ mod tests {
         let mut fold = Fold::default();
         for i in 1..5000 {
             let line = create(i, 0, i as u32, &format!("/f{i}"));
-            fold.add("s", &Glance::of(line.as_bytes()).unwrap());
+            fold.add("s", &RecordHeader::of(line.as_bytes()).unwrap());
             while fold.complete().is_some() {}
             assert!(fold.queue.len() <= OPEN);
         }

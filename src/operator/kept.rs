@@ -9,7 +9,7 @@ use super::log::Log;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How, Ids, Kept, Op};
 use crate::name::{Name, WorldPath};
-use crate::world::room::versions_of;
+use crate::world::quota::versions_of;
 use crate::world::root::stat_at;
 use crate::world::settle::sessions;
 use crate::world::versions::number_of;
@@ -36,7 +36,7 @@ pub struct OnDisk {
 
 /// A version and the record that it belongs to.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct Version {
+pub struct KeptVersion {
     /// The session.
     pub session: String,
     /// Its number.
@@ -152,7 +152,7 @@ fn became(op: &Op) -> Option<Ids> {
 ///
 /// # Errors
 /// What reading says; a damaged journal is warned of, and its versions behind the break are left out.
-pub fn list(store: &Store) -> Result<Vec<Version>> {
+pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
     let mut waiting: HashMap<String, HashMap<u64, Files>> = HashMap::new();
     for session in sessions(&store.state)? {
         let files = on_disk(store, &session)?.versions;
@@ -179,7 +179,7 @@ pub fn list(store: &Store) -> Result<Vec<Version>> {
         };
         let files = waiting.get_mut(&session).and_then(|f| f.remove(&kept.n));
         if let Some(files) = files {
-            listed.push(Version {
+            listed.push(KeptVersion {
                 n: kept.n,
                 seq: record.seq,
                 path: path.clone(),

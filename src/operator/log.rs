@@ -6,7 +6,7 @@ use std::io::BufReader;
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::journal::{Glance, Reader, Record};
+use crate::journal::{Reader, Record, RecordHeader};
 use crate::world::settle::{open_journal, sessions};
 
 /// How much of a journal is read at once.
@@ -101,15 +101,15 @@ impl<'a> Log<'a> {
     ///
     /// # Errors
     /// [`Error::Damaged`] where it is none; `ENOENT` where the log is at its end.
-    pub fn glance(&self) -> Result<Glance<'_>> {
+    pub fn header(&self) -> Result<RecordHeader<'_>> {
         let (session, reader) = self.current.as_ref().ok_or(Error::NotFound)?;
-        reader.glance().map_err(|error| in_session(session, error))
+        reader.header().map_err(|error| in_session(session, error))
     }
 
     /// Parses that record.
     ///
     /// # Errors
-    /// As [`Log::glance`].
+    /// As [`Log::header`].
     pub fn record(&self) -> Result<Record> {
         let (session, reader) = self.current.as_ref().ok_or(Error::NotFound)?;
         reader.record().map_err(|error| in_session(session, error))
@@ -134,10 +134,10 @@ impl<'a> Log<'a> {
     /// As [`Log::advance`].
     pub fn next_where(
         &mut self,
-        mut wanted: impl FnMut(&str, &Glance<'_>) -> bool,
+        mut wanted: impl FnMut(&str, &RecordHeader<'_>) -> bool,
     ) -> Result<Option<(String, Record)>> {
         while self.advance()? {
-            let look = self.glance().map(|glance| wanted(self.session(), &glance));
+            let look = self.header().map(|header| wanted(self.session(), &header));
             let record = match look {
                 Ok(false) => continue,
                 Ok(true) => self.record(),

@@ -334,7 +334,7 @@ fn checkpoint(store: &Store, ids: &[String], text: &str) -> Result<Option<Operat
         let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
         let mut found = None;
         loop {
-            match reader.next_where(|glance| glance.op == "checkpoint") {
+            match reader.next_where(|header| header.op == "checkpoint") {
                 Ok(Some(record)) => {
                     if matches!(&record.op, Op::Checkpoint { name } if name == text) {
                         found = Some(record.seq);

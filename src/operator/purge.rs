@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
-use super::kept::{self, Version};
+use super::kept::{self, KeptVersion};
 use super::trash::{self, Listed};
 use super::{Store, ephemeral};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub enum Among {
 
 /// What to purge.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub struct PurgeRequest {
     /// Entries by name; where there are none, all are looked at.
     pub entries: Vec<Escaped>,
     /// Only what was removed or kept before.
@@ -49,11 +49,11 @@ pub struct Selection {
 
 /// What is to be purged.
 #[derive(Debug, Default, serde::Serialize)]
-pub struct Choice {
+pub struct PurgePlan {
     /// Entries of the trash, oldest first.
     pub entries: Vec<Listed>,
     /// Former contents, oldest first.
-    pub versions: Vec<Version>,
+    pub versions: Vec<KeptVersion>,
     /// How many former contents were left out because older ones are made from them.
     pub needed: u64,
 }
@@ -85,7 +85,7 @@ pub fn carry_out(
 ///
 /// # Errors
 /// What reading the directories says.
-pub fn still_there(store: &Store, choice: &Choice) -> Result<u64> {
+pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
     let trash: HashSet<Escaped> = trash::list(store)?.into_iter().map(|l| l.entry).collect();
     let entries = choice.entries.iter();
     let entries = entries
@@ -109,8 +109,8 @@ pub fn still_there(store: &Store, choice: &Choice) -> Result<u64> {
 ///
 /// # Errors
 /// [`Error::Missing`] for an entry that is not there; what reading the trash and the journals says.
-pub fn choose(store: &Store, selection: &Selection) -> Result<Choice> {
-    let mut choice = Choice::default();
+pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
+    let mut choice = PurgePlan::default();
     if selection.among != Among::Versions {
         choice.entries = entries(store, selection)?;
     }
@@ -120,7 +120,7 @@ pub fn choose(store: &Store, selection: &Selection) -> Result<Choice> {
     Ok(choice)
 }
 
-fn entries(store: &Store, selection: &Selection) -> Result<Vec<Listed>> {
+fn entries(store: &Store, selection: &PurgeRequest) -> Result<Vec<Listed>> {
     let mut listed = trash::list(store)?;
     let there: HashSet<&[u8]> = listed.iter().map(|l| l.entry.0.as_slice()).collect();
     for named in &selection.entries {
@@ -147,14 +147,14 @@ fn entries(store: &Store, selection: &Selection) -> Result<Vec<Listed>> {
 }
 
 /// Returns whether something is old and big enough. What has no known time is not old enough.
-fn fits(selection: &Selection, time: &str, bytes: u64) -> bool {
+fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
     let old = selection.before.is_none_or(|before| {
         DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)
     });
     old && selection.larger_than.is_none_or(|least| bytes >= least)
 }
 
-fn contents(store: &Store, selection: &Selection) -> Result<(Vec<Version>, u64)> {
+fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>, u64)> {
     let listed = kept::list(store)?;
     let mut newer: HashMap<&WorldPath, usize> = HashMap::new();
     let mut chosen = vec![false; listed.len()];
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn what_has_no_time_is_never_old_enough() {
-        let selection = Selection {
+        let selection = PurgeRequest {
             before: Some(Utc::now()),
-            ..Selection::default()
+            ..PurgeRequest::default()
         };
         assert!(fits(&selection, "2026-01-16T10:15:30.123456Z", 0));
         assert!(!fits(&selection, "", 0));

@@ -164,16 +164,16 @@ fn one(
     if !reader.advance()? {
         return Ok(false);
     }
-    let glance = reader.glance()?;
+    let header = reader.header()?;
     session.records += 1;
     match &mut session.last {
-        Some(last) => glance.time.as_ref().clone_into(last),
-        last => *last = Some(glance.time.to_string()),
+        Some(last) => header.time.as_ref().clone_into(last),
+        last => *last = Some(header.time.to_string()),
     }
-    *ended = glance.op == "end";
-    match &*glance.op {
+    *ended = header.op == "end";
+    match &*header.op {
         "begin" => {
-            session.began = Some(glance.time.to_string());
+            session.began = Some(header.time.to_string());
             if let Op::Begin {
                 home,
                 host,
@@ -193,24 +193,24 @@ fn one(
             return Ok(true);
         }
         "checkpoint" | "undo" => {
-            let field = if glance.op == "undo" { "what" } else { "name" };
+            let field = if header.op == "undo" { "what" } else { "name" };
             session.marks.push(Mark {
-                seq: glance.seq,
-                time: glance.time.to_string(),
-                op: glance.op.to_string(),
-                what: glance.text(field).unwrap_or_default().into_owned(),
+                seq: header.seq,
+                time: header.time.to_string(),
+                op: header.op.to_string(),
+                what: header.text(field).unwrap_or_default().into_owned(),
             });
             return Ok(true);
         }
         _ => {}
     }
     session.changes += 1;
-    session.kept += u64::from(glance.has("kept"));
-    match session.ops.get_mut(&*glance.op) {
+    session.kept += u64::from(header.has("kept"));
+    match session.ops.get_mut(&*header.op) {
         Some(count) => *count += 1,
-        None => drop(session.ops.insert(glance.op.to_string(), 1)),
+        None => drop(session.ops.insert(header.op.to_string(), 1)),
     }
-    let program = glance.text("comm").unwrap_or_default();
+    let program = header.text("comm").unwrap_or_default();
     match programs.get_mut(&*program) {
         Some(count) => *count += 1,
         None if program.is_empty() => {}

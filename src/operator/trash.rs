@@ -16,7 +16,9 @@ use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::own::is_for_git;
 use crate::world::trash::parse_entry;
 use crate::world::view::TRASH;
-use crate::world::{Caller, Change, Dir, Id, Meta, NoDoor, Renaming, SetTime, Time, World, Xattrs};
+use crate::world::{
+    Caller, Dir, Id, Meta, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, Xattrs,
+};
 
 /// One entry of the trash.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -230,28 +232,28 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
 fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -> Result<Id> {
     let (dir, name) = at;
     let flags = OFlags::RDWR | OFlags::EXCL;
-    let made = world.create(dir, name, flags, 0o600, &NoDoor, caller)?;
+    let made = world.create(dir, name, flags, 0o600, &NoOpenState, caller)?;
     let filled = then.content.copy_to(made.file.as_fd()).and_then(|()| {
         let was = &then.attributes;
-        let held = world.hold(dir, name)?;
-        let owner = Change {
+        let located = world.hold(dir, name)?;
+        let owner = SetAttrs {
             uid: Some(was.uid),
             gid: Some(was.gid),
-            ..Change::default()
+            ..SetAttrs::default()
         };
-        world.set_attr(&held, owner, None, &NoDoor, caller)?;
+        world.set_attr(&located, owner, None, &NoOpenState, caller)?;
         for (name, value) in &then.xattrs {
-            put_label(world, &held, (name, Some(value)), caller)?;
+            put_label(world, &located, (name, Some(value)), caller)?;
         }
-        let change = Change {
+        let change = SetAttrs {
             mode: Some(was.mode),
             mtime: SetTime::To(Time {
                 sec: was.mtime.0,
                 nsec: was.mtime.1,
             }),
-            ..Change::default()
+            ..SetAttrs::default()
         };
-        world.set_attr(&held, change, None, &NoDoor, caller)
+        world.set_attr(&located, change, None, &NoOpenState, caller)
     });
     match filled {
         Ok(_) => Ok(made.meta.id),

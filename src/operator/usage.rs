@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Store;
-use super::kept::{self, Version};
+use super::kept::{self, KeptVersion};
 use super::trash::{self, Listed};
 use crate::error::Result;
 use crate::journal::Actor;
@@ -53,7 +53,7 @@ pub struct Usage {
     /// The biggest entries of the trash.
     pub biggest: Vec<Listed>,
     /// The biggest former contents.
-    pub biggest_versions: Vec<Version>,
+    pub biggest_versions: Vec<KeptVersion>,
 }
 
 /// Finds out what is taken by what.

@@ -4,7 +4,7 @@
 //! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
 
 use super::Store;
-use super::past::{Content, Effect, Label, Missing, NodeId, Past};
+use super::past::{Content, Effect, Missing, NameId, NodeId, Past};
 use super::point::{Operation, Point};
 use super::show::{entry_of, kept_of};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::name::{Escaped, Name, WorldPath};
 /// Where a former content is kept.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "kept", rename_all = "lowercase")]
-pub enum Place {
+pub enum KeptAs {
     /// As a version of the file.
     Version {
         /// How it was kept.
@@ -35,7 +35,7 @@ pub enum Place {
 
 /// A former content of a path.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Version {
+pub struct FormerContent {
     /// The point at which the path had it last.
     pub at: Operation,
     /// The operation that ended it.
@@ -52,7 +52,7 @@ pub struct Version {
     pub size: Option<u64>,
     /// Where it is kept.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: KeptAs,
     /// Why it cannot be had any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
@@ -67,7 +67,7 @@ pub struct Versions {
     /// The size of what is there now; absent where there is no file.
     pub now: Option<u64>,
     /// What was there before, the newest first.
-    pub former: Vec<Version>,
+    pub former: Vec<FormerContent>,
     /// Why older ones are not among them: the store is a copy.
     pub older: Option<Error>,
 }
@@ -82,8 +82,8 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
     let mut past = Past::about(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
     let mut ever = at.is_some();
-    let label = |name: Name<'_>| past.tree().ground().label(name.bytes());
-    let on_path: Vec<Label> = path.components().map(label).collect();
+    let name_id = |name: Name<'_>| past.tree().disk().name_id(name.bytes());
+    let on_path: Vec<NameId> = path.components().map(name_id).collect();
     if at.is_some_and(|node| past.tree().kind(node).is_dir()) {
         return Err(Error::refused(
             format!("{path} is a directory"),
@@ -130,18 +130,18 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 seq,
             };
             let place = match (kept_of(&record.op), entry_of(&record.op)) {
-                (Some((kept, _)), _) => Place::Version {
+                (Some((kept, _)), _) => KeptAs::Version {
                     how: kept.how,
                     n: kept.n,
                 },
-                (None, Some(entry)) => Place::Trash {
+                (None, Some(entry)) => KeptAs::Trash {
                     entry: entry.clone(),
                 },
-                (None, None) => Place::Elsewhere,
+                (None, None) => KeptAs::Elsewhere,
             };
             // An open and a cut that followed it may share one copy: it is one content.
-            let same = |later: &Version| {
-                matches!(place, Place::Version { n: 1.., .. })
+            let same = |later: &FormerContent| {
+                matches!(place, KeptAs::Version { n: 1.., .. })
                     && later.place == place
                     && *later.until.session == *session
             };
@@ -151,13 +151,13 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                     lost,
                     missing,
                 } = look(&past, node)?;
-                former.push(Version {
+                former.push(FormerContent {
                     at: of(record.seq.saturating_sub(1)),
                     until: of(record.seq),
                     time: record.time,
                     op: record.op.word().to_owned(),
                     place: match place {
-                        Place::Elsewhere if size == Some(0) => Place::Empty,
+                        KeptAs::Elsewhere if size == Some(0) => KeptAs::Empty,
                         place => place,
                     },
                     actor: record.actor,

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::door::Door;
 use super::meta::{Meta, Time};
-use super::{Caller, Held, Identity, World};
+use super::open_state::OpenState;
+use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Rights, Was};
 
@@ -32,7 +32,7 @@ pub enum SetTime {
 
 /// Attributes to be set together, as setattr does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Change {
+pub struct SetAttrs {
     /// Permission bits.
     pub mode: Option<u32>,
     /// Owner.
@@ -47,7 +47,7 @@ pub struct Change {
     pub mtime: SetTime,
 }
 
-impl Change {
+impl SetAttrs {
     fn sets_times(&self) -> bool {
         (self.atime, self.mtime) != (SetTime::Keep, SetTime::Keep)
     }
@@ -61,24 +61,24 @@ impl World {
     /// `EROFS`; what chmod(2), chown(2), truncate(2) and utimensat(2) say.
     pub fn set_attr(
         &self,
-        held: &Held,
-        change: Change,
+        located: &Located,
+        change: SetAttrs,
         file: Option<BorrowedFd<'_>>,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(held, caller)?;
+        self.changeable(located, caller)?;
         let moved;
-        let mut held = held;
+        let mut located = located;
         if let Some(size) = change.size
-            && let Some(node) = self.truncate(held, size, file, door, caller)?
+            && let Some(node) = self.truncate(located, size, file, open_state, caller)?
         {
-            moved = Held {
+            moved = Located {
                 node,
-                path: held.path.clone(),
+                path: located.path.clone(),
                 removed: false,
             };
-            held = &moved;
+            located = &moved;
         }
         if change.mode.is_some()
             || change.uid.is_some()
@@ -86,54 +86,54 @@ impl World {
             || change.sets_times()
         {
             // The record of a cut says the time before it; the writeback cache sets it with each.
-            let only_time = Change {
+            let only_time = SetAttrs {
                 size: change.size,
                 mtime: change.mtime,
-                ..Change::default()
+                ..SetAttrs::default()
             };
             if change.size.is_some() && change == only_time {
-                self.apply(held, change, caller)?;
-                return held.node.stat();
+                self.apply(located, change, caller)?;
+                return located.node.stat();
             }
             if change.uid.is_some() || change.gid.is_some() {
-                self.note_capability(held, caller)?;
+                self.note_capability(located, caller)?;
             }
-            let op = attr_op(held, &change);
+            let op = attr_op(located, &change);
             let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-            pending.settle(self.apply(held, change, caller))?;
+            pending.settle(self.apply(located, change, caller))?;
         }
-        held.node.stat()
+        located.node.stat()
     }
 
-    fn apply(&self, held: &Held, change: Change, caller: Caller) -> Result<()> {
+    fn apply(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<()> {
         let mut change = change;
         if change.uid.is_some() || change.gid.is_some() {
             // The store's kernel knows the acting thread, which may be root, and not the caller.
-            let meta = held.node.meta();
+            let meta = located.node.meta();
             if self.identity == Identity::Caller && meta.mode & SET_IDS != 0 && !meta.is_dir() {
                 change.mode = change.mode.or(left(meta, &Rights::of(caller)));
             }
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
-            rustix::fs::chownat(&held.node, "", uid, gid, AtFlags::EMPTY_PATH)
+            rustix::fs::chownat(&located.node, "", uid, gid, AtFlags::EMPTY_PATH)
                 .map_err(Error::os("chownat"))?;
         }
         if let Some(mode) = change.mode {
-            self.root.chmod(&held.node, mode)?;
+            self.root.chmod(&located.node, mode)?;
         }
         if change.sets_times() {
-            set_times(held.node.as_fd(), &change)?;
+            set_times(located.node.as_fd(), &change)?;
         }
         Ok(())
     }
 
     /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
     /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
-    pub fn drop_setid(&self, held: &Held, caller: Caller) -> Result<()> {
+    pub fn drop_setid(&self, located: &Located, caller: Caller) -> Result<()> {
         if self.identity != Identity::Caller {
             return Ok(());
         }
-        match without_setid(held.node.meta(), caller) {
-            Some(mode) => self.root.chmod(&held.node, mode),
+        match without_setid(located.node.meta(), caller) {
+            Some(mode) => self.root.chmod(&located.node, mode),
             None => Ok(()),
         }
     }
@@ -144,39 +144,44 @@ impl World {
     ///
     /// # Errors
     /// `EROFS`; `EPERM` for a chown(2) by another than the owner that would take something away.
-    pub fn drop_privileges(&self, held: &Held, writing: bool, caller: Caller) -> Result<Meta> {
-        self.changeable(held, caller)?;
-        let meta = held.node.meta();
+    pub fn drop_privileges(
+        &self,
+        located: &Located,
+        writing: bool,
+        caller: Caller,
+    ) -> Result<Meta> {
+        self.changeable(located, caller)?;
+        let meta = located.node.meta();
         if meta.is_dir() {
-            return held.node.stat();
+            return located.node.stat();
         }
         let rights = Rights::of(caller);
         let left = left(meta, &rights).filter(|_| self.identity == Identity::Caller);
         if left.is_some() && !writing && caller.uid != meta.uid && !rights.acts_as_owner() {
             return Err(Error::os("chown")(Errno::PERM));
         }
-        self.note_capability(held, caller)?;
-        let change = Change {
+        self.note_capability(located, caller)?;
+        let change = SetAttrs {
             mode: left,
-            ..Change::default()
+            ..SetAttrs::default()
         };
         let pending = match meta.mode & SET_IDS {
             0 => None,
             _ => Some(self.journal.begin(
-                attr_op(held, &change),
+                attr_op(located, &change),
                 &[],
                 Some(&self.actor(caller)),
             )?),
         };
         // For the same call the store's kernel does the same; but a daemon that is root counts as one of every group.
         let act = || {
-            match rustix::fs::chownat(&held.node, "", None, None, AtFlags::EMPTY_PATH) {
+            match rustix::fs::chownat(&located.node, "", None, None, AtFlags::EMPTY_PATH) {
                 // To a file of somebody else: what the write takes away it takes away itself.
                 Err(Errno::PERM) if writing => {}
                 done => done.map_err(Error::os("chownat"))?,
             }
             match left {
-                Some(mode) => self.root.chmod(&held.node, mode),
+                Some(mode) => self.root.chmod(&located.node, mode),
                 None => Ok(()),
             }
         };
@@ -184,24 +189,24 @@ impl World {
             Some(pending) => pending.settle(act()),
             None => act(),
         }?;
-        held.node.stat()
+        located.node.stat()
     }
 
     /// Checks what the acting thread may do (access(2), with the effective ids).
     ///
     /// # Errors
     /// `EACCES`; `EROFS` where writing is asked for and the thing is read-only.
-    pub fn access(&self, held: &Held, wanted: rustix::fs::Access) -> Result<()> {
+    pub fn access(&self, located: &Located, wanted: rustix::fs::Access) -> Result<()> {
         if wanted.contains(rustix::fs::Access::WRITE_OK) {
-            let is_dir = held.node.meta().is_dir();
-            if !held.removed {
-                self.view.changeable(&held.path, is_dir)?;
+            let is_dir = located.node.meta().is_dir();
+            if !located.removed {
+                self.view.changeable(&located.path, is_dir)?;
             }
         }
-        if held.node.meta().kind == FileType::Symlink {
+        if located.node.meta().kind == FileType::Symlink {
             return Ok(());
         }
-        crate::sys::fd::access(held.node.as_fd(), wanted.bits()).map_err(Error::os("faccessat2"))
+        crate::sys::fd::access(located.node.as_fd(), wanted.bits()).map_err(Error::os("faccessat2"))
     }
 }
 
@@ -227,7 +232,7 @@ fn left(meta: &Meta, rights: &Rights) -> Option<u32> {
 }
 
 /// Sets the times of what a descriptor stands for.
-pub(super) fn set_times(file: BorrowedFd<'_>, change: &Change) -> Result<()> {
+pub(super) fn set_times(file: BorrowedFd<'_>, change: &SetAttrs) -> Result<()> {
     let times = Timestamps {
         last_access: timespec(change.atime),
         last_modification: timespec(change.mtime),
@@ -250,10 +255,10 @@ fn timespec(time: SetTime) -> Timespec {
     }
 }
 
-fn attr_op(held: &Held, change: &Change) -> Op {
-    let meta = held.node.meta();
+fn attr_op(located: &Located, change: &SetAttrs) -> Op {
+    let meta = located.node.meta();
     Op::Attr {
-        path: held.path.clone(),
+        path: located.path.clone(),
         ids: World::ids(meta.id),
         was: Was {
             mode: meta.permissions(),

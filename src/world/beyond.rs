@@ -8,7 +8,7 @@
 use super::meta::Meta;
 use super::root::Dir;
 use super::view::{STATE, View, Visible, in_trash};
-use super::{Caller, Held, World};
+use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
@@ -87,13 +87,13 @@ impl World {
     ///
     /// # Errors
     /// As [`World::hold`].
-    pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Held> {
+    pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Located> {
         let found = self.view.admit_for(dir, name, caller)?;
         let node = dir.node(name)?;
         if node.meta().id != found.meta.id {
             return Err(Error::NotFound);
         }
-        Ok(Held {
+        Ok(Located {
             node,
             path: found.path(),
             removed: false,

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::room::Room;
+use super::quota::Quota;
 use crate::error::{Error, Result};
 
 /// What is saved is widened to whole blocks of this many bytes, so that small writes in a row cost one copy.
@@ -39,7 +39,7 @@ pub struct Blocks {
     n: u64,
     /// Whether what is saved is on the disk before it is overwritten.
     durable: bool,
-    room: Arc<Room>,
+    room: Arc<Quota>,
     saved: Mutex<BTreeMap<u64, u64>>,
 }
 
@@ -49,7 +49,7 @@ impl Blocks {
         (version, map, durable): (OwnedFd, OwnedFd, bool),
         n: u64,
         size: u64,
-        room: Arc<Room>,
+        room: Arc<Quota>,
     ) -> Blocks {
         room.set_live(n, true);
         Blocks {

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use super::door::Door;
 use super::meta::Meta;
+use super::open_state::OpenState;
 use super::root::{Dir, open_beneath, stat_fd};
-use super::{Caller, Held, Identity, World};
+use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name};
@@ -37,7 +37,7 @@ impl World {
         name: Name<'_>,
         flags: OFlags,
         mode: u32,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<Created> {
         let path = self.view.vacant_for(dir, name, false, caller)?;
@@ -67,11 +67,11 @@ impl World {
                 Ok(Created { file, meta })
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
-                let held = self.hold(dir, name)?;
-                let file = self.open_file(&held, flags - OFlags::CREATE, door, caller)?;
+                let located = self.hold(dir, name)?;
+                let file = self.open_file(&located, flags - OFlags::CREATE, open_state, caller)?;
                 Ok(Created {
                     file,
-                    meta: held.node.stat()?,
+                    meta: located.node.stat()?,
                 })
             }
             Err(Error::Exists) => Err(self.view.taken(dir, name)),
@@ -144,7 +144,7 @@ impl World {
     ///
     /// # Errors
     /// `EPERM` for a directory; `EROFS` from or into the trash; else as [`World::mkdir`].
-    pub fn link(&self, file: &Held, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Meta> {
+    pub fn link(&self, file: &Located, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Meta> {
         if file.node.meta().is_dir() {
             // The kernel finds the name taken before it finds the directory (do_linkat).
             return Err(match self.view.admit(dir, name) {

@@ -19,7 +19,7 @@ use super::sessions::open_journal;
 use super::view::TRASH;
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Glance, Op, Reader, Record};
+use crate::journal::{Content, Digest, Op, Reader, Record, RecordHeader};
 use crate::name::{Name, WorldPath};
 
 /// How old a removal is before its entry is looked at: by then its directory has been removed, too, or will not be.
@@ -39,7 +39,7 @@ const UNSEALED: usize = 4096;
 pub(super) struct Work {
     reader: Option<Reader<BufReader<File>>>,
     /// The entry that is too young, or was not gone through to its end.
-    next: Option<Entry>,
+    next: Option<NewTrashEntry>,
     written: VecDeque<WorldPath>,
     done: HashSet<Id>,
     /// Who makes the digests; whoever wants them, where nobody is named.
@@ -54,7 +54,7 @@ impl Work {
 
 /// Something that a record says has become an entry of the trash.
 #[derive(Debug, Clone)]
-struct Entry {
+struct NewTrashEntry {
     path: WorldPath,
     /// Which inode. It may have been in the trash before, and have been changed since.
     inode: u64,
@@ -107,7 +107,7 @@ impl Round<'_> {
     }
 
     /// Reads the journal on to the next removal; `None` where there is none, for now.
-    fn read(&mut self) -> Result<Option<Entry>> {
+    fn read(&mut self) -> Result<Option<NewTrashEntry>> {
         let reader = match &mut self.work.reader {
             Some(reader) => reader,
             none => {
@@ -232,7 +232,7 @@ impl Round<'_> {
         if self.digests.versions.lock().is_empty() {
             return Ok(());
         }
-        let Some(dir) = super::room::versions_of(&self.digests.state, &self.digests.session)?
+        let Some(dir) = super::quota::versions_of(&self.digests.state, &self.digests.session)?
         else {
             return Ok(());
         };
@@ -264,15 +264,15 @@ impl Round<'_> {
 }
 
 /// Whether a record may say that something became an entry of the trash.
-fn removes(glance: &Glance<'_>) -> bool {
-    match &*glance.op {
+fn removes(header: &RecordHeader<'_>) -> bool {
+    match &*header.op {
         "unlink" | "rmdir" => true,
-        "rename" | "restore" => glance.has("replaced"),
+        "rename" | "restore" => header.has("replaced"),
         _ => false,
     }
 }
 
-fn entry(record: &Record) -> Option<Entry> {
+fn entry(record: &Record) -> Option<NewTrashEntry> {
     let (ids, entry) = match &record.op {
         Op::Unlink { ids, trash, .. } | Op::Rmdir { ids, trash, .. } => (ids, trash),
         Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced
@@ -283,7 +283,7 @@ fn entry(record: &Record) -> Option<Entry> {
     let mut path = WorldPath::parse(TRASH).ok()?;
     path.push(Name::new(&entry.0).ok()?);
     let since = chrono::DateTime::parse_from_rfc3339(&record.time).ok();
-    Some(Entry {
+    Some(NewTrashEntry {
         path,
         inode: ids[1],
         since: since.map(|since| since.to_utc()),

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::World;
 use super::root::Node;
-use super::state::State;
+use super::state::StateDir;
 use super::view::Visible;
 use crate::error::{Error, Result};
 
@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-impl State {
+impl StateDir {
     /// Waits until all that the store's file system holds is on the disk.
     ///
     /// # Errors

@@ -165,10 +165,10 @@ fn unlink(
 fn remove_dir(
     parent: BorrowedFd<'_>,
     name: Name<'_>,
-    held: &OwnedFd,
+    located: &OwnedFd,
     gone: &mut dyn FnMut(&Gone<'_>),
 ) -> Result<()> {
-    let meta = stat_fd(held.as_fd())?;
+    let meta = stat_fd(located.as_fd())?;
     rustix::fs::unlinkat(parent, name.bytes(), AtFlags::REMOVEDIR)
         .map_err(Error::os("unlinkat"))?;
     gone(&Gone {

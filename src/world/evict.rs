@@ -19,8 +19,8 @@ use rustix::fs::{Mode, OFlags};
 use super::blocks::copy_range;
 use super::chains::{Chains, Link};
 use super::finalize::Finalizer;
+use super::quota::{Asked, Quota, delete, list, versions_of};
 use super::ranges::{self, merged, outside};
-use super::room::{Asked, Room, delete, list, versions_of};
 use super::root::{open_beneath, stat_fd};
 use super::versions::file_name;
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ impl Kept {
 
 impl Evictor {
     /// Serves who needs room, as long as there is a room.
-    pub(super) fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Room>) {
+    pub(super) fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Quota>) {
         let mut chains = None;
         for (wanted, answer) in asked {
             let (Some(room), Some(finalizer)) = (room.upgrade(), self.finalizer.upgrade()) else {
@@ -85,7 +85,7 @@ impl Evictor {
     fn make_room(
         &self,
         chains: &mut Option<Chains>,
-        room: &Room,
+        room: &Quota,
         finalizer: &Finalizer,
         wanted: u64,
     ) -> Result<u64> {

@@ -6,22 +6,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, OFlags};
 
 use super::attr::SET_IDS;
-use super::door::Door;
+use super::open_state::OpenState;
 use super::root::{Dir, Node};
 use super::versions::{Destroys, readable};
-use super::{Caller, Held, World, holes};
+use super::{Caller, Located, World, holes};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Kept, Op};
 
 impl World {
     /// Says whether a held thing may be changed.
-    pub(super) fn changeable(&self, held: &Held, caller: Caller) -> Result<()> {
-        if held.removed {
+    pub(super) fn changeable(&self, located: &Located, caller: Caller) -> Result<()> {
+        if located.removed {
             // Open files survive their removal, and stay as writable as they were.
             return Ok(());
         }
-        let is_dir = held.node.meta().is_dir();
-        self.view.changeable_for(&held.path, is_dir, caller)
+        let is_dir = located.node.meta().is_dir();
+        self.view.changeable_for(&located.path, is_dir, caller)
     }
 
     /// Opens a regular file. `O_TRUNC` empties it. What may be destroyed through it is kept first.
@@ -31,23 +31,23 @@ impl World {
     /// the like as `open(2)` says.
     pub fn open_file(
         &self,
-        held: &Held,
+        located: &Located,
         flags: OFlags,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<OwnedFd> {
-        if held.node.meta().is_dir() {
+        if located.node.meta().is_dir() {
             return Err(Error::IsDirectory);
         }
         let access = flags & OFlags::RWMODE;
         let truncates = flags.contains(OFlags::TRUNC);
         if access == OFlags::RDONLY && !truncates {
-            return self.root.reopen(&held.node, flags);
+            return self.root.reopen(&located.node, flags);
         }
-        self.changeable(held, caller)?;
+        self.changeable(located, caller)?;
         // Permission is found out by opening; only then is there something to record and, last, to empty.
-        let file = self.root.reopen(&held.node, flags - OFlags::TRUNC)?;
-        self.note_capability(held, caller)?;
+        let file = self.root.reopen(&located.node, flags - OFlags::TRUNC)?;
+        self.note_capability(located, caller)?;
         if !truncates {
             let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);
             let destroys = if appends {
@@ -55,66 +55,66 @@ impl World {
             } else {
                 Destroys::Anything
             };
-            let keeping = self.keep(held, destroys, door)?;
-            let op = written(held, keeping.kept);
+            let keeping = self.keep(located, destroys, open_state)?;
+            let op = written(located, keeping.kept);
             self.journal.note(op, Some(&self.actor(caller)))?;
-            keeping.stands(door);
+            keeping.stands(open_state);
             return Ok(file);
         }
         // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty; nor can one with both bits of the
         // access mode set, which is for ioctls only (open(2)).
         let emptied = match access {
             OFlags::WRONLY | OFlags::RDWR => None,
-            _ => Some(self.root.reopen(&held.node, OFlags::WRONLY)?),
+            _ => Some(self.root.reopen(&located.node, OFlags::WRONLY)?),
         };
         let moved = self.empty_by_moving(
-            held,
+            located,
             file.as_fd(),
             flags,
-            door,
-            |kept, new| cut(held, 0, Some(kept), Some(new)),
+            open_state,
+            |kept, new| cut(located, 0, Some(kept), Some(new)),
             caller,
         )?;
         if let Some((file, _)) = moved {
             return Ok(file);
         }
-        let size = held.node.meta().size;
-        let keeping = self.keep(held, Destroys::Range(0, size), door)?;
-        let op = cut(held, 0, keeping.kept, None);
+        let size = located.node.meta().size;
+        let keeping = self.keep(located, Destroys::Range(0, size), open_state)?;
+        let op = cut(located, 0, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
         pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
-        keeping.stands(door);
-        self.drop_setid(held, caller)?;
+        keeping.stands(open_state);
+        self.drop_setid(located, caller)?;
         Ok(file)
     }
 
     /// Cuts or extends a file. Returns the inode that has taken its place, where one has.
     pub(super) fn truncate(
         &self,
-        held: &Held,
+        located: &Located,
         size: u64,
         file: Option<BorrowedFd<'_>>,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<Option<Node>> {
         let opened;
         let file = match file {
             Some(file) => file,
             None => {
-                opened = self.root.reopen(&held.node, OFlags::WRONLY)?;
+                opened = self.root.reopen(&located.node, OFlags::WRONLY)?;
                 opened.as_fd()
             }
         };
-        self.note_capability(held, caller)?;
-        let was = held.node.meta().size;
+        self.note_capability(located, caller)?;
+        let was = located.node.meta().size;
         if size == 0 {
             let moved = self.empty_by_moving(
-                held,
+                located,
                 file,
                 OFlags::WRONLY,
-                door,
-                |kept, new| cut(held, 0, Some(kept), Some(new)),
+                open_state,
+                |kept, new| cut(located, 0, Some(kept), Some(new)),
                 caller,
             )?;
             if let Some((file, _)) = moved {
@@ -126,12 +126,12 @@ impl World {
         } else {
             Destroys::Nothing
         };
-        let keeping = self.keep(held, destroys, door)?;
-        let op = cut(held, size, keeping.kept, None);
+        let keeping = self.keep(located, destroys, open_state)?;
+        let op = cut(located, size, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
         pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
-        keeping.stands(door);
-        self.drop_setid(held, caller)?;
+        keeping.stands(open_state);
+        self.drop_setid(located, caller)?;
         Ok(None)
     }
 
@@ -141,26 +141,29 @@ impl World {
     /// `EROFS`; `EOPNOTSUPP` for a mode the store's file system does not know; what `fallocate(2)` says.
     pub fn allocate(
         &self,
-        held: &Held,
+        located: &Located,
         file: BorrowedFd<'_>,
         mode: u32,
         range: (u64, u64),
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<()> {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
-        self.changeable(held, caller)?;
+        self.changeable(located, caller)?;
         let mut destroys = destroyed(flags, range);
-        let to = range.0.saturating_add(range.1).min(held.node.meta().size);
+        let to = range
+            .0
+            .saturating_add(range.1)
+            .min(located.node.meta().size);
         if destroys == Destroys::Nothing
             && range.0 < to
-            && holes::has_hole(readable(&self.root, &held.node)?.as_fd(), range.0, to)
+            && holes::has_hole(readable(&self.root, &located.node)?.as_fd(), range.0, to)
         {
             destroys = Destroys::Range(range.0, to);
         }
-        let keeping = self.keep(held, destroys, door)?;
-        let (path, ids) = (held.path.clone(), World::ids(held.node.meta().id));
-        let (size, mtime, _) = before(held);
+        let keeping = self.keep(located, destroys, open_state)?;
+        let (path, ids) = (located.path.clone(), World::ids(located.node.meta().id));
+        let (size, mtime, _) = before(located);
         let pending = self.journal.begin(
             Op::Allocate {
                 path,
@@ -177,8 +180,8 @@ impl World {
         pending.settle(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
         )?;
-        keeping.stands(door);
-        self.drop_setid(held, caller)
+        keeping.stands(open_state);
+        self.drop_setid(located, caller)
     }
 
     /// Keeps what copy_file_range(2), or a write that comes to the daemon, is about to overwrite in an open file.
@@ -187,18 +190,18 @@ impl World {
     /// `ENOSPC` where it cannot be kept; then it must not be overwritten.
     pub fn before_overwriting(
         &self,
-        held: &Held,
+        located: &Located,
         range: (u64, u64),
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<()> {
         let to = range.0.saturating_add(range.1);
-        let keeping = self.keep(held, Destroys::Range(range.0, to), door)?;
+        let keeping = self.keep(located, Destroys::Range(range.0, to), open_state)?;
         if keeping.kept.is_some() {
-            let op = written(held, keeping.kept);
+            let op = written(located, keeping.kept);
             self.journal.note(op, Some(&self.actor(caller)))?;
         }
-        keeping.stands(door);
+        keeping.stands(open_state);
         Ok(())
     }
 
@@ -206,13 +209,13 @@ impl World {
     ///
     /// # Errors
     /// `EINVAL` for what is no symlink; `ENOENT` where it could lead out from where it is now.
-    pub fn read_link(&self, held: &Held) -> Result<Vec<u8>> {
-        if held.node.meta().kind != FileType::Symlink {
+    pub fn read_link(&self, located: &Located) -> Result<Vec<u8>> {
+        if located.node.meta().kind != FileType::Symlink {
             return Err(Error::Invalid);
         }
-        let target = rustix::fs::readlinkat(&held.node, c"", Vec::with_capacity(256))
+        let target = rustix::fs::readlinkat(&located.node, c"", Vec::with_capacity(256))
             .map_err(Error::os("readlinkat"))?;
-        let dir = held.path.parent().unwrap_or_default();
+        let dir = located.path.parent().unwrap_or_default();
         if self.view.target_stays_inside(&dir, target.as_bytes()) {
             Ok(target.into_bytes())
         } else {
@@ -244,11 +247,11 @@ fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> Destroys {
 }
 
 /// Returns the record of a file's being opened for writing.
-fn written(held: &Held, kept: Option<Kept>) -> Op {
-    let (size, mtime, mode) = before(held);
+fn written(located: &Located, kept: Option<Kept>) -> Op {
+    let (size, mtime, mode) = before(located);
     Op::Write {
-        path: held.path.clone(),
-        ids: World::ids(held.node.meta().id),
+        path: located.path.clone(),
+        ids: World::ids(located.node.meta().id),
         size,
         mtime,
         mode,
@@ -257,11 +260,11 @@ fn written(held: &Held, kept: Option<Kept>) -> Op {
 }
 
 /// Returns the record of a file's being cut or extended.
-fn cut(held: &Held, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
-    let (size, mtime, mode) = before(held);
+fn cut(located: &Located, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
+    let (size, mtime, mode) = before(located);
     Op::Truncate {
-        path: held.path.clone(),
-        ids: World::ids(held.node.meta().id),
+        path: located.path.clone(),
+        ids: World::ids(located.node.meta().id),
         size,
         to,
         mtime,
@@ -272,8 +275,8 @@ fn cut(held: &Held, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
 }
 
 /// What a record says of a file before its content changes: size, time, and the permission bits that it may lose.
-fn before(held: &Held) -> (u64, crate::journal::Stamp, Option<u32>) {
-    let meta = held.node.meta();
+fn before(located: &Located) -> (u64, crate::journal::Stamp, Option<u32>) {
+    let meta = located.node.meta();
     let loses = meta.mode & SET_IDS != 0;
     (
         meta.size,

@@ -31,9 +31,9 @@ use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use super::compare::{BLOCK, Found, Part, compare, secure};
 use super::finals::{Final, Finals};
 use super::meta::Id;
-use super::pending::{Begun, Pending};
+use super::pending::{DraftVersion, Pending};
+use super::quota::Quota;
 use super::ranges::{self, Ranges, outside, without};
-use super::room::Room;
 use super::root::{open_beneath, stat_fd};
 use super::versions::file_name;
 use super::writers::{Rest, Writers};
@@ -59,7 +59,7 @@ pub struct Finalizer {
     session: String,
     dir: OwnedFd,
     device: u64,
-    room: Arc<Room>,
+    room: Arc<Quota>,
     durable: bool,
     cannot_punch: AtomicBool,
     writers: OnceLock<Box<dyn Writers>>,
@@ -77,7 +77,7 @@ impl Finalizer {
     pub(super) fn new(
         (session, dir): (String, OwnedFd),
         device: u64,
-        room: Arc<Room>,
+        room: Arc<Quota>,
         durable: bool,
         pending: Arc<Pending>,
     ) -> Arc<Finalizer> {
@@ -231,7 +231,7 @@ impl Finalizer {
             Rest::AtRest(Some(now)) => Some(now),
             _ => None,
         };
-        let versions: Vec<Begun> = file.versions.into_iter().collect();
+        let versions: Vec<DraftVersion> = file.versions.into_iter().collect();
         for (i, version) in versions.iter().enumerate() {
             let later = versions.get(i + 1..).unwrap_or_default();
             let Some(after) = self.after(later, now.as_ref())? else {
@@ -265,7 +265,7 @@ impl Finalizer {
 
     /// Opens what came after a version: the versions after it up to one that is whole, or else the file. `None` where one of
     /// them may still change.
-    fn after(&self, later: &[Begun], now: Option<&OwnedFd>) -> Result<Option<Vec<Part>>> {
+    fn after(&self, later: &[DraftVersion], now: Option<&OwnedFd>) -> Result<Option<Vec<Part>>> {
         let mut parts = Vec::new();
         for next in later {
             if next.kept.how == How::Blocks && self.room.is_live(next.kept.n) {
@@ -297,7 +297,7 @@ impl Finalizer {
     }
 
     /// Finds what a version has in common with what came after it, where it is worth looking.
-    fn find(&self, version: &Begun, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
+    fn find(&self, version: &DraftVersion, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
         let by_blocks = version.kept.how == How::Blocks;
         let most = if by_blocks { MOST_BY_BLOCKS } else { MOST };
         let worth = !(by_blocks && self.room.is_live(version.kept.n))
@@ -323,7 +323,7 @@ impl Finalizer {
     }
 
     /// Gives back what a version has in common with what came after it, and says that it is final.
-    fn version(&self, version: &Begun, found: Option<(OwnedFd, Found)>) -> Result<()> {
+    fn version(&self, version: &DraftVersion, found: Option<(OwnedFd, Found)>) -> Result<()> {
         let n = version.kept.n;
         if let Some((file, found)) = found {
             let freed: u64 = found.same.iter().map(|(start, end)| end - start).sum();

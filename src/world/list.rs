@@ -28,7 +28,7 @@ pub struct Entry<'a> {
 
 /// One thing met on a walk.
 #[derive(Debug)]
-pub(super) struct Step<'a> {
+pub(super) struct WalkEntry<'a> {
     /// The directory it is in.
     pub(super) dir: &'a Dir,
     /// Its name there.
@@ -41,7 +41,7 @@ pub(super) struct Step<'a> {
     pub(super) id: Id,
 }
 
-impl Step<'_> {
+impl WalkEntry<'_> {
     /// Returns how much it takes on disk, in bytes; nothing where it has gone.
     pub(super) fn bytes(&self) -> u64 {
         self.dir.stat(self.name).map_or(0, |meta| meta.blocks * 512)
@@ -52,9 +52,9 @@ impl World {
     /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
     ///
     /// # Errors
-    /// As [`Sight::list`](super::Sight::list).
+    /// As [`StoreView::list`](super::StoreView::list).
     pub fn list(&self, dir: &Dir, from: u64, visit: impl FnMut(Entry<'_>) -> bool) -> Result<()> {
-        self.sight().list(dir, from, visit)
+        self.store_view().list(dir, from, visit)
     }
 
     /// Gives all entries of the store's directory, hidden ones too, without `.` and `..`.
@@ -71,7 +71,7 @@ impl World {
     pub(super) fn walk(
         &self,
         top: &WorldPath,
-        mut visit: impl FnMut(&Step<'_>) -> Result<bool>,
+        mut visit: impl FnMut(&WalkEntry<'_>) -> Result<bool>,
     ) -> Result<()> {
         let mut pending = vec![top.clone()];
         while let Some(path) = pending.pop() {
@@ -92,7 +92,7 @@ impl World {
                     kind => kind == FileType::Directory,
                 };
                 let id = Id(dir.id().0, ino);
-                let step = Step {
+                let step = WalkEntry {
                     dir: &dir,
                     name,
                     path: &path,

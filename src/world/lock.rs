@@ -71,9 +71,9 @@ pub(super) fn for_changes(state: BorrowedFd<'_>, patience: Duration) -> Result<O
 ///
 /// # Errors
 /// As [`alone`].
-pub(super) fn taken(state: BorrowedFd<'_>, held: Option<File>) -> Result<File> {
+pub(super) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> Result<File> {
     let make = || own::open_or_make(state, LOCK.as_bytes(), OFlags::RDWR);
-    let mut file = held.map_or_else(make, Ok)?;
+    let mut file = located.map_or_else(make, Ok)?;
     alone(&mut file, PATIENCE)?;
     Ok(file)
 }

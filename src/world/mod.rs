@@ -1,7 +1,7 @@
 //! The world: every rule, no FUSE.
 //!
 //! [`World`] owns what exists for the occupant, what a removal means, and what is recorded. Its verbs take `(&Dir, Name)`
-//! or a [`Held`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
+//! or a [`Located`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
 //! unmounted store, opened in process, is the other.
 //!
 //! Locks, in this order and never nested, but for the last: the view's pinned set, the trash's memory, the state's counts, the journal, and under
@@ -18,41 +18,41 @@ mod create;
 pub mod digest;
 mod digest_round;
 mod digests;
-mod door;
 mod durable;
 mod erase;
 mod evict;
 mod file;
 mod finalize;
 mod finals;
-mod ground;
 mod hashing;
 pub mod holes;
+pub mod inode_lists;
 mod likeness;
 mod list;
-pub mod lists;
 pub mod lock;
 mod mark;
 pub mod meta;
+mod open_state;
 pub mod origin;
 pub mod outage;
 pub mod own;
 mod pending;
+mod probe;
 pub mod purge;
+pub mod quota;
 pub mod ranges;
-pub mod reading;
+pub mod read_only;
 mod remove;
 mod rename;
 pub mod replace;
 mod reserve;
-pub mod room;
 pub mod root;
 mod sessions;
 pub mod settle;
 mod settled;
-pub mod sight;
 mod space;
 pub mod state;
+pub mod store_view;
 pub mod trash;
 pub mod versions;
 pub mod view;
@@ -62,25 +62,25 @@ mod xattr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-pub use attr::{Change, SetTime};
+pub use attr::{SetAttrs, SetTime};
 pub use blocks::Blocks;
 pub use create::Created;
 pub use digests::Digests;
-pub use door::{Begun, Door, NoDoor};
 pub use finalize::Finalizer;
 pub use finals::{Final, Finals};
 pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
+pub use open_state::{NoOpenState, OpenState, StartedVersion};
 pub use purge::Purged;
-pub use reading::{Claim, Locked, Reading};
+pub use read_only::{Claim, Locked, ReadOnlyStore};
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
 pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
 pub use sessions::new_session_id;
 pub use settled::Settled;
-pub use sight::Sight;
+pub use store_view::StoreView;
 pub use versions::KeepOptions;
 pub use view::{Symlinks, View, ViewOptions, Visible};
 pub use writers::{Rest, Writers};
@@ -89,7 +89,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Actor, Actors, Journal, Op};
 pub use crate::journal::{Caller, Kept};
 use crate::name::{Escaped, Name, WorldPath};
-use state::{Holder, State};
+use state::{Holder, StateDir};
 use trash::Trash;
 use versions::Versions;
 
@@ -119,7 +119,7 @@ pub struct WorldOptions {
     pub owner: Option<(u32, u32)>,
     /// What is kept of contents.
     pub keep: KeepOptions,
-    /// The id of the session, unless that would not be the newest ([`State::session`]); it names its directory.
+    /// The id of the session, unless that would not be the newest ([`StateDir::session`]); it names its directory.
     pub session: String,
     /// Where the home is, for the record; absent for work on an unmounted store.
     pub home: Option<Vec<u8>>,
@@ -131,7 +131,7 @@ pub struct World {
     root: Root,
     view: View,
     trash: Trash,
-    state: State,
+    state: StateDir,
     journal: Arc<Journal>,
     versions: Versions,
     finalizer: Arc<Finalizer>,
@@ -149,7 +149,7 @@ pub struct World {
 
 /// A thing and where it is known to be, for operations that come without a name.
 #[derive(Debug)]
-pub struct Held {
+pub struct Located {
     /// The thing.
     pub node: Node,
     /// Where it is; in the trash once it was removed.
@@ -169,11 +169,11 @@ impl World {
     }
 
     /// Begins a session, as [`World::over`], where there is space for one.
-    fn begin((root, held): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    fn begin((root, located): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
         let mut holder = Holder::this_process(&options.session, home);
         holder.durable = options.durable;
-        let state = State::open(&root, holder.clone(), held)?;
+        let state = StateDir::open(&root, holder.clone(), located)?;
         let trash_fd = trash::open(&root)?;
         trash::ours(&trash_fd, options.owner, &state)?;
         own::not_for_git(trash_fd.as_fd());
@@ -196,7 +196,7 @@ impl World {
         journal.listen(pending.clone());
         let dir = state.versions(&session, options.owner)?;
         let again = rustix::io::fcntl_dupfd_cloexec(&dir, 0).map_err(Error::os("fcntl"))?;
-        let room = room::Room::new(options.keep.max);
+        let room = quota::Quota::new(options.keep.max);
         let mounted = options.home.is_some();
         let finalizer = Finalizer::new(
             (session.clone(), again),
@@ -291,7 +291,7 @@ impl World {
     }
 
     /// Returns the state directory.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &StateDir {
         &self.state
     }
 
@@ -301,28 +301,28 @@ impl World {
     }
 
     /// Returns what can be looked at.
-    pub fn sight(&self) -> Sight<'_> {
-        Sight {
+    pub fn store_view(&self) -> StoreView<'_> {
+        StoreView {
             root: &self.root,
             view: &self.view,
             state: Some(self.state.id()),
         }
     }
 
-    /// Resolves a directory, as [`Sight::dir`].
+    /// Resolves a directory, as [`StoreView::dir`].
     ///
     /// # Errors
-    /// As [`Sight::dir`].
+    /// As [`StoreView::dir`].
     pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
-        self.sight().dir(path)
+        self.store_view().dir(path)
     }
 
     /// Resolves the directory that holds a path, and the path's last name.
     ///
     /// # Errors
-    /// As [`Sight::parent`].
+    /// As [`StoreView::parent`].
     pub fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
-        self.sight().parent(path)
+        self.store_view().parent(path)
     }
 
     /// Looks an entry up.
@@ -337,16 +337,16 @@ impl World {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Held> {
-        self.sight().hold(dir, name)
+    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Located> {
+        self.store_view().hold(dir, name)
     }
 
     /// Looks a path up and holds on to what is there, the root too.
     ///
     /// # Errors
-    /// As [`Sight::dir`] and [`View::admit`].
-    pub fn find(&self, path: &WorldPath) -> Result<Held> {
-        self.sight().find(path)
+    /// As [`StoreView::dir`] and [`View::admit`].
+    pub fn find(&self, path: &WorldPath) -> Result<Located> {
+        self.store_view().find(path)
     }
 
     /// Returns the number of hard links that the occupant is shown: those in the trash do not count.
@@ -355,7 +355,7 @@ impl World {
             true => 0,
             false => self.state.trashed_links(meta.id),
         };
-        self.sight().links_shown(meta, removed, trashed)
+        self.store_view().links_shown(meta, removed, trashed)
     }
 
     /// Returns the former contents.

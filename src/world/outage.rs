@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::root::open_beneath;
 use super::sessions::open_journal;
-use super::state::{Holder, SESSIONS, State, boot_id, io};
+use super::state::{Holder, SESSIONS, StateDir, boot_id, io};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, Tail};
 
@@ -25,7 +25,7 @@ const WRITTEN_OUT: TimeDelta = TimeDelta::seconds(60);
 
 /// Marks the session that is being settled where the machine went down with it and nobody had waited for the disk. Returns
 /// what is to be told of it.
-pub(super) fn mark(state: &State, session: &str, tail: Option<&Tail>) -> Result<Option<String>> {
+pub(super) fn mark(state: &StateDir, session: &str, tail: Option<&Tail>) -> Result<Option<String>> {
     let Some(tail) = tail.filter(|_| went_down(state.as_fd(), session, state.before.as_ref()))
     else {
         return Ok(None);

@@ -15,7 +15,7 @@ use crate::world::view::TRASH;
 
 /// A version that is not final.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Begun {
+pub(super) struct DraftVersion {
     /// The record.
     seq: u64,
     /// How it is kept, and its number.
@@ -36,7 +36,7 @@ pub(super) struct File {
     /// Where it was last known to be.
     pub(super) path: WorldPath,
     /// In the order of their records.
-    pub(super) versions: VecDeque<Begun>,
+    pub(super) versions: VecDeque<DraftVersion>,
     /// How many records have changed it.
     pub(super) changes: u64,
 }
@@ -190,7 +190,7 @@ impl Pending {
         file.path.clone_from(change.path);
         match version {
             Some(kept) if file.versions.back().is_some_and(|v| v.kept.n == kept.n) => {}
-            Some(kept) => file.versions.push_back(Begun {
+            Some(kept) => file.versions.push_back(DraftVersion {
                 seq,
                 kept,
                 size: change.size,

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::chains::{Chains, Link};
 use super::erase::{Gone, erase};
 use super::evict::fold;
-use super::room::versions_of;
+use super::quota::versions_of;
 use super::root::{open_beneath, stat_at};
 use super::versions::{file_name, map_name};
 use super::{Caller, World};
@@ -60,7 +60,7 @@ impl Purged {
         self.stopped = self.stopped.take().or(other.stopped);
     }
 
-    /// Hands on what was done until an error came; where that is nothing, the error.
+    /// Applier on what was done until an error came; where that is nothing, the error.
     fn until(mut self, outcome: Result<()>) -> Result<Purged> {
         match outcome {
             Err(error) if self.names == 0 => Err(error),

@@ -10,14 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::attr::{Change, SetTime, set_times, without_setid};
+use super::attr::{SetAttrs, SetTime, set_times, without_setid};
 use super::blocks::copy_range;
-use super::door::Door;
 use super::likeness::make_alike;
 use super::meta::Meta;
+use super::open_state::OpenState;
 use super::root::{open_beneath, stat_at, stat_fd};
-use super::versions::{COPIED_UP_TO, Destroys, Making, readable};
-use super::{Caller, Held, World};
+use super::versions::{COPIED_UP_TO, Destroys, VersionGuard, readable};
+use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
 use crate::name::Name;
@@ -29,7 +29,7 @@ pub(super) struct Fresh<'a> {
     pub(super) file: OwnedFd,
     /// What it is.
     pub(super) meta: Meta,
-    making: Making<'a>,
+    making: VersionGuard<'a>,
 }
 
 impl Fresh<'_> {
@@ -61,26 +61,26 @@ impl World {
     /// `ENOSPC`, `EDQUOT` and `EIO`: the file must stay as it is then.
     pub(super) fn fresh(
         &self,
-        held: &Held,
+        located: &Located,
         old: BorrowedFd<'_>,
         flags: OFlags,
         mode: u32,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
     ) -> Result<Option<Fresh<'_>>> {
-        let (meta, options) = (held.node.meta(), self.versions.options());
+        let (meta, options) = (located.node.meta(), self.versions.options());
         // Of a small one that is open there is a copy already.
         let small = meta.size <= options.copied_up_to.min(COPIED_UP_TO);
         let possible = options.versions
             && meta.nlink == 1
-            && !held.removed
-            && (!door.is_open() || !small && door.hands_over())
+            && !located.removed
+            && (!open_state.is_open() || !small && open_state.hands_over())
             && meta.size > 0;
         if !possible {
             return Ok(None);
         }
-        self.secure(&held.node)?;
+        self.secure(&located.node)?;
         let making = self.versions.make(meta.blocks * 512)?;
-        match self.like(&making, (held, old), flags, mode) {
+        match self.like(&making, (located, old), flags, mode) {
             Ok(Some(file)) => Ok(Some(Fresh {
                 meta: stat_fd(file.as_fd())?,
                 file,
@@ -97,12 +97,12 @@ impl World {
     /// Makes an empty file with these permission bits, and like another in all else; `None` where something cannot be given to it.
     fn like(
         &self,
-        making: &Making<'_>,
-        (held, old): (&Held, BorrowedFd<'_>),
+        making: &VersionGuard<'_>,
+        (located, old): (&Located, BorrowedFd<'_>),
         flags: OFlags,
         permissions: u32,
     ) -> Result<Option<OwnedFd>> {
-        let meta = held.node.meta();
+        let meta = located.node.meta();
         let create = (flags - OFlags::TRUNC)
             | OFlags::CREATE
             | OFlags::EXCL
@@ -126,13 +126,13 @@ impl World {
         if made.permissions() != permissions || made.uid != meta.uid || made.gid != meta.gid {
             rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
         }
-        if !make_alike(&held.node, old, &file)? {
+        if !make_alike(&located.node, old, &file)? {
             return Ok(None);
         }
         // Emptying a file is no look at it.
-        let change = Change {
+        let change = SetAttrs {
             atime: SetTime::To(meta.atime),
-            ..Change::default()
+            ..SetAttrs::default()
         };
         set_times(file.as_fd(), &change)?;
         Ok(Some(file))
@@ -144,18 +144,18 @@ impl World {
     /// What `renameat2(2)` says; `ENOENT` where something else stood there, or it has two links. Then nothing has changed.
     pub(super) fn put_in_place(
         &self,
-        held: &Held,
+        located: &Located,
         fresh: &mut Fresh<'_>,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
     ) -> Result<()> {
-        let (Some(parent), Some(name)) = (held.path.parent(), held.path.name()) else {
+        let (Some(parent), Some(name)) = (located.path.parent(), located.path.name()) else {
             return Err(Error::NotFound);
         };
         let dir = self.root.dir(&parent)?;
         let version = fresh.making.name();
         let versions = self.versions.dir().as_fd();
         // With another link to it, it would go on changing as a version.
-        let id = held.node.meta().id;
+        let id = located.node.meta().id;
         let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
         let _names = self.names.write();
         if !is_it(&dir.stat(name)?) {
@@ -172,7 +172,7 @@ impl World {
             .map_err(Error::os("renameat2"))
         };
         let (new, making) = (fresh.meta, &mut fresh.making);
-        door.replace(&new, fresh.file.as_fd(), &mut || {
+        open_state.replace(&new, fresh.file.as_fd(), &mut || {
             swap()?;
             let arrived = stat_at(versions, Name::new(version.as_bytes())?);
             if arrived.is_ok_and(|meta| is_it(&meta)) {
@@ -206,18 +206,18 @@ impl World {
     /// has changed.
     pub fn put_content(
         &self,
-        held: &Held,
+        located: &Located,
         content: &dyn NewContent,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(held, caller)?;
-        if held.node.meta().is_dir() {
+        self.changeable(located, caller)?;
+        if located.node.meta().is_dir() {
             return Err(Error::IsDirectory);
         }
-        let meta = *held.node.meta();
+        let meta = *located.node.meta();
         let op = |kept, new| Op::Content {
-            path: held.path.clone(),
+            path: located.path.clone(),
             ids: World::ids(meta.id),
             size: meta.size,
             to: content.size(),
@@ -226,17 +226,17 @@ impl World {
             new,
         };
         let actor = self.actor(caller);
-        let old = readable(&self.root, &held.node)?;
-        self.note_capability(held, caller)?;
+        let old = readable(&self.root, &located.node)?;
+        self.note_capability(located, caller)?;
         let mode = meta.permissions();
-        if let Some(mut fresh) = self.fresh(held, old.as_fd(), OFlags::RDWR, mode, door)? {
+        if let Some(mut fresh) = self.fresh(located, old.as_fd(), OFlags::RDWR, mode, open_state)? {
             content.write_to(fresh.file.as_fd())?;
             self.versions.sync(&fresh.file)?;
             let new = Some(World::ids(fresh.meta.id));
             let pending = self
                 .journal
                 .begin(op(Some(fresh.kept()), new), &[], Some(&actor))?;
-            match self.put_in_place(held, &mut fresh, door) {
+            match self.put_in_place(located, &mut fresh, open_state) {
                 Ok(()) => {
                     pending.done();
                     fresh.making.stands();
@@ -247,8 +247,8 @@ impl World {
         }
         // Not to be left half written: the new content is whole before the old one is touched.
         let ready = self.aside(content)?;
-        let file = self.root.reopen(&held.node, OFlags::RDWR)?;
-        let keeping = self.keep(held, Destroys::Range(0, meta.size), door)?;
+        let file = self.root.reopen(&located.node, OFlags::RDWR)?;
+        let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
         let pending = self
             .journal
             .begin(op(keeping.kept, None), &[], Some(&actor))?;
@@ -259,8 +259,8 @@ impl World {
             rustix::fs::ftruncate(&file, size).map_err(Error::os("ftruncate"))
         };
         pending.settle(act())?;
-        keeping.stands(door);
-        held.node.stat()
+        keeping.stands(open_state);
+        located.node.stat()
     }
 
     /// Writes a content to a file without a name.
@@ -284,22 +284,22 @@ impl World {
     /// `ENOSPC` where the old content cannot be kept.
     pub(super) fn empty_by_moving(
         &self,
-        held: &Held,
+        located: &Located,
         old: BorrowedFd<'_>,
         flags: OFlags,
-        door: &dyn Door,
+        open_state: &dyn OpenState,
         op: impl FnOnce(Kept, crate::journal::Ids) -> Op,
         caller: Caller,
     ) -> Result<Option<(OwnedFd, Meta)>> {
         // The kernel clears these bits where a file is cut; here none is.
-        let meta = held.node.meta();
+        let meta = located.node.meta();
         let mode = without_setid(meta, caller).unwrap_or(meta.permissions());
-        let Some(mut fresh) = self.fresh(held, old, flags, mode, door)? else {
+        let Some(mut fresh) = self.fresh(located, old, flags, mode, open_state)? else {
             return Ok(None);
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));
         let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
-        match self.put_in_place(held, &mut fresh, door) {
+        match self.put_in_place(located, &mut fresh, open_state) {
             Ok(()) => {
                 pending.done();
                 fresh.making.stands();

@@ -51,10 +51,10 @@ impl World {
     ///
     /// # Errors
     /// As [`World::open`].
-    pub fn over((root, held): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    pub fn over((root, located): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let attempt = || {
-            let held = held.as_ref().and_then(|file| file.try_clone().ok());
-            World::begin((root.again()?, held), options.clone())
+            let located = located.as_ref().and_then(|file| file.try_clone().ok());
+            World::begin((root.again()?, located), options.clone())
         };
         match attempt() {
             Err(error) if is_full(&error) => {

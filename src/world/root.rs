@@ -221,7 +221,7 @@ impl Root {
 
     fn descend(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
         let mut rest = if path.is_empty() { &b"."[..] } else { path };
-        let mut held: Option<OwnedFd> = None;
+        let mut located: Option<OwnedFd> = None;
         while rest.len() > STEP {
             let window = rest.get(..STEP).unwrap_or(rest);
             let cut = window
@@ -230,15 +230,15 @@ impl Root {
                 .ok_or(Error::NameTooLong)?;
             let step = rest.get(..cut).unwrap_or_default();
             rest = rest.get(cut + 1..).unwrap_or_default();
-            let from = held.as_ref().unwrap_or(&self.fd);
-            held = Some(open_beneath(
+            let from = located.as_ref().unwrap_or(&self.fd);
+            located = Some(open_beneath(
                 from.as_fd(),
                 step,
                 OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
                 Mode::empty(),
             )?);
         }
-        let from = held.as_ref().unwrap_or(&self.fd);
+        let from = located.as_ref().unwrap_or(&self.fd);
         open_beneath(from.as_fd(), rest, last, Mode::empty())
     }
 }

@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::own;
 use super::root::{open_beneath, stat_fd};
-use super::state::{SESSIONS, State};
+use super::state::{SESSIONS, StateDir};
 use crate::error::{Error, Result};
 use crate::journal::FILE;
 use crate::name::Name;
@@ -138,10 +138,10 @@ fn is_last_made(state: BorrowedFd<'_>, session: &str) -> bool {
 }
 
 /// A session that has not begun yet: where it cannot, its directory is taken away.
-pub(super) struct Unbegun<'a>(Option<(&'a State, &'a str)>);
+pub(super) struct Unbegun<'a>(Option<(&'a StateDir, &'a str)>);
 
 impl<'a> Unbegun<'a> {
-    pub(super) fn new(state: &'a State, session: &'a str) -> Unbegun<'a> {
+    pub(super) fn new(state: &'a StateDir, session: &'a str) -> Unbegun<'a> {
         Unbegun(Some((state, session)))
     }
 

@@ -15,7 +15,7 @@ use super::root::Root;
 use super::sessions::{newest, open_session_file};
 pub use super::sessions::{open_journal, sessions};
 use super::settled::Settled;
-use super::state::{SESSIONS, State};
+use super::state::{SESSIONS, StateDir};
 use super::trash::move_to;
 use super::view::TRASH;
 use crate::error::{Error, Result};
@@ -100,7 +100,7 @@ pub struct Last {
 ///
 /// # Errors
 /// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
-pub fn last_session(root: &Root, state: &State) -> Result<Last> {
+pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     let flags = OFlags::RDWR | OFlags::APPEND;
     let Some((session, file)) = newest(state, state.before(), flags)? else {
         return Ok(Last::default());
@@ -127,7 +127,7 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
             length - whole
         )));
     }
-    settled.extend(super::room::sweep(state, &session)?.map(found));
+    settled.extend(super::quota::sweep(state, &session)?.map(found));
     settled.extend(super::outage::mark(state, &session, tail.as_ref())?.map(found));
     let window = match state.is_fresh_copy() {
         true => Vec::new(), // It speaks of inodes of another store.
@@ -151,9 +151,9 @@ pub fn last_session(root: &Root, state: &State) -> Result<Last> {
             .filter(|l| !aborted.contains(&l.seq));
         let later: Vec<&Op> = later.map(|l| &l.op).collect();
         match outcome(root, &record.op, &later)? {
-            Outcome::Done => {}
-            Outcome::Finished(what) => settled.push(found(what)),
-            Outcome::NotDone => {
+            Fate::Done => {}
+            Fate::Finished(what) => settled.push(found(what)),
+            Fate::NotDone => {
                 let error = "the daemon ended before it was done".to_owned();
                 journal.note(
                     Op::Abort {
@@ -225,21 +225,15 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<Vec<Record>> 
     Ok(window.into())
 }
 
-enum Outcome {
+enum Fate {
     Done,
     NotDone,
     /// It was half done, and has been finished.
     Finished(String),
 }
 
-fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Outcome> {
-    let done = |done: bool| {
-        Ok(if done {
-            Outcome::Done
-        } else {
-            Outcome::NotDone
-        })
-    };
+fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
+    let done = |done: bool| Ok(if done { Fate::Done } else { Fate::NotDone });
     match op {
         Op::Create { path, .. }
         | Op::Mkdir { path, .. }
@@ -351,10 +345,10 @@ fn brings(op: &Op, at: &WorldPath, thing: Ids) -> bool {
 }
 
 /// The second step of a replacement: the replaced thing still has the old name.
-fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) -> Result<Outcome> {
+fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) -> Result<Fate> {
     let trash = super::trash::open(root)?;
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-        return Ok(Outcome::Done);
+        return Ok(Fate::Done);
     };
     move_to(
         root.dir(&parent)?,
@@ -362,7 +356,7 @@ fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) ->
         trash,
         Name::new(&replaced.trash.0)?,
     )?;
-    Ok(Outcome::Finished(format!(
+    Ok(Fate::Finished(format!(
         "{to} had been replaced; what stood there is now in the trash"
     )))
 }

@@ -1,7 +1,7 @@
 //! What the trash and the versions take: counted once, and left out of what `df` shows.
 
 use super::own;
-use super::{World, room, settle, trash, view};
+use super::{World, quota, settle, trash, view};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
@@ -58,9 +58,9 @@ impl World {
     pub fn count_versions(&self) -> Result<()> {
         for session in settle::sessions(&self.state)? {
             if session != self.session
-                && let Some(dir) = room::versions_of(&self.state, &session)?
+                && let Some(dir) = quota::versions_of(&self.state, &session)?
             {
-                let bytes = room::list(&dir)?.iter().map(|(_, bytes)| bytes).sum();
+                let bytes = quota::list(&dir)?.iter().map(|(_, bytes)| bytes).sum();
                 self.versions.room().counted(bytes);
             }
         }

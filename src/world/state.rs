@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use super::ground;
-use super::lists::{self, LINKS, PINNED, parse_links, parse_pinned};
+use super::inode_lists::{self, LINKS, PINNED, parse_links, parse_pinned};
 use super::lock;
 use super::meta::Id;
 use super::origin::{self, Copied};
 use super::own;
+use super::probe;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::sessions;
 use super::settled::Settled;
@@ -83,7 +83,7 @@ impl Holder {
 
 /// The open `.trumanfs` of a store, locked.
 #[derive(Debug)]
-pub struct State {
+pub struct StateDir {
     fd: OwnedFd,
     id: Id,
     session: String,
@@ -142,12 +142,12 @@ pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
     holders.next()?.ok()
 }
 
-impl State {
+impl StateDir {
     /// Opens and locks the directory, making it where it is missing. Who has the lock alone already gives it.
     ///
     /// # Errors
     /// [`Error::Refused`] naming who already serves the store, or what its file system cannot do; what the system calls say.
-    pub fn open(root: &Root, mut holder: Holder, held: Option<File>) -> Result<State> {
+    pub fn open(root: &Root, mut holder: Holder, located: Option<File>) -> Result<StateDir> {
         let made = match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
             Ok(()) => true,
             Err(rustix::io::Errno::EXIST) => false,
@@ -165,8 +165,8 @@ impl State {
             let me = rustix::process::geteuid().as_raw();
             own::made_by(STATE, &meta, &[me])?;
         }
-        let mut lock = lock::taken(fd.as_fd(), held)?;
-        if let Err(error) = ground::fit(fd.as_fd(), made) {
+        let mut lock = lock::taken(fd.as_fd(), located)?;
+        if let Err(error) = probe::fit(fd.as_fd(), made) {
             // Nothing half-made stays on ground that is refused. Over a network an open file keeps a name until it is closed.
             if made {
                 drop(lock);
@@ -193,7 +193,7 @@ impl State {
         let copied = origin::copied(root, fd.as_fd(), last)?;
         // Inodes of the original would hide other things here.
         let shown = match copied.as_ref().is_some_and(|copied| copied.is_fresh) {
-            true => lists::set_aside(fd.as_fd())?,
+            true => inode_lists::set_aside(fd.as_fd())?,
             false => 0,
         };
         let list = |name: &str| {
@@ -201,11 +201,11 @@ impl State {
             own::open_or_make(fd.as_fd(), name.as_bytes(), flags)
         };
         let (links, id) = (list(LINKS)?, meta.id);
-        let by_id = parse_links(&own::read(&links, LINKS, lists::LONGEST)?, id.0);
+        let by_id = parse_links(&own::read(&links, LINKS, inode_lists::LONGEST)?, id.0);
         let pinned = list(PINNED)?;
         own::not_for_git(fd.as_fd());
         let links = Mutex::new(Counts { file: links, by_id });
-        Ok(State {
+        Ok(StateDir {
             fd,
             id,
             session: holder.session,
@@ -265,7 +265,7 @@ impl State {
     /// Makes the file for the daemon's own messages in the directory of a new session.
     ///
     /// # Errors
-    /// As [`State::new_session`].
+    /// As [`StateDir::new_session`].
     pub fn new_log(&self, session: &str) -> Result<File> {
         let path = format!("{SESSIONS}/{session}/daemon.log");
         let flags = OFlags::WRONLY | OFlags::APPEND;
@@ -338,7 +338,7 @@ impl State {
             counts.by_id.remove(&id);
         }
         let sign = if came { '+' } else { '-' };
-        let line = format!("{sign}{}", lists::line(id, self.id.0));
+        let line = format!("{sign}{}", inode_lists::line(id, self.id.0));
         // Only a number that `stat` shows depends on it; a full disk must not keep a file from being removed.
         if let Err(error) = counts.file.write_all(line.as_bytes()) {
             log::warn!("cannot note a link in the trash: {error}");
@@ -350,7 +350,7 @@ impl State {
     /// # Errors
     /// What `write(2)` says; then the move that would show it must not be made.
     pub fn pin(&self, id: Id) -> Result<()> {
-        let line = lists::line(id, self.id.0);
+        let line = inode_lists::line(id, self.id.0);
         self.pinned
             .lock()
             .write_all(line.as_bytes())
@@ -359,7 +359,7 @@ impl State {
 
     /// Keeps something hidden no longer: it has been deleted, and its inode number may come to mean another thing.
     pub fn unpin(&self, id: Id) {
-        let line = format!("-{}", lists::line(id, self.id.0));
+        let line = format!("-{}", inode_lists::line(id, self.id.0));
         if let Err(error) = self.pinned.lock().write_all(line.as_bytes()) {
             log::warn!("cannot note that a hidden thing was deleted: {error}");
         }
@@ -372,7 +372,7 @@ impl State {
     pub fn pinned(&self) -> Result<HashSet<Id>> {
         let mut file = self.pinned.lock();
         file.rewind().map_err(|e| io(&e))?;
-        let text = own::read(&file, PINNED, lists::LONGEST)?;
+        let text = own::read(&file, PINNED, inode_lists::LONGEST)?;
         Ok(parse_pinned(&text, self.id.0))
     }
 
@@ -382,7 +382,7 @@ impl State {
     }
 }
 
-impl AsFd for State {
+impl AsFd for StateDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

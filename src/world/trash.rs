@@ -17,7 +17,7 @@ use super::meta::{Id, Meta};
 use super::own;
 use super::root::{Root, open_beneath, stat_fd};
 use super::sessions::sessions;
-use super::state::State;
+use super::state::StateDir;
 use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, Name};
@@ -110,7 +110,7 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// [`Error::Refused`] with the remedy.
-pub(super) fn ours(trash: &OwnedFd, owner: Option<(u32, u32)>, state: &State) -> Result<()> {
+pub(super) fn ours(trash: &OwnedFd, owner: Option<(u32, u32)>, state: &StateDir) -> Result<()> {
     let meta = stat_fd(trash.as_fd())?;
     let me = rustix::process::geteuid();
     let mut uids = vec![me.as_raw()];

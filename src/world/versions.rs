@@ -6,7 +6,7 @@
 //! record never names a version that is not there. Where keeping fails, the act is not done.
 //!
 //! With kernel passthrough writes pass the daemon by, so the decision falls when a file is opened for writing. What the
-//! way in knows of other opens comes through [`Door`].
+//! way in knows of other opens comes through [`OpenState`].
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::blocks::{Blocks, copy_range, same_content};
-use super::door::{Begun, Door};
 use super::meta::Id;
+use super::open_state::{OpenState, StartedVersion};
 use super::pending::Pending;
-use super::room::Room;
+use super::quota::Quota;
 use super::root::{Node, Root, open_beneath, stat_fd};
-use super::{Held, World};
+use super::{Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
 
@@ -75,7 +75,7 @@ pub struct Versions {
     dir: OwnedFd,
     last: AtomicU64,
     options: KeepOptions,
-    room: Arc<Room>,
+    room: Arc<Quota>,
     /// Whether a content is on the disk before it is destroyed.
     durable: bool,
     /// Whether the store's file system has turned out not to share blocks.
@@ -85,7 +85,7 @@ pub struct Versions {
 
 /// A version that is taken away again unless its record stands.
 #[derive(Debug)]
-pub(super) struct Making<'a> {
+pub(super) struct VersionGuard<'a> {
     versions: &'a Versions,
     n: u64,
     taken: u64,
@@ -94,20 +94,20 @@ pub(super) struct Making<'a> {
 
 /// A content that has been kept, for a record to name.
 #[derive(Debug, Default)]
-pub(super) struct Keeping<'a> {
+pub(super) struct KeptContent<'a> {
     pub(super) kept: Option<Kept>,
-    making: Option<Making<'a>>,
+    making: Option<VersionGuard<'a>>,
     /// What the door has to hear, once the record stands.
-    began: Option<Begun>,
+    began: Option<StartedVersion>,
 }
 
-impl<'a> Keeping<'a> {
-    fn of(how: How, making: Making<'a>, blocks: Option<Arc<Blocks>>) -> Keeping<'a> {
+impl<'a> KeptContent<'a> {
+    fn of(how: How, making: VersionGuard<'a>, blocks: Option<Arc<Blocks>>) -> KeptContent<'a> {
         let kept = Kept { how, n: making.n };
-        Keeping {
+        KeptContent {
             kept: Some(kept),
             making: Some(making),
-            began: Some(Begun {
+            began: Some(StartedVersion {
                 copy: blocks.is_none().then_some(kept),
                 blocks,
             }),
@@ -115,20 +115,20 @@ impl<'a> Keeping<'a> {
     }
 
     /// The record stands and its act was done.
-    pub(super) fn stands(mut self, door: &dyn Door) {
+    pub(super) fn stands(mut self, open_state: &dyn OpenState) {
         if let Some(making) = &mut self.making {
             making.stands = true;
         }
         if let Some(begun) = self.began.take() {
-            door.kept(begun);
+            open_state.kept(begun);
         }
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for VersionGuard<'_> {
     fn drop(&mut self) {
         if !self.stands {
-            super::room::delete(&self.versions.dir, self.n);
+            super::quota::delete(&self.versions.dir, self.n);
             self.versions.room.give_back(self.taken);
         }
         self.versions.room.set_live(self.n, false);
@@ -156,7 +156,7 @@ impl Versions {
     pub(super) fn new(
         dir: OwnedFd,
         options: KeepOptions,
-        room: Arc<Room>,
+        room: Arc<Quota>,
         durable: bool,
         pending: Arc<Pending>,
     ) -> Versions {
@@ -172,7 +172,7 @@ impl Versions {
     }
 
     /// Returns how much room the versions take.
-    pub fn room(&self) -> &Room {
+    pub fn room(&self) -> &Quota {
         &self.room
     }
 
@@ -185,12 +185,12 @@ impl Versions {
     }
 
     /// Reserves a number and room for a version.
-    pub(super) fn make(&self, bytes: u64) -> Result<Making<'_>> {
+    pub(super) fn make(&self, bytes: u64) -> Result<VersionGuard<'_>> {
         self.room.take(bytes)?;
         let n = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // No record has it yet: it is none of the oldest that make room.
         self.room.set_live(n, true);
-        Ok(Making {
+        Ok(VersionGuard {
             versions: self,
             n,
             taken: bytes,
@@ -251,7 +251,7 @@ impl Versions {
     }
 }
 
-impl Making<'_> {
+impl VersionGuard<'_> {
     pub(super) fn n(&self) -> u64 {
         self.n
     }
@@ -273,43 +273,43 @@ impl World {
     /// destroyed.
     pub(super) fn keep(
         &self,
-        held: &Held,
+        located: &Located,
         destroys: Destroys,
-        door: &dyn Door,
-    ) -> Result<Keeping<'_>> {
+        open_state: &dyn OpenState,
+    ) -> Result<KeptContent<'_>> {
         let versions = &self.versions;
-        let (size, allocated) = (held.node.meta().size, held.node.meta().blocks * 512);
-        if !versions.options.versions || size == 0 || door.is_covered() {
-            if let (Destroys::Range(from, to), Some(blocks)) = (destroys, door.blocks()) {
-                in_time(to.min(size).saturating_sub(from), door)?;
+        let (size, allocated) = (located.node.meta().size, located.node.meta().blocks * 512);
+        if !versions.options.versions || size == 0 || open_state.is_covered() {
+            if let (Destroys::Range(from, to), Some(blocks)) = (destroys, open_state.blocks()) {
+                in_time(to.min(size).saturating_sub(from), open_state)?;
                 blocks.save(from, to)?;
             }
-            return Ok(Keeping::default());
+            return Ok(KeptContent::default());
         }
         let range = match destroys {
             Destroys::Nothing => {
                 // The record says of the file that it held so much: that is on the disk, too.
-                self.secure(&held.node)?;
-                return Ok(Keeping {
+                self.secure(&located.node)?;
+                return Ok(KeptContent {
                     kept: Some(Kept {
                         how: How::Length,
                         n: 0,
                     }),
-                    ..Keeping::default()
+                    ..KeptContent::default()
                 });
             }
             Destroys::Anything => (0, size),
             Destroys::Range(from, to) => (from, to.min(size)),
         };
-        let source = readable(&self.root, &held.node)?;
+        let source = readable(&self.root, &located.node)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a cut: one copy does for both.
-        if let (Destroys::Range(..), Some(kept)) = (destroys, door.copy())
+        if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())
             && versions.is_copy(kept.n, &source, size)
-            && self.may_stand_again(held, kept.n)
+            && self.may_stand_again(located, kept.n)
         {
-            return Ok(Keeping {
+            return Ok(KeptContent {
                 kept: Some(kept),
-                ..Keeping::default()
+                ..KeptContent::default()
             });
         }
         let mut making = versions.make(0)?;
@@ -321,15 +321,15 @@ impl World {
             versions.room.take(allocated)?;
             making.taken = allocated;
             versions.sync(&version)?;
-            return Ok(Keeping::of(How::Cloned, making, None));
+            return Ok(KeptContent::of(How::Cloned, making, None));
         }
         let by_blocks = match destroys {
-            Destroys::Anything => door.sees_writes(),
+            Destroys::Anything => open_state.sees_writes(),
             _ => true,
         };
         if size > versions.options.copied_up_to && by_blocks {
             if destroys != Destroys::Anything {
-                in_time(range.1.saturating_sub(range.0), door)?;
+                in_time(range.1.saturating_sub(range.0), open_state)?;
             }
             // What is not saved is read from the file.
             versions.sync(&source)?;
@@ -342,9 +342,9 @@ impl World {
             if destroys != Destroys::Anything {
                 blocks.save(range.0, range.1)?;
             }
-            return Ok(Keeping::of(How::Blocks, making, Some(blocks)));
+            return Ok(KeptContent::of(How::Blocks, making, Some(blocks)));
         }
-        in_time(allocated, door)?;
+        in_time(allocated, open_state)?;
         versions.room.take(allocated)?;
         making.taken = allocated;
         copy_range(source.as_fd(), version.as_fd(), 0, size)?;
@@ -354,14 +354,14 @@ impl World {
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
         }
         versions.sync(&version)?;
-        Ok(Keeping::of(How::Copied, making, None))
+        Ok(KeptContent::of(How::Copied, making, None))
     }
 }
 
 impl World {
     /// Returns whether a version may be named by a second record: not once something has been punched out of it.
-    fn may_stand_again(&self, held: &Held, n: u64) -> bool {
-        let Id(device, inode) = held.node.meta().id;
+    fn may_stand_again(&self, located: &Located, n: u64) -> bool {
+        let Id(device, inode) = located.node.meta().id;
         let own = device == self.root.id().0;
         let ids = [if own { 0 } else { device }, inode];
         self.versions.pending.claim(ids, n)
@@ -369,8 +369,8 @@ impl World {
 }
 
 /// Says whether there is time to copy so many bytes.
-fn in_time(bytes: u64, door: &dyn Door) -> Result<()> {
-    if bytes > LONG && !door.may_wait() {
+fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
+    if bytes > LONG && !open_state.may_wait() {
         Err(Error::TakesLong)
     } else {
         Ok(())

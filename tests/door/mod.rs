@@ -13,7 +13,8 @@ use trumanfs::error::{Error, Result};
 use trumanfs::journal::{FILE, Reader, Record};
 use trumanfs::name::{Name, WorldPath};
 use trumanfs::world::{
-    Caller, Change, Held, NoDoor, Renaming, ViewOptions, World, WorldOptions, new_session_id,
+    Caller, Located, NoOpenState, Renaming, SetAttrs, ViewOptions, World, WorldOptions,
+    new_session_id,
 };
 
 use crate::common::calls::{self, Errno, Sys};
@@ -29,7 +30,7 @@ pub(crate) struct Seen {
 }
 
 /// Everything that is done to a home, by paths from its root.
-pub(crate) trait Door {
+pub(crate) trait OpenState {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()>;
     fn overwrite(&self, path: &str, bytes: &[u8]) -> Sys<()>;
     fn append(&self, path: &str, bytes: &[u8]) -> Sys<()>;
@@ -86,24 +87,29 @@ impl InProcess {
         work().map_err(|error| error.errno())
     }
 
-    fn held<T>(&self, path: &str, act: impl FnOnce(&World, &Held) -> Result<T>) -> Sys<T> {
+    fn located<T>(&self, path: &str, act: impl FnOnce(&World, &Located) -> Result<T>) -> Sys<T> {
         self.at(path, |world, dir, name| act(world, &world.hold(dir, name)?))
     }
 
     fn write(&self, path: &str, flags: OFlags, bytes: &[u8]) -> Sys<()> {
-        let file = self.held(path, |world, held| {
-            world.open_file(held, OFlags::WRONLY | flags, &NoDoor, Caller::myself())
+        let file = self.located(path, |world, located| {
+            world.open_file(
+                located,
+                OFlags::WRONLY | flags,
+                &NoOpenState,
+                Caller::myself(),
+            )
         })?;
         File::from(file).write_all(bytes).unwrap();
         Ok(())
     }
 }
 
-impl Door for InProcess {
+impl OpenState for InProcess {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()> {
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let made = self.at(path, |world, dir, name| {
-            world.create(dir, name, flags, 0o644, &NoDoor, Caller::myself())
+            world.create(dir, name, flags, 0o644, &NoOpenState, Caller::myself())
         })?;
         File::from(made.file).write_all(bytes).unwrap();
         Ok(())
@@ -118,8 +124,8 @@ impl Door for InProcess {
     }
 
     fn read(&self, path: &str) -> Sys<Vec<u8>> {
-        let file = self.held(path, |world, held| {
-            world.open_file(held, OFlags::RDONLY, &NoDoor, Caller::myself())
+        let file = self.located(path, |world, located| {
+            world.open_file(located, OFlags::RDONLY, &NoOpenState, Caller::myself())
         })?;
         let mut bytes = Vec::new();
         File::from(file).read_to_end(&mut bytes).unwrap();
@@ -127,8 +133,8 @@ impl Door for InProcess {
     }
 
     fn stat(&self, path: &str) -> Sys<Seen> {
-        self.held(path, |world, held| {
-            let meta = held.node.meta();
+        self.located(path, |world, located| {
+            let meta = located.node.meta();
             let links = if meta.is_dir() {
                 0
             } else {
@@ -182,10 +188,10 @@ impl Door for InProcess {
     }
 
     fn link(&self, from: &str, path: &str) -> Sys<()> {
-        self.held(from, |world, held| {
+        self.located(from, |world, located| {
             let path = WorldPath::parse(path.as_bytes())?;
             let (dir, name) = world.parent(&path)?;
-            world.link(held, &dir, name, Caller::myself()).map(drop)
+            world.link(located, &dir, name, Caller::myself()).map(drop)
         })
     }
 
@@ -213,23 +219,23 @@ impl Door for InProcess {
     }
 
     fn truncate(&self, path: &str, size: u64) -> Sys<()> {
-        let change = Change {
+        let change = SetAttrs {
             size: Some(size),
-            ..Change::default()
+            ..SetAttrs::default()
         };
-        let set = self.held(path, |world, held| {
-            world.set_attr(held, change, None, &NoDoor, Caller::myself())
+        let set = self.located(path, |world, located| {
+            world.set_attr(located, change, None, &NoOpenState, Caller::myself())
         });
         set.map(drop)
     }
 
     fn chmod(&self, path: &str, mode: u32) -> Sys<()> {
-        let change = Change {
+        let change = SetAttrs {
             mode: Some(mode),
-            ..Change::default()
+            ..SetAttrs::default()
         };
-        let set = self.held(path, |world, held| {
-            world.set_attr(held, change, None, &NoDoor, Caller::myself())
+        let set = self.located(path, |world, located| {
+            world.set_attr(located, change, None, &NoOpenState, Caller::myself())
         });
         set.map(drop)
     }
@@ -268,7 +274,7 @@ impl Mounted {
     }
 }
 
-impl Door for Mounted {
+impl OpenState for Mounted {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()> {
         self.write(path, calls::O_CREAT | calls::O_EXCL, bytes)
     }

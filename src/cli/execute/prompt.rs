@@ -13,8 +13,8 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use crate::error::{Error, Result};
+use crate::exec::offline_home::OfflineHome;
 use crate::exec::shell::{Ran, Shell, Stand};
-use crate::exec::unmounted::StoredHome;
 
 /// How long a line on standard input may be, with all that belongs to it.
 const LONGEST: usize = 16 << 20;
@@ -22,7 +22,7 @@ const LONGEST: usize = 16 << 20;
 const INTERRUPTED: u8 = 130;
 
 /// Talks with a person until the end of input. Returns the last status.
-pub(super) fn converse(shell: Shell, stored: Option<&StoredHome>) -> Result<u8> {
+pub(super) fn converse(shell: Shell, stored: Option<&OfflineHome>) -> Result<u8> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, shell.cancel())
         .map_err(no_terminal)?;
     let config = Config::builder()
@@ -51,7 +51,7 @@ pub(super) fn converse(shell: Shell, stored: Option<&StoredHome>) -> Result<u8> 
 
 /// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a syntax
 /// error ends a script: what follows may be the rest of it. Returns the last status.
-pub(super) fn read_all(mut shell: Shell, stored: Option<&StoredHome>) -> Result<u8> {
+pub(super) fn read_all(mut shell: Shell, stored: Option<&OfflineHome>) -> Result<u8> {
     let mut status = 0;
     let mut typed = Vec::new();
     loop {

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::output::{Ink, Paper, bytes, count};
+use super::super::output::{Printer, Style, bytes, count};
 use super::super::place::in_home;
 use super::super::{Exit, open_store, seal};
 use super::patch::{self, Texts};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::diff::{Change, Diff, Side, Status};
+use crate::operator::diff::{Diff, Difference, Side, Status};
 use crate::operator::point;
 
 /// How long the bar of `--stat` gets.
@@ -57,26 +57,26 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     )?;
     let (from, to) = point::range(&store, &range)?;
     let diff = Diff::between(&store, &from, &to, &path)?;
-    let mut paper = Paper::new();
+    let mut printer = Printer::new();
     let mut unknown = Unknown::default();
     if args.stat {
-        stat(&mut paper, &diff, &mut unknown)?;
+        stat(&mut printer, &diff, &mut unknown)?;
     } else {
         for change in diff.changes() {
             let change = change?;
             unknown.note(&change);
             if args.json {
-                paper.json(&change)?;
+                printer.json(&change)?;
             } else if args.patch {
-                whole(&mut paper, &diff, &change)?;
+                whole(&mut printer, &diff, &change)?;
             } else if args.name_only {
-                paper.line(format_args!("{}", change.path));
+                printer.line(format_args!("{}", change.path));
             } else {
-                line(&mut paper, &change);
+                line(&mut printer, &change);
             }
         }
     }
-    paper.flush();
+    printer.flush();
     for line in &unknown.0 {
         eprintln!("trumanfs: {line}");
     }
@@ -110,7 +110,7 @@ pub(in crate::cli) fn ago(word: OsString) -> OsString {
 struct Unknown(Vec<String>);
 
 impl Unknown {
-    fn note(&mut self, change: &Change) {
+    fn note(&mut self, change: &Difference) {
         let unknown = change.unknown.as_ref();
         self.0
             .extend(unknown.map(|unknown| format!("{}: {unknown}", change.path)));
@@ -138,19 +138,19 @@ fn split(what: &[OsString]) -> (String, Option<&OsString>) {
     (range, path)
 }
 
-fn letter(change: &Change) -> (char, Ink) {
+fn letter(change: &Difference) -> (char, Style) {
     match change.status {
-        Status::Added => ('A', Ink::Added),
-        Status::Removed => ('D', Ink::Removed),
-        Status::Modified => ('M', Ink::Changed),
-        Status::Renamed => ('R', Ink::Changed),
+        Status::Added => ('A', Style::Added),
+        Status::Removed => ('D', Style::Removed),
+        Status::Modified => ('M', Style::Changed),
+        Status::Renamed => ('R', Style::Changed),
     }
 }
 
 /// `R  /old → /new  mode 644 → 755, 12 bytes → 14 bytes`
-fn line(paper: &mut Paper, change: &Change) {
-    let (letter, ink) = letter(change);
-    let letter = paper.ink(ink, &letter.to_string());
+fn line(printer: &mut Printer, change: &Difference) {
+    let (letter, style) = letter(change);
+    let letter = printer.style(style, &letter.to_string());
     let slash = |side: &Option<Side>| {
         if side.as_ref().is_some_and(Side::is_dir) {
             "/"
@@ -167,12 +167,12 @@ fn line(paper: &mut Paper, change: &Change) {
     let details = details(change);
     let details = match details.is_empty() {
         true => details,
-        false => format!("  {}", paper.ink(Ink::Faint, &details)),
+        false => format!("  {}", printer.style(Style::Faint, &details)),
     };
-    paper.line(format_args!("{letter}  {path}{details}"));
+    printer.line(format_args!("{letter}  {path}{details}"));
 }
 
-fn details(change: &Change) -> String {
+fn details(change: &Difference) -> String {
     let mut details = Vec::new();
     if let (Some(before), Some(after)) = (&change.before, &change.after) {
         if before.kind != after.kind {
@@ -209,8 +209,8 @@ fn details(change: &Change) -> String {
 }
 
 /// A change with its patch; what a patch cannot say goes before it, where git reads over it.
-fn whole(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Result<()> {
-    match patch::patch(paper, diff, change) {
+fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<()> {
+    match patch::patch(printer, diff, change) {
         // It is named at the end.
         Err(Error::Missing { .. } | Error::Damaged(_)) if change.unknown.is_some() => Ok(()),
         done => done,
@@ -227,7 +227,7 @@ enum Row {
     Words(u32),
 }
 
-fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
+fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
     let path = |from: &Option<WorldPath>, path: &WorldPath| match from {
         Some(from) => format!("{from} → {path}"),
         None => path.to_string(),
@@ -263,18 +263,18 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()>
             Row::Nothing => continue,
             Row::Counts(..) => {
                 total = (total.0 + added, total.1 + removed);
-                let plus = paper.ink(Ink::Added, &bar("+", added));
-                let minus = paper.ink(Ink::Removed, &bar("-", removed));
+                let plus = printer.style(Style::Added, &bar("+", added));
+                let minus = printer.style(Style::Removed, &bar("-", removed));
                 format!("{:>5} {plus}{minus}", added + removed)
             }
             Row::Words(number) => words.get(*number as usize).cloned().unwrap_or_default(),
         };
-        paper.line(format_args!(" {:<width$} | {what}", path(&from, &to)));
+        printer.line(format_args!(" {:<width$} | {what}", path(&from, &to)));
     }
     let told = rows.iter().filter(|row| !matches!(row, Row::Nothing));
     let files = told.count() as u64;
     if files > 0 {
-        paper.line(format_args!(
+        printer.line(format_args!(
             " {} differ, {} added, {} removed",
             count(files, "file"),
             count(total.0, "line"),
@@ -284,7 +284,7 @@ fn stat(paper: &mut Paper, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()>
     Ok(())
 }
 
-fn row(diff: &Diff<'_>, change: &Change, all: &mut Vec<String>) -> Result<Row> {
+fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Row> {
     let either = change.after.or(change.before);
     if either.is_some_and(|side| side.is_dir()) {
         return Ok(Row::Nothing);

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::output::{Ink, Paper, time};
+use super::super::output::{Printer, Style, time};
 use super::super::{Exit, open_store};
 use super::words::{describe, tell, who};
 use crate::error::{Error, Result};
-use crate::journal::{Glance, Op, Record, WORDS};
+use crate::journal::{Op, Record, RecordHeader, WORDS};
 use crate::name::escape;
 use crate::operator::filter::{Filter, Paths};
-use crate::operator::fold::{Doing, Fold, Told};
+use crate::operator::fold::{Activity, Fold, FoldEvent};
 use crate::operator::log::Log;
 use crate::operator::{Store, point};
 
@@ -65,8 +65,8 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
     let filter = filter(&store, args)?;
     let mut log = filter.open(&store)?;
-    let mut printer = Printer {
-        paper: Paper::new(),
+    let mut log_printer = LogPrinter {
+        printer: Printer::new(),
         form: match (args.json, args.all) {
             (true, _) if filter.is_any() => Form::JsonWithSession,
             (true, _) => Form::Json,
@@ -78,17 +78,17 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
     let (mut damaged, mut any) = (false, false);
     let mut looks = 0;
     loop {
-        match next(&mut log, &filter, &mut printer) {
+        match next(&mut log, &filter, &mut log_printer) {
             Ok(true) => {
                 any = true;
                 looks = 0;
             }
             Ok(false) if args.follow => {
                 if looks == LOOKS {
-                    printer.end()?;
+                    log_printer.end()?;
                 }
                 looks += 1;
-                printer.paper.flush();
+                log_printer.printer.flush();
                 std::thread::sleep(POLL);
             }
             Ok(false) => break,
@@ -96,14 +96,14 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
                 damaged = true;
                 log.skip_session();
                 // In its place among the lines.
-                printer.end()?;
-                printer.paper.flush();
+                log_printer.end()?;
+                log_printer.printer.flush();
                 eprintln!("trumanfs: {error}");
             }
             Err(error) => return Err(error),
         }
     }
-    printer.end()?;
+    log_printer.end()?;
     Ok(match (damaged, any) {
         (true, _) => Exit::Partly,
         (false, false) => Exit::Nothing,
@@ -140,11 +140,11 @@ fn filter(store: &Store, args: &LogArgs) -> Result<Filter> {
 }
 
 /// Goes to the next record that is wanted, and hands it to the printer.
-fn next(log: &mut Log<'_>, filter: &Filter, printer: &mut Printer) -> Result<bool> {
+fn next(log: &mut Log<'_>, filter: &Filter, log_printer: &mut LogPrinter) -> Result<bool> {
     while log.advance()? {
-        let glance = log.glance()?;
-        if filter.wants(log.session(), &glance) {
-            printer.record(log.session(), &glance)?;
+        let header = log.header()?;
+        if filter.wants(log.session(), &header) {
+            log_printer.record(log.session(), &header)?;
             return Ok(true);
         }
     }
@@ -158,26 +158,26 @@ enum Form {
     Folded(Fold),
 }
 
-struct Printer {
-    paper: Paper,
+struct LogPrinter {
+    printer: Printer,
     form: Form,
     /// The session whose heading was printed last.
     session: String,
 }
 
-impl Printer {
-    fn record(&mut self, session: &str, record: &Glance<'_>) -> Result<()> {
+impl LogPrinter {
+    fn record(&mut self, session: &str, record: &RecordHeader<'_>) -> Result<()> {
         match &mut self.form {
             Form::Json => {
-                self.paper.bytes(record.line);
-                self.paper.bytes(b"\n");
+                self.printer.bytes(record.line);
+                self.printer.bytes(b"\n");
             }
             Form::JsonWithSession => {
                 let rest = record.line.strip_prefix(b"{").unwrap_or_default();
-                self.paper
+                self.printer
                     .bytes(format!("{{\"session\":\"{session}\",").as_bytes());
-                self.paper.bytes(rest);
-                self.paper.bytes(b"\n");
+                self.printer.bytes(rest);
+                self.printer.bytes(b"\n");
             }
             Form::All => self.one(session, record.line)?,
             Form::Folded(fold) => {
@@ -201,8 +201,8 @@ impl Printer {
             && let Some(told) = fold.complete()
         {
             match told {
-                Told::Single { session, line, .. } => self.one(&session, &line)?,
-                Told::Doing(doing) => self.doing(&doing),
+                FoldEvent::Single { session, line, .. } => self.one(&session, &line)?,
+                FoldEvent::Activity(activity) => self.activity(&activity),
             }
         }
         Ok(())
@@ -229,12 +229,12 @@ impl Printer {
         Ok(())
     }
 
-    fn doing(&mut self, doing: &Doing) {
-        self.heading(&doing.session, "");
-        let numbers = format!("{}–{}", doing.first, doing.last);
-        let began = doing.began.to_rfc3339();
-        let text = tell(doing, &self.paper);
-        self.entry(&numbers, &began, &doing.comm, Some(doing.pid), &text);
+    fn activity(&mut self, activity: &Activity) {
+        self.heading(&activity.session, "");
+        let numbers = format!("{}–{}", activity.first, activity.last);
+        let began = activity.began.to_rfc3339();
+        let text = tell(activity, &self.printer);
+        self.entry(&numbers, &began, &activity.comm, Some(activity.pid), &text);
     }
 
     fn heading(&mut self, session: &str, more: &str) {
@@ -243,8 +243,8 @@ impl Printer {
         }
         session.clone_into(&mut self.session);
         let text = format!("── session {session}{more}");
-        let text = self.paper.ink(Ink::Heading, &text);
-        self.paper.line(format_args!("{text}"));
+        let text = self.printer.style(Style::Heading, &text);
+        self.printer.line(format_args!("{text}"));
     }
 
     fn entry(&mut self, numbers: &str, at: &str, comm: &str, pid: Option<u64>, text: &str) {
@@ -255,8 +255,8 @@ impl Printer {
         };
         let who = pid.map_or_else(String::new, |pid| who(comm, pid));
         // Padded before it is coloured: a colour has no width.
-        let when = self.paper.ink(Ink::Faint, &time(at));
-        self.paper
+        let when = self.printer.style(Style::Faint, &time(at));
+        self.printer
             .line(format_args!("{numbers:>width$}  {when}  {who:<20}  {text}"));
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
-use super::super::output::{Ink, Paper};
+use super::super::output::{Printer, Style};
 use crate::error::Result;
 use crate::name::WorldPath;
-use crate::operator::diff::{Bytes, Change, Diff, Side};
+use crate::operator::diff::{Bytes, Diff, Difference, Side};
 
 /// What is larger is not shown as text.
 const LARGE: u64 = 16 << 20;
@@ -30,7 +30,7 @@ pub(super) enum Texts {
 ///
 /// # Errors
 /// As [`Diff::contents`].
-pub(super) fn texts(diff: &Diff<'_>, change: &Change) -> Result<Texts> {
+pub(super) fn texts(diff: &Diff<'_>, change: &Difference) -> Result<Texts> {
     let (before, after) = diff.contents(change)?;
     let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::size);
     if size(&before).max(size(&after)) > LARGE {
@@ -68,7 +68,7 @@ pub(super) fn count(before: &[u8], after: &[u8]) -> (u64, u64) {
 ///
 /// # Errors
 /// As [`Diff::contents`].
-pub(super) fn patch(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Result<()> {
+pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<()> {
     let is_dir = |side: &Option<Side>| side.as_ref().is_some_and(Side::is_dir);
     if is_dir(&change.before) || is_dir(&change.after) {
         // git knows no directories, only what is in them.
@@ -76,19 +76,19 @@ pub(super) fn patch(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Resu
     }
     let old = name("a/", change.from.as_ref().unwrap_or(&change.path));
     let new = name("b/", &change.path);
-    heading(paper, &format!("diff --git {old} {new}"));
+    heading(printer, &format!("diff --git {old} {new}"));
     match (&change.before, &change.after) {
-        (None, Some(after)) => heading(paper, &format!("new file mode {:o}", mode(after))),
-        (Some(before), None) => heading(paper, &format!("deleted file mode {:o}", mode(before))),
+        (None, Some(after)) => heading(printer, &format!("new file mode {:o}", mode(after))),
+        (Some(before), None) => heading(printer, &format!("deleted file mode {:o}", mode(before))),
         (Some(before), Some(after)) if mode(before) != mode(after) => {
-            heading(paper, &format!("old mode {:o}", mode(before)));
-            heading(paper, &format!("new mode {:o}", mode(after)));
+            heading(printer, &format!("old mode {:o}", mode(before)));
+            heading(printer, &format!("new mode {:o}", mode(after)));
         }
         _ => {}
     }
     if let Some(from) = &change.from {
-        heading(paper, &format!("rename from {}", name("", from)));
-        heading(paper, &format!("rename to {}", name("", &change.path)));
+        heading(printer, &format!("rename from {}", name("", from)));
+        heading(printer, &format!("rename to {}", name("", &change.path)));
     }
     let there = |side: &Option<Side>, name: String| match side {
         Some(_) => name,
@@ -99,35 +99,35 @@ pub(super) fn patch(paper: &mut Paper, diff: &Diff<'_>, change: &Change) -> Resu
         return Ok(());
     }
     match texts(diff, change)? {
-        Texts::Binary => heading(paper, &format!("Binary files {old} and {new} differ")),
+        Texts::Binary => heading(printer, &format!("Binary files {old} and {new} differ")),
         Texts::Text(before, after) if before == after => {}
         Texts::Text(before, after) => {
-            heading(paper, &format!("--- {old}"));
-            heading(paper, &format!("+++ {new}"));
-            hunks(paper, &before, &after);
+            heading(printer, &format!("--- {old}"));
+            heading(printer, &format!("+++ {new}"));
+            hunks(printer, &before, &after);
         }
     }
     Ok(())
 }
 
-fn hunks(paper: &mut Paper, before: &[u8], after: &[u8]) {
+fn hunks(printer: &mut Printer, before: &[u8], after: &[u8]) {
     let (old, new) = (lines(before), lines(after));
     let diff = compare(&old, &new);
     for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
         let header = hunk.header().to_string();
-        let header = paper.ink(Ink::Changed, &header);
-        paper.line(format_args!("{header}"));
+        let header = printer.style(Style::Changed, &header);
+        printer.line(format_args!("{header}"));
         for change in hunk.iter_changes() {
-            let (sign, ink) = match change.tag() {
-                ChangeTag::Insert => (b'+', Some(Ink::Added)),
-                ChangeTag::Delete => (b'-', Some(Ink::Removed)),
+            let (sign, style) = match change.tag() {
+                ChangeTag::Insert => (b'+', Some(Style::Added)),
+                ChangeTag::Delete => (b'-', Some(Style::Removed)),
                 ChangeTag::Equal => (b' ', None),
             };
             let line = change.value();
             let text = line.strip_suffix(b"\n");
-            paper.text_line(sign, text.unwrap_or(line), ink);
+            printer.text_line(sign, text.unwrap_or(line), style);
             if text.is_none() {
-                paper.line(format_args!("\\ No newline at end of file"));
+                printer.line(format_args!("\\ No newline at end of file"));
             }
         }
     }
@@ -146,9 +146,9 @@ fn lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|b| *b == b'\n').collect()
 }
 
-fn heading(paper: &mut Paper, text: &str) {
-    let text = paper.ink(Ink::Heading, text);
-    paper.line(format_args!("{text}"));
+fn heading(printer: &mut Printer, text: &str) {
+    let text = printer.style(Style::Heading, text);
+    printer.line(format_args!("{text}"));
 }
 
 /// git knows two modes of files, and symlinks.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::super::output::{Ink, Paper, bytes, count, quote, time};
+use super::super::output::{Printer, Style, bytes, count, quote, time};
 use super::super::{Exit, open_store};
 use crate::error::{Error, Result};
 use crate::operator::point;
@@ -56,15 +56,15 @@ pub(in crate::cli) fn session(command: SessionCommand) -> Result<Exit> {
 fn list(args: &ListArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
     let sessions = session::list(&store)?;
-    let mut paper = Paper::new();
+    let mut printer = Printer::new();
     for session in &sessions {
         if args.json {
-            paper.json(session)?;
+            printer.json(session)?;
         } else {
-            entry(&mut paper, session);
+            entry(&mut printer, session);
         }
     }
-    drop(paper);
+    drop(printer);
     Ok(exit(&sessions))
 }
 
@@ -72,12 +72,12 @@ fn show(args: &ShowArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
     let id = point::session(&store, &args.session)?;
     let session = session::show(&store, id)?;
-    let mut paper = Paper::new();
+    let mut printer = Printer::new();
     match args.json {
-        true => paper.json(&session)?,
-        false => whole(&mut paper, &session, &args.target),
+        true => printer.json(&session)?,
+        false => whole(&mut printer, &session, &args.target),
     }
-    drop(paper);
+    drop(printer);
     Ok(exit(std::slice::from_ref(&session)))
 }
 
@@ -100,9 +100,9 @@ fn exit(sessions: &[Session]) -> Exit {
     exit
 }
 
-fn entry(paper: &mut Paper, session: &Session) {
-    let id = paper.ink(Ink::Heading, &session.id);
-    paper.line(format_args!("{id}  {}", span(session)));
+fn entry(printer: &mut Printer, session: &Session) {
+    let id = printer.style(Style::Heading, &session.id);
+    printer.line(format_args!("{id}  {}", span(session)));
     let mut programs: Vec<&str> = session
         .programs
         .iter()
@@ -120,7 +120,7 @@ fn entry(paper: &mut Paper, session: &Session) {
         size => format!("; versions take {}", bytes(size)),
     };
     let changes = count(session.changes, "change");
-    paper.line(format_args!(
+    printer.line(format_args!(
         "    {}, {changes}{by}{versions}",
         place(session)
     ));
@@ -153,10 +153,10 @@ fn span(session: &Session) -> String {
     }
 }
 
-fn whole(paper: &mut Paper, session: &Session, target: &Path) {
-    let id = paper.ink(Ink::Heading, &session.id);
-    paper.line(format_args!("session {id}"));
-    let mut field = |name: &str, text: &str| paper.line(format_args!("  {name:<12}{text}"));
+fn whole(printer: &mut Printer, session: &Session, target: &Path) {
+    let id = printer.style(Style::Heading, &session.id);
+    printer.line(format_args!("session {id}"));
+    let mut field = |name: &str, text: &str| printer.line(format_args!("  {name:<12}{text}"));
     field("time", &span(session));
     field("place", &place(session));
     if let (Some(host), Some(version)) = (&session.host, &session.version) {
@@ -198,10 +198,10 @@ fn whole(paper: &mut Paper, session: &Session, target: &Path) {
     if session.changes > 0 {
         let target = quote(target.as_os_str().as_encoded_bytes());
         let id = &session.id;
-        paper.line(format_args!(
+        printer.line(format_args!(
             "  what it changed:   trumanfs diff {target} {id}.."
         ));
-        paper.line(format_args!(
+        printer.line(format_args!(
             "  to take it back:   trumanfs undo {target} --session {id}"
         ));
     }

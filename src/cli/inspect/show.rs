@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::super::output::{Ink, Paper, bytes, quote, time};
+use super::super::output::{Printer, Style, bytes, quote, time};
 use super::super::{Exit, open_store};
 use super::words::describe;
 use crate::error::Result;
@@ -31,21 +31,21 @@ pub(in crate::cli) fn show(args: &ShowArgs) -> Result<Exit> {
     let (_, store) = open_store(&args.target)?;
     let operation = point::operation(&store, &args.operation)?;
     let shown = show::show(&store, &operation)?;
-    let mut paper = Paper::new();
+    let mut printer = Printer::new();
     match args.json {
-        true => paper.json(&shown)?,
-        false => tell(&mut paper, &shown, &args.target),
+        true => printer.json(&shown)?,
+        false => tell(&mut printer, &shown, &args.target),
     }
     Ok(Exit::Ok)
 }
 
-fn tell(paper: &mut Paper, shown: &Shown, target: &Path) {
+fn tell(printer: &mut Printer, shown: &Shown, target: &Path) {
     let record = &shown.record;
     let heading = format!("operation {}:{}", shown.session, record.seq);
-    let heading = paper.ink(Ink::Heading, &heading);
-    paper.line(format_args!("{heading}"));
+    let heading = printer.style(Style::Heading, &heading);
+    printer.line(format_args!("{heading}"));
     let mut field = |name: &str, text: &dyn Display| {
-        paper.line(format_args!("  {name:<10}{text}"));
+        printer.line(format_args!("  {name:<10}{text}"));
     };
     let micros = record.time.get(19..26).unwrap_or_default();
     field("when", &format_args!("{}{micros} UTC", time(&record.time)));

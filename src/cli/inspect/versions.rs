@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::output::{Ink, Paper, bytes, quote, time};
+use super::super::output::{Printer, Style, bytes, quote, time};
 use super::super::place::in_home;
 use super::super::{Exit, open_store, seal};
 use super::words::who;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::journal::How;
 use crate::name::{WorldPath, escape};
 use crate::operator::point;
-use crate::operator::versions::{Place, Version, content_at, versions as find};
+use crate::operator::versions::{FormerContent, KeptAs, content_at, versions as find};
 
 /// How much is written at once.
 const PIECE: usize = 1 << 16;
@@ -53,23 +53,23 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
     seal(&store);
     let path = in_home(&args.target, &at, &store, &args.path)?;
     let found = find(&store, &path)?;
-    let mut paper = Paper::new();
+    let mut printer = Printer::new();
     let target = quote(args.target.as_os_str().as_encoded_bytes());
     if !args.json {
         let now = found.now.map_or_else(
             || "not there now".to_owned(),
             |size| format!("{} now", bytes(size)),
         );
-        let path = paper.ink(Ink::Heading, &path.to_string());
-        paper.line(format_args!("{path}  {now}"));
+        let path = printer.style(Style::Heading, &path.to_string());
+        printer.line(format_args!("{path}  {now}"));
     }
     for version in &found.former {
         match args.json {
-            true => paper.json(version)?,
-            false => entry(&mut paper, version, &target, &path),
+            true => printer.json(version)?,
+            false => entry(&mut printer, version, &target, &path),
         }
     }
-    paper.flush();
+    printer.flush();
     if let Some(error) = &found.older {
         eprintln!("trumanfs: {error}");
     }
@@ -82,62 +82,62 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
     })
 }
 
-fn entry(paper: &mut Paper, version: &Version, target: &str, path: &WorldPath) {
+fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &WorldPath) {
     let size = version.size.map_or_else(|| "?".to_owned(), bytes);
     let by = match &version.actor {
         Some(actor) => format!(" by {}", who(&actor.comm, actor.pid)),
         None => String::new(),
     };
     let kept = match (&version.lost, &version.place) {
-        (Some(lost), _) => paper.ink(Ink::Removed, &format!("lost: {lost}")),
+        (Some(lost), _) => printer.style(Style::Removed, &format!("lost: {lost}")),
         (
             None,
-            Place::Version {
+            KeptAs::Version {
                 how: How::Moved, ..
             },
         ) => "kept: the file itself".to_owned(),
         (
             None,
-            Place::Version {
+            KeptAs::Version {
                 how: How::Cloned, ..
             },
         ) => "kept: a clone".to_owned(),
         (
             None,
-            Place::Version {
+            KeptAs::Version {
                 how: How::Copied, ..
             },
         ) => "kept: a copy".to_owned(),
         (
             None,
-            Place::Version {
+            KeptAs::Version {
                 how: How::Blocks, ..
             },
         ) => "kept: the blocks that were overwritten".to_owned(),
         (
             None,
-            Place::Version {
+            KeptAs::Version {
                 how: How::Length, ..
             },
         ) => "kept: its length, only appending followed".to_owned(),
-        (None, Place::Trash { entry }) => format!("in the trash: {}", escape(&entry.0)),
-        (None, Place::Elsewhere) => "the file went to another path".to_owned(),
-        (None, Place::Empty) => "was empty".to_owned(),
+        (None, KeptAs::Trash { entry }) => format!("in the trash: {}", escape(&entry.0)),
+        (None, KeptAs::Elsewhere) => "the file went to another path".to_owned(),
+        (None, KeptAs::Empty) => "was empty".to_owned(),
     };
     let until = format!("{} UTC", time(&version.time));
-    paper.line(format_args!(
+    printer.line(format_args!(
         "  {size:<12} until {until}, {} {}{by}; {kept}",
         version.op, version.until
     ));
     if let Some(missing) = &version.missing {
-        let missing = paper.ink(Ink::Removed, missing);
-        paper.line(format_args!("               {missing}"));
+        let missing = printer.style(Style::Removed, missing);
+        printer.line(format_args!("               {missing}"));
     }
     if version.lost.is_none() {
         let path = quote(&[b"/", path.bytes()].concat());
         let command = format!("trumanfs cat {target} {path} --at {}", version.at);
-        let command = paper.ink(Ink::Faint, &command);
-        paper.line(format_args!("               {command}"));
+        let command = printer.style(Style::Faint, &command);
+        printer.line(format_args!("               {command}"));
     }
 }
 
@@ -148,7 +148,7 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
     let path = in_home(&args.target, &at, &store, &args.path)?;
     let point = point::point(&store, &args.at)?;
     let content = content_at(&store, &path, &point)?;
-    let mut paper = Paper::new();
+    let mut printer = Printer::new();
     let mut piece = vec![0; PIECE];
     let mut offset = 0;
     loop {
@@ -156,13 +156,13 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
         if read == 0 {
             break;
         }
-        paper.bytes(piece.get(..read).unwrap_or_default());
+        printer.bytes(piece.get(..read).unwrap_or_default());
         offset += read as u64;
     }
     Ok(match content.missing() {
         None => Exit::Ok,
         Some(missing) => {
-            paper.flush();
+            printer.flush();
             eprintln!("trumanfs: {path}: {missing}");
             Exit::Partly
         }

@@ -1,9 +1,9 @@
 //! What operations are called, in a few words.
 
-use super::super::output::{Ink, Paper, count};
+use super::super::output::{Printer, Style, count};
 use crate::journal::Op;
 use crate::name::escape;
-use crate::operator::fold::{ACTS, Act, Doing};
+use crate::operator::fold::{ACTS, Act, Activity};
 
 /// Says in a few words what an operation was.
 pub(super) fn describe(op: &Op) -> String {
@@ -78,26 +78,26 @@ pub(super) fn who(comm: &str, pid: impl std::fmt::Display) -> String {
 }
 
 /// Says in a few words what a process did in one go.
-pub(super) fn tell(doing: &Doing, paper: &Paper) -> String {
+pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
     let told = |(act, number): (Act, u64)| {
-        let (verb, thing, ink) = match act {
-            Act::CreatedFile => ("created", "file", Ink::Added),
-            Act::CreatedDirectory => ("created", "directory", Ink::Added),
-            Act::CreatedSymlink => ("created", "symlink", Ink::Added),
-            Act::Linked => ("made", "hard link", Ink::Added),
-            Act::Wrote => ("wrote", "file", Ink::Changed),
-            Act::Changed => ("set attributes of", "file", Ink::Changed),
-            Act::Renamed => ("moved", "file", Ink::Changed),
-            Act::Replaced => ("replaced", "file", Ink::Removed),
-            Act::RemovedFile => ("removed", "file", Ink::Removed),
-            Act::RemovedDirectory => ("removed", "directory", Ink::Removed),
-            Act::Restored => ("restored", "thing", Ink::Added),
+        let (verb, thing, style) = match act {
+            Act::CreatedFile => ("created", "file", Style::Added),
+            Act::CreatedDirectory => ("created", "directory", Style::Added),
+            Act::CreatedSymlink => ("created", "symlink", Style::Added),
+            Act::Linked => ("made", "hard link", Style::Added),
+            Act::Wrote => ("wrote", "file", Style::Changed),
+            Act::Changed => ("set attributes of", "file", Style::Changed),
+            Act::Renamed => ("moved", "file", Style::Changed),
+            Act::Replaced => ("replaced", "file", Style::Removed),
+            Act::RemovedFile => ("removed", "file", Style::Removed),
+            Act::RemovedDirectory => ("removed", "directory", Style::Removed),
+            Act::Restored => ("restored", "thing", Style::Added),
         };
-        (verb, paper.ink(ink, &count(number, thing)))
+        (verb, printer.style(style, &count(number, thing)))
     };
     let mut text = String::new();
     let mut last = "";
-    let counts = ACTS.iter().map(|act| (*act, doing.count(*act)));
+    let counts = ACTS.iter().map(|act| (*act, activity.count(*act)));
     for (verb, number) in counts.filter(|(_, number)| *number > 0).map(told) {
         if !text.is_empty() {
             text.push_str(", ");
@@ -111,24 +111,24 @@ pub(super) fn tell(doing: &Doing, paper: &Paper) -> String {
         last = verb;
     }
     if text.is_empty() {
-        text = format!("{} that did not happen", count(doing.records, "change"));
+        text = format!("{} that did not happen", count(activity.records, "change"));
     }
-    match (doing.under.as_str(), doing.one_path) {
+    match (activity.under.as_str(), activity.one_path) {
         ("", _) => text.push_str(" under /"),
         (path, true) => text = format!("{text}: {path}"),
         (path, false) => text = format!("{text} under {path}"),
     }
-    if doing.not_done > 0 {
-        text = format!("{text}; {} not done", doing.not_done);
+    if activity.not_done > 0 {
+        text = format!("{text}; {} not done", activity.not_done);
     }
-    if let Some(undo) = doing.undo {
+    if let Some(undo) = activity.undo {
         text = format!("{text}, for undo {undo}");
     }
-    let seconds = (doing.ended - doing.began).num_milliseconds() as f64 / 1000.0;
+    let seconds = (activity.ended - activity.began).num_milliseconds() as f64 / 1000.0;
     if seconds >= 0.05 {
         text = format!(
             "{text}  {}",
-            paper.ink(Ink::Faint, &format!("({seconds:.1} s)"))
+            printer.style(Style::Faint, &format!("({seconds:.1} s)"))
         );
     }
     text

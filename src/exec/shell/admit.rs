@@ -5,10 +5,10 @@
 //! `sort f > g; rm f`) was typed in the belief that it does, so nothing of the line runs. Where the command's name comes from an
 //! expansion, the line ends when it would have run.
 
-use super::call::{State, reason};
+use super::call::{ShellState, reason};
 use super::commands;
+use super::datetime::Zone;
 use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
-use super::when::Zone;
 
 /// Builtins of bash that are not here (`compgen -b`).
 const BUILTINS: &[&str] = &[
@@ -161,7 +161,7 @@ impl Rejection {
 }
 
 /// Returns why a name can never be run here: it is none of the commands.
-pub(super) fn absent(name: &[u8], state: &State) -> Rejection {
+pub(super) fn absent(name: &[u8], state: &ShellState) -> Rejection {
     if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
         return Rejection::unsupported(&[name, b": this builtin is"].concat());
     }
@@ -181,7 +181,7 @@ pub(super) fn absent(name: &[u8], state: &State) -> Rejection {
 ///
 /// # Errors
 /// What of it is not here.
-pub(super) fn line(list: &List, state: &State) -> Result<(), Rejection> {
+pub(super) fn line(list: &List, state: &ShellState) -> Result<(), Rejection> {
     let rejected = commands_of(list, state);
     // Who typed one command knows that it has not run.
     let lone =
@@ -195,7 +195,7 @@ pub(super) fn line(list: &List, state: &State) -> Result<(), Rejection> {
     })
 }
 
-fn commands_of(list: &List, state: &State) -> Result<(), Rejection> {
+fn commands_of(list: &List, state: &ShellState) -> Result<(), Rejection> {
     for AndOr { first, rest } in list {
         let rest = rest.iter().map(|(_, pipeline)| pipeline);
         for pipeline in std::iter::once(first).chain(rest) {
@@ -207,7 +207,7 @@ fn commands_of(list: &List, state: &State) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn stage(stage: &Stage, state: &State) -> Result<(), Rejection> {
+fn stage(stage: &Stage, state: &ShellState) -> Result<(), Rejection> {
     match &stage.what {
         What::Subshell(list) | What::Group(list) => commands_of(list, state)?,
         What::Simple { assignments, words } => {
@@ -235,7 +235,7 @@ fn stage(stage: &Stage, state: &State) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn word(word: &Word, state: &State) -> Result<(), Rejection> {
+fn word(word: &Word, state: &ShellState) -> Result<(), Rejection> {
     for (at, atom) in word.0.iter().enumerate() {
         match (atom, word.0.get(at + 1)) {
             (Atom::Command(list, _), _) => commands_of(list, state)?,
@@ -257,7 +257,7 @@ fn word(word: &Word, state: &State) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn command(words: &[Word], state: &State) -> Result<(), Rejection> {
+fn command(words: &[Word], state: &ShellState) -> Result<(), Rejection> {
     let Some(name) = words.first().and_then(literal) else {
         return Ok(());
     };

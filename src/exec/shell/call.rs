@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::crew::Crew;
 use super::stream::{CHUNK, Deadline, Input, Output};
+use super::thread_pool::ThreadPool;
 use crate::error::Error;
 use crate::exec::Home;
 use crate::name::{Name, WorldPath};
 
 /// What a shell remembers from line to line. A stage of a pipeline and a group in parentheses have a copy.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct ShellState {
     /// Where everything happens.
     pub(super) home: Arc<dyn Home>,
     /// What the root is called, absolute, without a slash at the end (empty for `/`).
@@ -35,10 +35,10 @@ pub(super) struct State {
     /// When the line has to end.
     pub(super) deadline: Deadline,
     /// Threads for stages.
-    pub(super) crew: Crew,
+    pub(super) crew: ThreadPool,
 }
 
-impl State {
+impl ShellState {
     /// Writes a path down as the shell's user knows it.
     pub(super) fn shown(&self, path: &WorldPath) -> Vec<u8> {
         let mut shown = self.root.to_vec();
@@ -83,11 +83,11 @@ impl State {
         Ok(path)
     }
 
-    /// Resolves a path that a file is to be made at: as [`State::path`], and a slash at the end is `EISDIR`, as open(2)
+    /// Resolves a path that a file is to be made at: as [`ShellState::path`], and a slash at the end is `EISDIR`, as open(2)
     /// has it with `O_CREAT`.
     ///
     /// # Errors
-    /// As [`State::path`].
+    /// As [`ShellState::path`].
     pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, Error> {
         match self.path(typed) {
             Err(Error::NotFound) if typed.ends_with(b"/") => Err(Error::IsDirectory),
@@ -165,7 +165,7 @@ pub(super) struct Call<'a> {
     /// Standard error.
     pub(super) err: Output,
     /// The shell.
-    pub(super) state: &'a mut State,
+    pub(super) state: &'a mut ShellState,
 }
 
 impl<'a> Call<'a> {
@@ -176,7 +176,7 @@ impl<'a> Call<'a> {
         stdin: &'a mut Input,
         out: Output,
         err: Output,
-        state: &'a mut State,
+        state: &'a mut ShellState,
     ) -> Call<'a> {
         Call {
             name,
@@ -196,7 +196,7 @@ impl<'a> Call<'a> {
     /// Resolves a path as typed.
     ///
     /// # Errors
-    /// As [`State::path`].
+    /// As [`ShellState::path`].
     pub(super) fn path(&self, typed: &[u8]) -> Result<WorldPath, Error> {
         self.state.path(typed)
     }

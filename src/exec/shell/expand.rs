@@ -3,12 +3,12 @@
 
 use std::io;
 
-use super::call::State;
+use super::call::ShellState;
 use super::syntax::{Atom, List, Word};
 use super::{brace, glob};
 
 /// Runs a list and returns what it writes; how, the runner knows.
-pub(super) type Substitute<'r> = dyn FnMut(&mut State, &List) -> io::Result<Vec<u8>> + 'r;
+pub(super) type Substitute<'r> = dyn FnMut(&mut ShellState, &List) -> io::Result<Vec<u8>> + 'r;
 
 /// A word of a command, expanded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ impl From<io::Error> for Failure {
 /// Expands the words of a command.
 pub(super) fn fields(
     words: &[Word],
-    state: &mut State,
+    state: &mut ShellState,
     run: &mut Substitute<'_>,
 ) -> Result<Vec<Field>, Failure> {
     let mut fields = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn fields(
 /// Expands a word that stays one: the value of an assignment, the text of a here-document.
 pub(super) fn text(
     word: &Word,
-    state: &mut State,
+    state: &mut ShellState,
     run: &mut Substitute<'_>,
 ) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
@@ -87,11 +87,11 @@ fn begins_tilde(atoms: &[Atom], at: usize) -> bool {
     begins && ends
 }
 
-fn root_of(state: &State) -> Vec<u8> {
+fn root_of(state: &ShellState) -> Vec<u8> {
     state.shown(&crate::name::WorldPath::root())
 }
 
-fn variable(name: &[u8], state: &State) -> Vec<u8> {
+fn variable(name: &[u8], state: &ShellState) -> Vec<u8> {
     match name {
         b"?" => state.status.to_string().into_bytes(),
         name => state.variables.get(name).cloned().unwrap_or_default(),
@@ -127,7 +127,7 @@ impl Part {
     }
 
     /// Matches the globs, if there are any.
-    fn globbed(self, state: &State, fields: &mut Vec<Field>) -> io::Result<()> {
+    fn globbed(self, state: &ShellState, fields: &mut Vec<Field>) -> io::Result<()> {
         let text: Vec<u8> = self.bytes.iter().map(|(byte, _)| *byte).collect();
         if self
             .bytes
@@ -158,7 +158,7 @@ impl Part {
     }
 }
 
-fn split(word: &Word, state: &mut State, run: &mut Substitute<'_>) -> io::Result<Vec<Part>> {
+fn split(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> io::Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut part = Part::default();
     for (at, atom) in word.0.iter().enumerate() {

@@ -5,10 +5,10 @@
 
 use std::io;
 
-use super::call::State;
+use super::call::ShellState;
 use super::pattern::Pattern;
 use crate::error::Error;
-use crate::exec::home::Entry;
+use crate::exec::home::DirEntry;
 use rustix::fs::FileType;
 
 /// How deep `**` goes.
@@ -18,7 +18,7 @@ const DEEPEST: usize = 100;
 ///
 /// # Errors
 /// `TimedOut` where the line's time is up.
-pub(super) fn expand(state: &State, pattern: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+pub(super) fn expand(state: &ShellState, pattern: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let parts: Vec<&[u8]> = pattern.split(|b| *b == b'/').collect();
     matches(state, Vec::new(), &parts, &mut found)?;
@@ -49,7 +49,7 @@ pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
 
 /// Goes on from `so_far`, a path that ends with a slash or is empty.
 fn matches(
-    state: &State,
+    state: &ShellState,
     so_far: Vec<u8>,
     parts: &[&[u8]],
     found: &mut Vec<Vec<u8>>,
@@ -93,7 +93,7 @@ fn matches(
 
 /// Lets `**` stand for no directory, and for each below.
 fn anywhere(
-    state: &State,
+    state: &ShellState,
     so_far: Vec<u8>,
     rest: &[&[u8]],
     found: &mut Vec<Vec<u8>>,
@@ -130,7 +130,7 @@ fn anywhere(
     Ok(())
 }
 
-fn there(state: &State, path: &[u8]) -> bool {
+fn there(state: &ShellState, path: &[u8]) -> bool {
     state
         .path(path)
         .and_then(|path| state.home.stat(&path))
@@ -138,7 +138,7 @@ fn there(state: &State, path: &[u8]) -> bool {
 }
 
 /// Lists a directory; one that cannot be listed has nothing that matches.
-fn entries(state: &State, dir: &[u8]) -> Vec<Entry> {
+fn entries(state: &ShellState, dir: &[u8]) -> Vec<DirEntry> {
     let dir = if dir.is_empty() { b"." } else { dir };
     let listed: Result<_, Error> = state.path(dir).and_then(|dir| state.home.list(&dir));
     listed.unwrap_or_default()

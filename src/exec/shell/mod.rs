@@ -10,7 +10,7 @@ mod ansi;
 mod brace;
 mod call;
 mod commands;
-mod crew;
+mod datetime;
 mod effect;
 mod escape;
 mod expand;
@@ -26,7 +26,7 @@ mod run;
 mod stream;
 mod substitute;
 mod syntax;
-mod when;
+mod thread_pool;
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ use super::{Home, Limits, Outcome};
 use crate::error::Error;
 use crate::name::WorldPath;
 use admit::Rejection;
-use call::State;
+use call::ShellState;
 use limit::Limited;
 use run::Streams;
 use stream::{Deadline, Input, Output};
@@ -78,7 +78,7 @@ pub struct Ran {
 
 /// A shell in a home. Its working directory and its variables live from line to line.
 pub struct Shell {
-    state: State,
+    state: ShellState,
     limits: Limits,
 }
 
@@ -99,7 +99,7 @@ impl Shell {
             .iter()
             .rposition(|b| *b != b'/')
             .map_or(0, |last| last + 1);
-        let mut state = State {
+        let mut state = ShellState {
             home,
             root: root.get(..end).unwrap_or_default().into(),
             cwd: WorldPath::root(),

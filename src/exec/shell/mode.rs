@@ -7,10 +7,10 @@ const SET_IDS: u32 = 0o6000;
 
 /// A change of permission bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ModeChange(Vec<Step>);
+pub(super) struct ModeChange(Vec<Clause>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Step {
+struct Clause {
     op: u8,
     /// The bits of those who are named; none where nobody is.
     who: u32,
@@ -39,7 +39,7 @@ impl ModeChange {
             } else {
                 ALL
             };
-            return Some(ModeChange(vec![Step {
+            return Some(ModeChange(vec![Clause {
                 op: b'=',
                 who: ALL,
                 what: What::Bits(bits),
@@ -98,8 +98,8 @@ impl ModeChange {
     }
 }
 
-fn step(op: u8, who: u32, value: &[u8]) -> Option<Step> {
-    let step = |who, what, mentioned| Step {
+fn step(op: u8, who: u32, value: &[u8]) -> Option<Clause> {
+    let step = |who, what, mentioned| Clause {
         op,
         who,
         what,

@@ -16,7 +16,7 @@ pub(super) enum Takes {
 
 /// The options that a command knows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct OptSpec {
     /// Short ones as in getopt(3): a letter, with `:` after it where it has a value, `::` where it may have one attached.
     pub(super) short: &'static str,
     /// Long ones, and the letter by which each is given.
@@ -27,27 +27,27 @@ pub(super) struct Known {
 
 /// What was typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Typed<'a> {
+pub(super) struct ParsedArgs<'a> {
     /// The options in order, with their values.
     pub(super) options: Vec<(char, Option<&'a [u8]>)>,
     /// What is no option.
     pub(super) operands: Vec<&'a [u8]>,
 }
 
-impl Typed<'_> {
+impl ParsedArgs<'_> {
     /// Returns whether an option was given.
     pub(super) fn has(&self, letter: char) -> bool {
         self.options.iter().any(|(given, _)| *given == letter)
     }
 }
 
-impl Known {
+impl OptSpec {
     /// Reads arguments.
     ///
     /// # Errors
     /// [`Stop::Usage`] in GNU's words.
-    pub(super) fn read<'a>(&self, args: &'a [Vec<u8>]) -> Result<Typed<'a>, Stop> {
-        let mut typed = Typed::default();
+    pub(super) fn read<'a>(&self, args: &'a [Vec<u8>]) -> Result<ParsedArgs<'a>, Stop> {
+        let mut typed = ParsedArgs::default();
         let mut args = args.iter().map(Vec::as_slice);
         while let Some(arg) = args.next() {
             match arg {
@@ -74,7 +74,7 @@ impl Known {
         &self,
         cluster: &'a [u8],
         args: &mut dyn Iterator<Item = &'a [u8]>,
-        typed: &mut Typed<'a>,
+        typed: &mut ParsedArgs<'a>,
     ) -> Result<(), Stop> {
         let mut rest = cluster;
         while let [letter, after @ ..] = rest {
@@ -167,7 +167,7 @@ fn wrong(before: &[u8], what: &[u8], after: &[u8]) -> Stop {
 mod tests {
     use super::*;
 
-    const KNOWN: Known = Known {
+    const KNOWN: OptSpec = OptSpec {
         short: "abn:",
         long: &[
             ("all", Takes::Nothing, 'a'),

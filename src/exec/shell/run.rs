@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::admit::{self, Rejection};
-use super::call::{NULL, State, reason};
+use super::call::{NULL, ShellState, reason};
 use super::commands;
 use super::expand::{self, Failure, Field};
 use super::stream::{Input, Output, pipe};
@@ -26,7 +26,11 @@ pub(super) struct Streams<'s> {
 ///
 /// # Errors
 /// `TimedOut`, and nothing else: the line has to end.
-pub(super) fn list(list: &List, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
+pub(super) fn list(
+    list: &List,
+    streams: &mut Streams<'_>,
+    state: &mut ShellState,
+) -> io::Result<u8> {
     for AndOr { first, rest } in list {
         pipeline(first, streams, state)?;
         for (join, next) in rest {
@@ -38,7 +42,7 @@ pub(super) fn list(list: &List, streams: &mut Streams<'_>, state: &mut State) ->
     Ok(state.status)
 }
 
-fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut State) -> io::Result<()> {
+fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut ShellState) -> io::Result<()> {
     state.deadline.check()?;
     let status = match line.stages.split_last() {
         Some((only, [])) => stage(only, streams, state)?,
@@ -58,7 +62,7 @@ fn stages(
     before: &[Stage],
     last: &Stage,
     streams: &mut Streams<'_>,
-    state: &State,
+    state: &ShellState,
 ) -> io::Result<u8> {
     let mut working = Vec::new();
     // The first stage has the pipeline's own, and gives it back.
@@ -109,7 +113,7 @@ fn stages(
     ended.and(status)
 }
 
-fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
+fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io::Result<u8> {
     let (assignments, words) = match &stage.what {
         What::Simple { assignments, words } => (assignments, words),
         What::Subshell(inner) => {
@@ -126,7 +130,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Res
     // What a command substitution ends with counts where nothing else does.
     let mut substituted = 0;
     let err = streams.err.clone();
-    let mut substitute = |state: &mut State, list: &List| {
+    let mut substitute = |state: &mut ShellState, list: &List| {
         let output = substitution(list, &err, state)?;
         substituted = output.1;
         state.status = substituted;
@@ -171,7 +175,11 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut State) -> io::Res
     })
 }
 
-fn command(fields: Vec<Field>, streams: &mut Streams<'_>, state: &mut State) -> io::Result<u8> {
+fn command(
+    fields: Vec<Field>,
+    streams: &mut Streams<'_>,
+    state: &mut ShellState,
+) -> io::Result<u8> {
     let mut words: Vec<Vec<u8>> = Vec::with_capacity(fields.len());
     state.tildes.clear();
     for field in fields {
@@ -193,7 +201,7 @@ fn command(fields: Vec<Field>, streams: &mut Streams<'_>, state: &mut State) -> 
 }
 
 /// Ends the line, for what it asks for is not here.
-fn refuse(why: Rejection, err: &mut Output, state: &State) -> io::Error {
+fn refuse(why: Rejection, err: &mut Output, state: &ShellState) -> io::Error {
     let _ = err.write_all(&[&why.message[..], b"\n"].concat());
     state.deadline.refuse(why.status)
 }
@@ -202,8 +210,8 @@ fn refuse(why: Rejection, err: &mut Output, state: &State) -> io::Error {
 fn redirected(
     redirects: &[Redirect],
     streams: &mut Streams<'_>,
-    state: &mut State,
-    act: impl FnOnce(&mut Streams<'_>, &mut State) -> io::Result<u8>,
+    state: &mut ShellState,
+    act: impl FnOnce(&mut Streams<'_>, &mut ShellState) -> io::Result<u8>,
 ) -> io::Result<u8> {
     if redirects.is_empty() {
         return act(streams, state);
@@ -245,9 +253,9 @@ pub(super) enum End {
 pub(super) fn open(
     to: &Target,
     err: &Output,
-    state: &mut State,
+    state: &mut ShellState,
 ) -> io::Result<Result<End, Vec<u8>>> {
-    let mut substitute = |state: &mut State, list: &List| {
+    let mut substitute = |state: &mut ShellState, list: &List| {
         let (output, status) = substitution(list, err, state)?;
         state.status = status;
         Ok(output)
@@ -270,7 +278,7 @@ pub(super) fn open(
         .map_err(|error| [shown, &b": "[..], reason(error.errno()).as_bytes()].concat()))
 }
 
-fn end(to: &Target, path: &[u8], state: &State) -> Result<End, Error> {
+fn end(to: &Target, path: &[u8], state: &ShellState) -> Result<End, Error> {
     let how = match to {
         Target::Write(_) => Writing::Truncate,
         Target::Append(_) => Writing::Append,
@@ -293,12 +301,16 @@ fn end(to: &Target, path: &[u8], state: &State) -> Result<End, Error> {
     let path = state.path_to_make(path)?;
     state
         .home
-        .write(&path, how, MADE)
+        .open_write(&path, how, MADE)
         .map(|file| End::Out(Output::file(file)))
 }
 
 /// Expands the word of a redirect, which must come to one.
-fn one(word: &Word, state: &mut State, run: &mut expand::Substitute<'_>) -> Result<Field, Failure> {
+fn one(
+    word: &Word,
+    state: &mut ShellState,
+    run: &mut expand::Substitute<'_>,
+) -> Result<Field, Failure> {
     let mut fields = expand::fields(std::slice::from_ref(word), state, run)?;
     match (fields.pop(), fields.is_empty()) {
         (Some(field), true) => Ok(field),

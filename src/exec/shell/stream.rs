@@ -99,21 +99,21 @@ impl Deadline {
 }
 
 #[derive(Default)]
-struct Held {
+struct PipeState {
     chunks: VecDeque<Vec<u8>>,
     written_off: bool,
     read_off: bool,
 }
 
 struct Shared {
-    held: Mutex<Held>,
+    held: Mutex<PipeState>,
     changed: Condvar,
     deadline: Deadline,
 }
 
 impl Shared {
     /// Waits for the other side.
-    fn wait(&self, held: &mut parking_lot::MutexGuard<'_, Held>) -> io::Result<()> {
+    fn wait(&self, held: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
         self.deadline.check()?;
         self.changed.wait_for(held, GLANCE);
         Ok(())

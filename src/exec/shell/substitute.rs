@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::call::{State, of_io, reason};
+use super::call::{ShellState, of_io, reason};
 use super::run::{End, Streams, list, open, tell};
 use super::stream::{Deadline, Input, Output};
 use super::syntax::{AndOr, List, Redirect, Target, What};
 
 /// Runs a list in a copy of the shell. Returns what it writes, and its status.
-pub(super) fn substitution(inner: &List, err: &Output, state: &State) -> io::Result<(Vec<u8>, u8)> {
+pub(super) fn substitution(
+    inner: &List,
+    err: &Output,
+    state: &ShellState,
+) -> io::Result<(Vec<u8>, u8)> {
     let collected = Collected::counted(&state.deadline);
     let mut out = Output::writer(collected.clone());
     let mut state = state.clone();
@@ -55,7 +59,7 @@ fn only_read(list: &List) -> Option<&Target> {
 }
 
 /// Copies all there is to read.
-fn copy(from: &mut Input, to: &mut Output, err: &mut Output, state: &State) -> io::Result<u8> {
+fn copy(from: &mut Input, to: &mut Output, err: &mut Output, state: &ShellState) -> io::Result<u8> {
     loop {
         state.deadline.check()?;
         let length = match from.fill_buf() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::exec::mounted::MountedHome;
+use crate::exec::mounted_home::MountedHome;
 
 /// A shell in a directory that stands for a home, with a few files.
 struct Bench {

@@ -1,6 +1,6 @@
 //! What records have touched between two points.
 
-use crate::operator::past::{Effect, NodeId, NodeSet, Place};
+use crate::operator::past::{Effect, NameSlot, NodeId, NodeSet};
 
 /// So many of the names noted last are not noted again: what is made, moved and removed is so at one go, mostly.
 const LATELY: usize = 4;
@@ -9,7 +9,7 @@ const LATELY: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// Names, each with its directory; sorted, when all are there.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<NameSlot>,
     /// Things whose content or attributes were.
     pub(super) nodes: NodeSet,
     /// The trash: what is in it is not compared.

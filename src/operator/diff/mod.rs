@@ -56,7 +56,7 @@ pub struct Side {
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Change {
+pub struct Difference {
     /// What happened.
     pub status: Status,
     /// The path: after, or for what was removed, before.
@@ -182,19 +182,19 @@ impl<'a> Diff<'a> {
     ///
     /// # Errors
     /// What `statx(2)` says.
-    pub fn changes(&self) -> impl Iterator<Item = Result<Change>> {
+    pub fn changes(&self) -> impl Iterator<Item = Result<Difference>> {
         self.found.iter().map(|found| self.change(found))
     }
 
     fn path(&self, found: &Found) -> (Option<WorldPath>, WorldPath) {
-        let texts = self.before.ground().texts();
+        let texts = self.before.disk().texts();
         let (was, _) = self.both.sides(found);
         let from = was.filter(|_| found.status == Status::Renamed);
         let from = from.map(|was| self.paths.path(&texts, was.spot));
         (from, self.paths.path(&texts, found.thing.spot))
     }
 
-    fn change(&self, found: &Found) -> Result<Change> {
+    fn change(&self, found: &Found) -> Result<Difference> {
         let mut unknown = None;
         let mut side = |tree: &Tree<'a>, thing: Option<Thing>| match thing {
             None => Ok(None),
@@ -211,7 +211,7 @@ impl<'a> Diff<'a> {
         let before = side(&self.before, was)?;
         let after = side(&self.after, is)?;
         let (from, path) = self.path(found);
-        Ok(Change {
+        Ok(Difference {
             status: found.status,
             path,
             from,
@@ -227,7 +227,7 @@ impl<'a> Diff<'a> {
     ///
     /// # Errors
     /// As [`Tree::content`].
-    pub fn contents(&self, change: &Change) -> Result<(Option<Bytes>, Option<Bytes>)> {
+    pub fn contents(&self, change: &Difference) -> Result<(Option<Bytes>, Option<Bytes>)> {
         Ok((
             bytes(&self.before, change.before)?,
             bytes(&self.after, change.after)?,

@@ -14,7 +14,7 @@ use super::paths::{Paths, Spot, Thing};
 use super::{Bytes, Side, Status, bytes};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::past::{ByNumber, NodeId, NodeSet, Place, Tree};
+use crate::operator::past::{ByNumber, NameSlot, NodeId, NodeSet, Tree};
 
 /// How two things differ, but for where they are.
 #[derive(Default)]
@@ -32,12 +32,12 @@ pub(super) struct Names<'t, 'a> {
     after: &'t Tree<'a>,
     asked: Asked,
     below: &'t WorldPath,
-    done: HashSet<Place, ByNumber>,
+    done: HashSet<NameSlot, ByNumber>,
     /// What is not at a name any more, and what has come to a name.
     gone: Vec<Thing>,
     come: Vec<Thing>,
     /// Where things are that were touched and were seen at the same name before and after.
-    stayed: HashMap<NodeId, Place, ByNumber>,
+    stayed: HashMap<NodeId, NameSlot, ByNumber>,
     pub(super) paths: Paths,
     pub(super) found: Vec<Found>,
     pub(super) both: Both,
@@ -60,7 +60,7 @@ impl<'t, 'a> Names<'t, 'a> {
             gone: Vec::new(),
             come: Vec::new(),
             stayed: HashMap::default(),
-            paths: Paths::new(before.ground()),
+            paths: Paths::new(before.disk()),
             found: Vec::new(),
             both: Both::default(),
         }
@@ -70,7 +70,7 @@ impl<'t, 'a> Names<'t, 'a> {
     pub(super) fn compare(&mut self) -> Result<()> {
         let places = std::mem::take(&mut self.asked.places);
         let mut asked = places.iter();
-        let mut pending: Vec<Place> = Vec::new();
+        let mut pending: Vec<NameSlot> = Vec::new();
         loop {
             let place = match pending.pop() {
                 Some(place) if places.binary_search(&place).is_ok() => continue,
@@ -98,8 +98,8 @@ impl<'t, 'a> Names<'t, 'a> {
                     && tree.kind(node) == FileType::Directory
                     && !self.is_shown(other_is_after, node)
                 {
-                    match tree.labels(node) {
-                        Ok(labels) => pending.extend(labels.map(|label| (node, label))),
+                    match tree.name_ids(node) {
+                        Ok(name_ids) => pending.extend(name_ids.map(|name_id| (node, name_id))),
                         Err(Error::NotFound | Error::Missing { .. }) => {}
                         Err(error) => return Err(error),
                     }
@@ -118,12 +118,12 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     /// What a name means, where its directory is in the home.
-    fn entry(&mut self, is_after: bool, place: Place) -> Result<Option<Thing>> {
+    fn entry(&mut self, is_after: bool, place: NameSlot) -> Result<Option<Thing>> {
         let tree = self.tree(is_after);
         let Some(spot) = self.paths.spot(is_after, tree, place) else {
             return Ok(None);
         };
-        let node = tree.lookup_label(place.0, place.1)?;
+        let node = tree.lookup_id(place.0, place.1)?;
         Ok(node.map(|node| Thing { node, spot }))
     }
 
@@ -133,13 +133,13 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     fn order(&self, one: Spot, other: Spot) -> Ordering {
-        let texts = self.before.ground().texts();
+        let texts = self.before.disk().texts();
         self.paths.order(&texts, one, other)
     }
 
     /// Whether a path is asked for.
     fn is_below(&self, spot: Spot) -> bool {
-        let path = || self.paths.path(&self.before.ground().texts(), spot);
+        let path = || self.paths.path(&self.before.disk().texts(), spot);
         self.below.is_root() || self.below.contains(&path())
     }
 

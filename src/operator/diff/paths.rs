@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::name::{Name, WorldPath};
-use crate::operator::past::{ByNumber, Ground, Label, NodeId, Place, Pool, ROOT, Tree};
+use crate::operator::past::{ByNumber, DiskTree, Interner, NameId, NameSlot, NodeId, ROOT, Tree};
 use crate::world::view::{STATE, TRASH};
 
 /// Where something is: a directory's path by its number, and a name in it; none for the home itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
     dir: u32,
-    name: Option<Label>,
+    name: Option<NameId>,
 }
 
 /// A thing, where it is.
@@ -28,7 +28,7 @@ pub(super) struct Paths {
     before: Known,
     after: Known,
     /// What stands in the root and is not of the home.
-    not_shown: [Label; 2],
+    not_shown: [NameId; 2],
 }
 
 /// The directories of one tree; `None` for what is not in the home, or in the trash.
@@ -39,12 +39,12 @@ struct Known {
 }
 
 impl Paths {
-    pub(super) fn new(ground: &Ground<'_>) -> Paths {
+    pub(super) fn new(disk: &DiskTree<'_>) -> Paths {
         Paths {
             dirs: Vec::new(),
             before: Known::default(),
             after: Known::default(),
-            not_shown: [TRASH, STATE].map(|name| ground.label(name)),
+            not_shown: [TRASH, STATE].map(|name| disk.name_id(name)),
         }
     }
 
@@ -72,7 +72,7 @@ impl Paths {
         &mut self,
         is_after: bool,
         tree: &Tree<'_>,
-        (dir, name): Place,
+        (dir, name): NameSlot,
     ) -> Option<Spot> {
         let shows = dir != ROOT || !self.not_shown.contains(&name);
         let dir = self.dir(is_after, tree, dir)?;
@@ -97,7 +97,7 @@ impl Paths {
     }
 
     /// Makes the path.
-    pub(super) fn path(&self, texts: &Pool, spot: Spot) -> WorldPath {
+    pub(super) fn path(&self, texts: &Interner, spot: Spot) -> WorldPath {
         let dir = usize::try_from(spot.dir);
         let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
         match (dir, spot.name.map(|name| Name::new(texts.text(name)))) {
@@ -107,7 +107,7 @@ impl Paths {
     }
 
     /// Compares as the paths would, without making them.
-    pub(super) fn order(&self, texts: &Pool, one: Spot, other: Spot) -> Ordering {
+    pub(super) fn order(&self, texts: &Interner, one: Spot, other: Spot) -> Ordering {
         let (one_name, other_name) = (text(texts, one), text(texts, other));
         match one.dir == other.dir {
             true => one_name.cmp(other_name),
@@ -130,7 +130,7 @@ impl Paths {
     }
 }
 
-fn text(texts: &Pool, spot: Spot) -> &[u8] {
+fn text(texts: &Interner, spot: Spot) -> &[u8] {
     spot.name.map_or(&b""[..], |name| texts.text(name))
 }
 
@@ -147,8 +147,11 @@ mod tests {
     #[test]
     fn spots_are_in_the_order_of_their_paths() {
         let names = ["a", "a.b", "a\x01", "b", "é", "~"];
-        let mut pool = Pool::default();
-        let labels: Vec<Label> = names.iter().map(|n| pool.label(n.as_bytes())).collect();
+        let mut interner = Interner::default();
+        let name_ids: Vec<NameId> = names
+            .iter()
+            .map(|n| interner.name_id(n.as_bytes()))
+            .collect();
         let dirs = ["", "a", "a/b", "a.b", "a\x01", "a\x01/a", "a"];
         let paths = Paths {
             dirs: dirs
@@ -156,18 +159,18 @@ mod tests {
                 .into(),
             before: Known::default(),
             after: Known::default(),
-            not_shown: [pool.label(TRASH), pool.label(STATE)],
+            not_shown: [interner.name_id(TRASH), interner.name_id(STATE)],
         };
         let spots = (0..dirs.len()).flat_map(|dir| {
-            let labels = labels.iter().copied().map(Some).chain([None]);
+            let name_ids = name_ids.iter().copied().map(Some).chain([None]);
             let dir = u32::try_from(dir).unwrap();
-            labels.map(move |name| Spot { dir, name })
+            name_ids.map(move |name| Spot { dir, name })
         });
         let spots: Vec<Spot> = spots.collect();
         for one in &spots {
             for other in &spots {
-                let (a, b) = (paths.path(&pool, *one), paths.path(&pool, *other));
-                assert_eq!(paths.order(&pool, *one, *other), a.cmp(&b), "{a} {b}");
+                let (a, b) = (paths.path(&interner, *one), paths.path(&interner, *other));
+                assert_eq!(paths.order(&interner, *one, *other), a.cmp(&b), "{a} {b}");
             }
         }
     }

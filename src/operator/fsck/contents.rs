@@ -13,13 +13,13 @@ use super::super::Store;
 use super::super::kept::kept;
 use super::super::trash::entries;
 use super::journals::Journals;
-use super::{Finding, Kind, Step};
+use super::{Finding, Kind, Progress};
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Op, Record, Survey, What};
+use crate::journal::{Content, Digest, LenientReader, Op, Record, What};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::digest::{Sum, of_file, of_version};
+use crate::world::quota::versions_of;
 use crate::world::ranges;
-use crate::world::room::versions_of;
 use crate::world::settle::{open_journal, sessions};
 use crate::world::versions::file_name;
 use crate::world::view::TRASH;
@@ -119,7 +119,7 @@ impl Sums {
 
 impl Journals<'_> {
     /// After the last session: reads all contents that have a digest.
-    pub(super) fn contents(&mut self, step: &mut dyn FnMut(Step)) -> Result<()> {
+    pub(super) fn contents(&mut self, step: &mut dyn FnMut(Progress)) -> Result<()> {
         if !self.sums.wanted {
             return Ok(());
         }
@@ -180,7 +180,7 @@ impl Journals<'_> {
         &mut self,
         mut sums: Sums,
         verified: &mut Verified,
-        step: &mut dyn FnMut(Step),
+        step: &mut dyn FnMut(Progress),
     ) -> Result<u64> {
         let mut closed = 0;
         for session in sessions(&self.store.state)? {
@@ -188,7 +188,7 @@ impl Journals<'_> {
                 continue;
             };
             let id: Arc<str> = session.as_str().into();
-            for (n, _) in crate::world::room::list(&dir)? {
+            for (n, _) in crate::world::quota::list(&dir)? {
                 // One that does not fit its record is named as such.
                 if self.gone.iter().any(|g| g.session == session && g.n == n) {
                     continue;
@@ -238,7 +238,7 @@ impl Journals<'_> {
     /// Looks for what the records of a session say of something, once more: it is rare.
     fn path_of(&self, session: &str, of: impl Fn(&Record) -> Option<String>) -> Option<String> {
         let file = open_journal(&self.store.state, session).ok()?;
-        let mut survey = Survey::new(std::io::BufReader::with_capacity(1 << 17, file));
+        let mut survey = LenientReader::new(std::io::BufReader::with_capacity(1 << 17, file));
         while let Ok(Some(line)) = survey.next_line() {
             if let What::Record(record) = line.what
                 && let Some(found) = of(&record)
@@ -254,12 +254,12 @@ impl Journals<'_> {
 fn read(
     sum: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<Option<Sum>>,
     verified: &mut Verified,
-    step: &mut dyn FnMut(Step),
+    step: &mut dyn FnMut(Progress),
 ) -> Result<Option<Sum>> {
     verified.contents += 1;
     sum(&mut |bytes| {
         verified.bytes += bytes;
-        step(Step::Bytes(verified.bytes));
+        step(Progress::Bytes(verified.bytes));
         true
     })
 }

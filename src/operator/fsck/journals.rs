@@ -12,9 +12,9 @@ use super::super::kept::{Files, on_disk};
 use super::super::trash::entries;
 use super::contents::Sums;
 use super::seals::{Before, Last};
-use super::{Finding, Kind, Mend, Report, Step};
+use super::{Finding, FsckReport, Kind, Mend, Progress};
 use crate::error::{Error, Result};
-use crate::journal::{Survey, What};
+use crate::journal::{LenientReader, What};
 use crate::name::{WorldPath, escape};
 use crate::world::Id;
 use crate::world::root::Dir;
@@ -28,7 +28,7 @@ pub(super) const RECENT: usize = 8192;
 /// How many records are between two words on how far it is.
 const STEP: u64 = 4096;
 
-pub(super) struct Entry {
+pub(super) struct TrashEntry {
     pub(super) id: Id,
     pub(super) known: bool,
 }
@@ -47,13 +47,13 @@ pub(super) struct Gone {
 
 pub(super) struct Journals<'a> {
     pub(super) store: &'a Store,
-    pub(super) report: &'a mut Report,
+    pub(super) report: &'a mut FsckReport,
     /// The session that a daemon writes at this moment.
     pub(super) live: Option<String>,
     pub(super) oldest: Option<String>,
     pub(super) newest: Option<String>,
     pub(super) trash: Option<Dir>,
-    pub(super) entries: HashMap<Vec<u8>, Entry>,
+    pub(super) entries: HashMap<Vec<u8>, TrashEntry>,
     pub(super) awaited: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
     pub(super) gone: Vec<Gone>,
@@ -89,7 +89,7 @@ impl<'a> Journals<'a> {
         store: &'a Store,
         live: Option<String>,
         contents: bool,
-        report: &'a mut Report,
+        report: &'a mut FsckReport,
     ) -> Result<Journals<'a>> {
         // Listed before the journals are read: whatever is there has its record already.
         let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
@@ -104,7 +104,7 @@ impl<'a> Journals<'a> {
         report.entries = there.len() as u64;
         let entry = |(name, meta): (Vec<u8>, crate::world::Meta)| {
             let (id, known) = (meta.id, false);
-            (name, Entry { id, known })
+            (name, TrashEntry { id, known })
         };
         let sessions = sessions(&store.state)?;
         Ok(Journals {
@@ -125,7 +125,7 @@ impl<'a> Journals<'a> {
     }
 
     /// Goes through one session. They come oldest first.
-    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(Step)) -> Result<()> {
+    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(Progress)) -> Result<()> {
         self.report.sessions += 1;
         self.sums.session(id);
         let found = on_disk(self.store, id)?;
@@ -164,14 +164,14 @@ impl<'a> Journals<'a> {
             file => file?,
         };
         self.before = before;
-        let mut survey = Survey::new(BufReader::with_capacity(1 << 17, file));
+        let mut survey = LenientReader::new(BufReader::with_capacity(1 << 17, file));
         while let Some(line) = survey.next_line()? {
             here.ends_in(line.hash);
             let seq = match &line.what {
                 What::Record(record) => {
                     self.report.records += 1;
                     if self.report.records.is_multiple_of(STEP) {
-                        step(Step::Records(self.report.records));
+                        step(Progress::Records(self.report.records));
                     }
                     record.seq
                 }

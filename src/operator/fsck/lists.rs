@@ -7,14 +7,14 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::Store;
 use super::super::trash::entries;
-use super::{Finding, Kind, Mend, Report};
+use super::{Finding, FsckReport, Kind, Mend};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::purge::PURGING;
 use crate::world::root::open_beneath;
 use crate::world::state::SESSIONS;
 use crate::world::view::{STATE, TRASH};
-use crate::world::{Id, lists};
+use crate::world::{Id, inode_lists};
 
 /// What the lists should say.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Lists {
 }
 
 /// Looks for the directories that every store has.
-pub(super) fn layout(store: &Store, report: &mut Report) -> Result<()> {
+pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let trash = open_beneath(store.root.as_fd(), TRASH, flags, Mode::empty());
     let sessions = open_beneath(
@@ -67,8 +67,8 @@ pub(super) fn layout(store: &Store, report: &mut Report) -> Result<()> {
 }
 
 /// Holds the lists against the disk.
-pub(super) fn check(store: &Store, report: &mut Report) -> Result<()> {
-    let (links, pinned) = lists::read(store.state.as_fd(), store.root().id().0)?;
+pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
+    let (links, pinned) = inode_lists::read(store.state.as_fd(), store.root().id().0)?;
     let should = match recount(store, &pinned) {
         Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
             let what = "some directories are closed to this user, so the lists of hard links and hidden things were not checked";

@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use super::journals::{Gone, Journals, hash};
 use super::{Finding, Kind};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Survey, What};
+use crate::journal::{LenientReader, Op, What};
 use crate::name::{Name, WorldPath, escape};
-use crate::world::room::versions_of;
+use crate::world::quota::versions_of;
 use crate::world::root::stat_at;
 use crate::world::settle::{open_journal, sessions};
 use crate::world::trash::parse_entry;
@@ -113,7 +113,7 @@ impl Journals<'_> {
             let Ok(file) = open_journal(&self.store.state, &session) else {
                 continue;
             };
-            let mut survey = Survey::new(BufReader::with_capacity(1 << 17, file));
+            let mut survey = LenientReader::new(BufReader::with_capacity(1 << 17, file));
             while let Some(line) = survey.next_line()? {
                 if let What::Record(record) = line.what {
                     self.name_missing(&session, record.seq, &record.op, &mut missing);

@@ -150,7 +150,7 @@ pub enum Mend {
 
 /// What a check has found.
 #[derive(Debug, Default, serde::Serialize)]
-pub struct Report {
+pub struct FsckReport {
     /// The findings, in the order of the sessions.
     pub findings: Vec<Finding>,
     /// How many more of a kind there were than are named.
@@ -173,7 +173,7 @@ pub struct Report {
 
 /// How far a check is.
 #[derive(Debug, Clone, Copy)]
-pub enum Step {
+pub enum Progress {
     /// So many records have been looked at.
     Records(u64),
     /// So many bytes of contents have been read.
@@ -183,7 +183,7 @@ pub enum Step {
 /// How many findings of one kind are named.
 const NAMED: usize = 200;
 
-impl Report {
+impl FsckReport {
     fn add(&mut self, finding: Finding) {
         let of_kind = |f: &&Finding| f.kind == finding.kind;
         if self.findings.iter().filter(of_kind).count() < NAMED {
@@ -208,10 +208,10 @@ impl Report {
 ///
 /// # Errors
 /// What the system calls say; what is wrong with the store is no error but a finding.
-pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Step)) -> Result<Report> {
-    let mut report = Report {
+pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+    let mut report = FsckReport {
         served: store.is_served()?,
-        ..Report::default()
+        ..FsckReport::default()
     };
     let live = match report.served {
         true => store.holder()?.map(|holder| holder.session),
@@ -230,7 +230,7 @@ pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Step)) -> Resul
 }
 
 /// Says whether the store is a copy, in which what was recorded in the original is not held against inodes.
-fn copied(store: &Store, report: &mut Report) -> Result<()> {
+fn copied(store: &Store, report: &mut FsckReport) -> Result<()> {
     let Some(copied) = store.copied()? else {
         return Ok(());
     };

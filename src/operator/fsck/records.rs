@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::journal::{How, Ids, Kept, Op, Record, SEALED};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::Id;
+use crate::world::quota::versions_of;
 use crate::world::ranges;
-use crate::world::room::versions_of;
 use crate::world::trash::parse_entry;
 
 impl Journals<'_> {

@@ -3,13 +3,13 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::{Finding, Mend, Report, Step, check, lists};
+use super::{Finding, FsckReport, Mend, Progress, check, lists};
 use crate::error::Result;
 use crate::name::Name;
 use crate::operator::Store;
-use crate::world::room::versions_of;
+use crate::world::quota::versions_of;
 use crate::world::root::Root;
-use crate::world::state::{Holder, State};
+use crate::world::state::{Holder, StateDir};
 use crate::world::trash::move_to;
 use crate::world::versions::{file_name, map_name};
 use crate::world::{new_session_id, settle};
@@ -23,14 +23,14 @@ pub fn repair(
     path: &Path,
     store: &Store,
     contents: bool,
-    step: &mut dyn FnMut(Step),
-) -> Result<Report> {
+    step: &mut dyn FnMut(Progress),
+) -> Result<FsckReport> {
     let root = Root::open(path)?;
     let mut before = check(store, contents, step)?;
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
         return Ok(before);
     }
-    let state = State::open(&root, Holder::this_process("fsck", None), None)?;
+    let state = StateDir::open(&root, Holder::this_process("fsck", None), None)?;
     for finding in &before.findings {
         if let Err(error) = mend(&root, &state, store, finding) {
             log::warn!("cannot be repaired: {}: {error}", finding.what);
@@ -52,7 +52,7 @@ pub fn repair(
     Ok(before)
 }
 
-fn mend(root: &Root, state: &State, store: &Store, finding: &Finding) -> Result<()> {
+fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Result<()> {
     let session = finding.session.as_deref().unwrap_or_default();
     match finding.mend {
         None => Ok(()),
@@ -62,9 +62,14 @@ fn mend(root: &Root, state: &State, store: &Store, finding: &Finding) -> Result<
         Some(Mend::Seal) => settle::seal_again(root, state, session),
         Some(Mend::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
         Some(Mend::Lists) => {
-            let (_, pinned) = crate::world::lists::read(state.as_fd(), root.id().0)?;
+            let (_, pinned) = crate::world::inode_lists::read(state.as_fd(), root.id().0)?;
             let should = lists::recount(store, &pinned)?;
-            crate::world::lists::rewrite(state.as_fd(), root.id().0, &should.links, &should.pinned)
+            crate::world::inode_lists::rewrite(
+                state.as_fd(),
+                root.id().0,
+                &should.links,
+                &should.pinned,
+            )
         }
         // Opening the state has made its own.
         Some(Mend::Layout) => crate::world::trash::open(root).map(|_| ()),
@@ -72,7 +77,7 @@ fn mend(root: &Root, state: &State, store: &Store, finding: &Finding) -> Result<
 }
 
 /// Moves a version that no record names into the trash, where it can be looked at and purged.
-fn orphan(root: &Root, state: &State, session: &str, n: u64) -> Result<()> {
+fn orphan(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
     let Some(versions) = versions_of(state, session)? else {
         return Ok(());
     };

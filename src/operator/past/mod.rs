@@ -13,49 +13,32 @@
 //! Works without a lock, also while the store is mounted; what changes meanwhile may then be seen on one side of the point
 //! or the other.
 
-mod ahead;
-mod concern;
-pub mod content;
-mod copy;
-pub mod effect;
-pub mod ground;
-mod inode;
-mod inverse;
-pub mod layer;
-mod listing;
-mod met;
-mod missing;
-mod near;
-mod nodes;
-mod places;
-mod pool;
-mod reader;
-pub mod records;
-mod search;
-mod table;
-pub mod tree;
+mod disk;
+mod records;
+pub(in crate::operator) mod tree;
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use content::Content;
-pub use effect::Effect;
-pub(in crate::operator) use ground::Place;
-pub use ground::{Ground, NodeId, ROOT, Slot};
-pub use missing::Missing;
-pub use nodes::NodeSet;
-pub use pool::Label;
-pub(in crate::operator) use pool::{ByNumber, Pool};
-pub use records::Newest;
-pub use tree::{Attributes, Tree};
+pub(in crate::operator) use disk::disk_tree::NameSlot;
+pub use disk::disk_tree::{DiskTree, NodeId, ROOT, Slot};
+pub use disk::interner::NameId;
+pub(in crate::operator) use disk::interner::{ByNumber, Interner};
+pub use disk::node_set::NodeSet;
+pub use records::reverse_records::ReverseRecords;
+pub use tree::content::Content;
+pub use tree::effect::{self, Effect};
+pub use tree::layer;
+pub use tree::missing::Missing;
+pub use tree::past_tree::{Attributes, Tree};
 
 use super::Store;
 use super::point::Point;
 use crate::error::Result;
 use crate::journal::Record;
 use crate::name::WorldPath;
-use concern::Concern;
+use records::path_filter::PathFilter;
 
 /// Which record: its session and its number.
 pub type RecordId = (Arc<str>, u64);
@@ -73,11 +56,11 @@ pub struct Touched {
 #[derive(Debug)]
 pub struct Past<'a> {
     tree: Tree<'a>,
-    records: Newest<'a>,
+    records: ReverseRecords<'a>,
     /// The record that was read but lies before the point asked for.
     ahead: Option<(Arc<str>, Record)>,
     /// Which records are looked at, where not all are.
-    concern: Option<Concern>,
+    path_filter: Option<PathFilter>,
     store: &'a Store,
     /// The session last found to be recorded here.
     trusted: Option<Arc<str>>,
@@ -89,12 +72,12 @@ impl<'a> Past<'a> {
     /// # Errors
     /// What listing the sessions says.
     pub fn now(store: &'a Store) -> Result<Past<'a>> {
-        let records = Newest::open(store)?;
+        let records = ReverseRecords::open(store)?;
         Ok(Past {
-            tree: Tree::now(Rc::new(Ground::new(store))),
+            tree: Tree::now(Rc::new(DiskTree::new(store))),
             records,
             ahead: None,
-            concern: None,
+            path_filter: None,
             store,
             trusted: None,
         })
@@ -119,12 +102,12 @@ impl<'a> Past<'a> {
             return Ok(past);
         }
         let inode = there.and_then(|node| past.tree.ids(node));
-        past.concern = Concern::of(store, path, inode, until)?;
-        past.records = Newest::trusting(store)?;
+        past.path_filter = PathFilter::of(store, path, inode, until)?;
+        past.records = ReverseRecords::trusting(store)?;
         Ok(past)
     }
 
-    /// Goes on with records that say what was done and nothing else: [`Newest::acts`].
+    /// Goes on with records that say what was done and nothing else: [`ReverseRecords::acts`].
     pub fn acts(self) -> Past<'a> {
         Past {
             records: self.records.acts(),
@@ -134,7 +117,7 @@ impl<'a> Past<'a> {
 
     /// Returns whether no record is passed over.
     pub fn looks_at_all(&self) -> bool {
-        self.concern.is_none()
+        self.path_filter.is_none()
     }
 
     /// Returns the tree at the point that was reached.
@@ -155,8 +138,8 @@ impl<'a> Past<'a> {
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
-        let ground = self.tree.ground().clone();
-        self.back_noting(point, |effect| touched.add(effect, &ground))?;
+        let disk = self.tree.disk().clone();
+        self.back_noting(point, |effect| touched.add(effect, &disk))?;
         Ok(touched)
     }
 
@@ -183,18 +166,18 @@ impl<'a> Past<'a> {
     /// Reads the next older record if it is wanted; the tree stays where it is.
     ///
     /// # Errors
-    /// As [`Newest::next_record`]; [`Error::Refused`](crate::error::Error::Refused) where it was recorded in the store that
+    /// As [`ReverseRecords::next_record`]; [`Error::Refused`](crate::error::Error::Refused) where it was recorded in the store that
     /// this one is a copy of.
     pub fn back_by_one(
         &mut self,
         wanted: impl Fn(&str, u64) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
-        let next = match (self.ahead.take(), &self.concern) {
+        let next = match (self.ahead.take(), &self.path_filter) {
             (Some(next), _) => Some(next),
             (None, None) => self.records.next_record()?,
             // The one that is not wanted any more is read in any case: it ends the way.
-            (None, Some(concern)) => self.records.next_of(|session, glance| {
-                concern.has(session, glance.seq) || !wanted(session, glance.seq)
+            (None, Some(path_filter)) => self.records.next_of(|session, header| {
+                path_filter.has(session, header.seq) || !wanted(session, header.seq)
             })?,
         };
         match next {
@@ -223,10 +206,10 @@ impl<'a> Past<'a> {
 
 impl Touched {
     /// Adds what an effect touches.
-    fn add(&mut self, effect: &Effect, ground: &Ground<'_>) {
+    fn add(&mut self, effect: &Effect, disk: &DiskTree<'_>) {
         match effect {
             Effect::Name { dir, name, .. } => {
-                self.names.insert((*dir, ground.text(*name)));
+                self.names.insert((*dir, disk.text(*name)));
             }
             effect => self.nodes.extend(effect.within()),
         }

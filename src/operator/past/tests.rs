@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::name::{Name, WorldPath};
 use crate::operator::point::Operation;
 use crate::world::{
-    Caller, Change, NoDoor, Renaming, SetTime, Time, World, WorldOptions, new_session_id,
+    Caller, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, WorldOptions, new_session_id,
 };
 
 /// A store that is worked on in process.
@@ -45,7 +45,14 @@ impl Lab {
         let (dir, name) = self.world.parent(&at).unwrap();
         let made = self
             .world
-            .create(&dir, name, OFlags::RDWR, 0o644, &NoDoor, Caller::myself())
+            .create(
+                &dir,
+                name,
+                OFlags::RDWR,
+                0o644,
+                &NoOpenState,
+                Caller::myself(),
+            )
             .unwrap();
         rustix::io::write(&made.file, text.as_bytes()).unwrap();
     }
@@ -86,12 +93,12 @@ impl Lab {
         moved.unwrap();
     }
 
-    fn attr(&self, at: &str, change: Change) {
+    fn attr(&self, at: &str, change: SetAttrs) {
         let at = path(at);
         let (dir, name) = self.world.parent(&at).unwrap();
-        let held = self.world.hold(&dir, name).unwrap();
+        let located = self.world.hold(&dir, name).unwrap();
         self.world
-            .set_attr(&held, change, None, &NoDoor, Caller::myself())
+            .set_attr(&located, change, None, &NoOpenState, Caller::myself())
             .unwrap();
     }
 
@@ -170,14 +177,14 @@ fn what_was_under_way_when_its_file_was_removed_is_taken_back() {
     let (was, here) = (lab.snapshot(), lab.here());
     let at = path("/f");
     let (dir, name) = lab.world.parent(&at).unwrap();
-    let held = lab.world.hold(&dir, name).unwrap();
+    let located = lab.world.hold(&dir, name).unwrap();
     lab.rm("/f");
-    let cut = Change {
+    let cut = SetAttrs {
         size: Some(2),
-        ..Change::default()
+        ..SetAttrs::default()
     };
     lab.world
-        .set_attr(&held, cut, None, &NoDoor, Caller::myself())
+        .set_attr(&located, cut, None, &NoOpenState, Caller::myself())
         .unwrap();
     assert_eq!(lab.at(&here), was);
 }
@@ -186,13 +193,13 @@ fn what_was_under_way_when_its_file_was_removed_is_taken_back() {
 fn the_tree_is_what_it_was_after_each_step() {
     let lab = Lab::new();
     let mut points = Vec::new();
-    let mode = |mode| Change {
+    let mode = |mode| SetAttrs {
         mode: Some(mode),
-        ..Change::default()
+        ..SetAttrs::default()
     };
-    let time = Change {
+    let time = SetAttrs {
         mtime: SetTime::To(Time { sec: 77, nsec: 5 }),
-        ..Change::default()
+        ..SetAttrs::default()
     };
     let steps: Vec<Box<dyn Fn()>> = vec![
         Box::new(|| lab.mkdir("d")),
@@ -292,7 +299,7 @@ fn a_path_by_itself_is_what_it_is_among_all() {
             let at = path(places[dice.throw(9)]);
             let all = Diff::between(&store, from, to, &WorldPath::root()).unwrap();
             let below = Diff::between(&store, from, to, &at).unwrap();
-            let is_below = |change: &crate::operator::diff::Change| {
+            let is_below = |change: &crate::operator::diff::Difference| {
                 at.contains(&change.path) || change.from.as_ref().is_some_and(|f| at.contains(f))
             };
             let all = all.changes().map(Result::unwrap).filter(is_below).collect();

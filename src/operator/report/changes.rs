@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::html::{Html, many, size};
 use super::hunks::hunks;
 use crate::name::escape;
-use crate::operator::diff::{Bytes, Change, Diff, Side, Status};
+use crate::operator::diff::{Bytes, Diff, Difference, Side, Status};
 
 /// How many changes are listed.
 pub(super) const LISTED: usize = 3000;
@@ -38,9 +38,9 @@ const BULK: [&str; 10] = [
 #[derive(Default)]
 struct Folder<'a> {
     folders: BTreeMap<String, Folder<'a>>,
-    changes: Vec<(String, &'a Change)>,
+    changes: Vec<(String, &'a Difference)>,
     /// What happened to the directory itself.
-    own: Option<&'a Change>,
+    own: Option<&'a Difference>,
 }
 
 /// What has been written so far.
@@ -64,7 +64,7 @@ pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
 }
 
 /// Writes the tree of the changes that are listed.
-pub(super) fn tree(diff: &Diff<'_>, listed: &[Change]) -> String {
+pub(super) fn tree(diff: &Diff<'_>, listed: &[Difference]) -> String {
     let mut top = Folder::default();
     for change in listed {
         let parts: Vec<String> = change
@@ -124,7 +124,7 @@ impl Page<'_, '_> {
     fn folder(&mut self, folder: &Folder<'_>, depth: usize) {
         self.html.raw("<ul>");
         // What was edited first, then what came, went or moved; last what programs fill by themselves.
-        let order = |change: &Change| match change.status {
+        let order = |change: &Difference| match change.status {
             Status::Modified => 0,
             Status::Renamed => 1,
             Status::Added => 2,
@@ -196,7 +196,7 @@ impl Page<'_, '_> {
         self.html.raw("</ul>");
     }
 
-    fn change(&mut self, name: &str, change: &Change) {
+    fn change(&mut self, name: &str, change: &Difference) {
         let texts = self.texts(change);
         self.html.raw("<li class=\"leaf\">");
         let line = |html: &mut Html| {
@@ -229,7 +229,7 @@ impl Page<'_, '_> {
     }
 
     /// Writes the difference of a file's contents, if it is text and there is room for it.
-    fn texts(&mut self, change: &Change) -> Option<String> {
+    fn texts(&mut self, change: &Difference) -> Option<String> {
         if !change.content && change.before.is_some() && change.after.is_some() {
             return None;
         }
@@ -272,7 +272,7 @@ impl Folder<'_> {
     fn has_edits(&self) -> bool {
         let mut pending = vec![self];
         while let Some(folder) = pending.pop() {
-            let edited = |(_, change): &(String, &Change)| change.status == Status::Modified;
+            let edited = |(_, change): &(String, &Difference)| change.status == Status::Modified;
             if folder.changes.iter().any(edited) {
                 return true;
             }
@@ -315,7 +315,7 @@ fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// Says in a few words what is different.
-fn describe(change: &Change) -> String {
+fn describe(change: &Difference) -> String {
     let mut words = Vec::new();
     match (change.before, change.after) {
         (None, Some(side)) | (Some(side), None) if !side.is_dir() => {

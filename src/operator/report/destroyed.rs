@@ -5,7 +5,7 @@ use super::html::{Html, many, size};
 use super::{LISTED, Page};
 use crate::journal::How;
 use crate::name::escape;
-use crate::operator::kept::Version;
+use crate::operator::kept::KeptVersion;
 use crate::operator::trash::Listed;
 use crate::operator::usage::program;
 
@@ -82,7 +82,7 @@ impl Page {
         html.raw("</li>");
     }
 
-    fn version(&self, html: &mut Html, version: &Version) {
+    fn version(&self, html: &mut Html, version: &KeptVersion) {
         html.raw("<li><div><bdi class=\"name\">")
             .text(&version.path.to_string())
             .raw("</bdi>");

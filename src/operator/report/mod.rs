@@ -18,8 +18,8 @@ use std::collections::HashSet;
 use chrono::Utc;
 use sha2::{Digest, Sha256};
 
-use super::diff::{Change, Diff};
-use super::kept::{self, Version};
+use super::diff::{Diff, Difference};
+use super::kept::{self, KeptVersion};
 use super::point::{Operation, Point};
 use super::trash::{self, Listed};
 use super::{Store, session};
@@ -119,7 +119,7 @@ pub fn page(
         seq: facts.last_seq,
     });
     let diff = Diff::between(store, &from, &to, &WorldPath::root()).and_then(|diff| {
-        let listed: Result<Vec<Change>> = diff.changes().take(changes::LISTED).collect();
+        let listed: Result<Vec<Difference>> = diff.changes().take(changes::LISTED).collect();
         listed.map(|listed| (diff, listed))
     });
     step("writing the page");
@@ -138,7 +138,7 @@ pub fn page(
 }
 
 /// What differs, and the changes that are listed.
-type Listing<'a> = (Diff<'a>, Vec<Change>);
+type Listing<'a> = (Diff<'a>, Vec<Difference>);
 
 struct Page {
     /// The store, as a shell wants it.
@@ -150,7 +150,7 @@ struct Page {
     noise: Vec<Listed>,
     /// Entries of the trash where something else is in their place now.
     taken: HashSet<Vec<u8>>,
-    overwritten: Vec<Version>,
+    overwritten: Vec<KeptVersion>,
 }
 
 impl Page {

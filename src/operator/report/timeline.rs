@@ -216,12 +216,12 @@ fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) 
     let mut at = (start / tick + 1) * tick;
     while at < start + total {
         let x = LEFT as f64 + (at - start) as f64 / facts.width as f64 * step;
-        let label = chrono::DateTime::from_timestamp_millis(at).unwrap_or_default();
+        let name_id = chrono::DateTime::from_timestamp_millis(at).unwrap_or_default();
         html.raw(&format!(
             "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{}\">{}</text>",
             bottom + 4,
             bottom + 22,
-            label.format(format)
+            name_id.format(format)
         ));
         at += tick;
     }

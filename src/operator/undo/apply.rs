@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::hands::Hands;
+use super::applier::Applier;
 use super::moves::Mover;
 use super::plan::Plan;
 use super::select::Selection;
@@ -15,7 +15,7 @@ use crate::world::view::in_trash;
 
 /// What an undo did.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Applied {
     /// The number of its record in the session; absent where there was nothing to do.
     pub record: Option<u64>,
     /// How many things moved.
@@ -57,7 +57,7 @@ pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
             continue;
         }
         extent.contents += u64::from(then.content.is_some());
-        let Ok(now) = plan.target.ground().stat(node) else {
+        let Ok(now) = plan.target.disk().stat(node) else {
             continue;
         };
         let other = then.mode.is_some_and(|mode| mode != now.permissions())
@@ -77,7 +77,7 @@ pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
     let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
         return Ok(false);
     };
-    let now = crate::world::xattrs(target.ground().node(node)?.as_fd())?;
+    let now = crate::world::xattrs(target.disk().node(node)?.as_fd())?;
     let is_other = |(name, value): (&Vec<u8>, &Option<Vec<u8>>)| now.get(name) != value.as_ref();
     Ok(then.xattrs.iter().any(is_other))
 }
@@ -91,31 +91,31 @@ pub fn apply(
     plan: &Plan<'_>,
     selection: &Selection,
     what: &str,
-    hands: &dyn Hands,
+    applier: &dyn Applier,
     caller: Caller,
-) -> Result<Outcome> {
+) -> Result<Applied> {
     let Extent {
         names,
         contents,
         attributes,
     } = extent(plan)?;
     if names + contents + attributes == 0 {
-        return Ok(Outcome::default());
+        return Ok(Applied::default());
     }
     let of = selection.named();
-    let begun = hands
+    let begun = applier
         .world()
         .note_undo(what.to_owned(), of, selection.redo, caller)?;
     let record = begun.seq();
-    let mut outcome = Outcome {
+    let mut outcome = Applied {
         record: Some(record),
-        ..Outcome::default()
+        ..Applied::default()
     };
     let caller = Caller {
         undo: Some(record),
         ..caller
     };
-    let failed = carry_out(plan, hands, caller, &mut outcome).err();
+    let failed = carry_out(plan, applier, caller, &mut outcome).err();
     if outcome.moves + outcome.contents + outcome.attributes == 0 {
         let nothing = Error::refused("nothing had to be changed", "");
         begun.abort(failed.as_ref().unwrap_or(&nothing));

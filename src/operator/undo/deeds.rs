@@ -44,7 +44,7 @@ pub struct Deed {
 }
 
 /// One change, in words for a dry run.
-type Change = (Kind, WorldPath, String);
+type DeedLine = (Kind, WorldPath, String);
 
 /// Sums a plan up, and tells each of its changes in a line.
 ///
@@ -84,25 +84,25 @@ pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
     Ok((deeds, lines))
 }
 
-fn changes(plan: &Plan<'_>) -> Result<Vec<Change>> {
+fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
     let target = &plan.target;
-    let ground = target.ground();
+    let disk = target.disk();
     let mut changes = Vec::new();
-    for ((dir, label), then) in target.changed_places() {
-        let now = ground.lookup_label(dir, label)?;
+    for ((dir, name_id), then) in target.changed_places() {
+        let now = disk.lookup_id(dir, name_id)?;
         if now == then {
             continue;
         }
         // What was gathered in a directory that comes back, and stays in the trash, does not go from the home.
         let shows = |path: &WorldPath| !in_trash(path);
-        if then.is_none() && !ground.path(dir).is_some_and(|path| shows(&path)) {
+        if then.is_none() && !disk.path(dir).is_some_and(|path| shows(&path)) {
             continue;
         }
         let Some(dir) = target.path(dir).filter(shows) else {
             continue;
         };
-        let path = dir.join(Name::new(&ground.text(label))?);
-        let (kind, line) = match then.map(|node| target.ground().path(node)) {
+        let path = dir.join(Name::new(&disk.text(name_id))?);
+        let (kind, line) = match then.map(|node| target.disk().path(node)) {
             None => (Kind::Removed, format!("remove {path}")),
             Some(Some(from)) if !in_trash(&from) => (Kind::Moved, format!("move {from} to {path}")),
             Some(_) => (Kind::BroughtBack, format!("bring back {path}")),
@@ -128,7 +128,7 @@ fn changes(plan: &Plan<'_>) -> Result<Vec<Change>> {
             let line = format!("content of {path}, as before {session}:{seq}");
             changes.push((Kind::Content, path.clone(), line));
         }
-        let Ok(now) = target.ground().stat(node) else {
+        let Ok(now) = target.disk().stat(node) else {
             continue;
         };
         if then.mode.is_some_and(|mode| mode != now.permissions())

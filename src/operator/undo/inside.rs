@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::plan::{Choice, Planner, Touched, content_of, same};
+use super::plan::{Changed, OnConflict, Planner, content_of, same};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Record};
-use crate::operator::past::layer::Layer;
+use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{Content, Effect, NodeId};
 
 impl Planner<'_, '_> {
@@ -26,9 +26,9 @@ impl Planner<'_, '_> {
             if self.equal(node, &before, &there)? {
                 return Ok(());
             }
-            let by = self.touched.get(&Touched::Content(node)).cloned();
+            let by = self.touched.get(&Changed::Content(node)).cloned();
             self.conflict(told, self.name_of(node), "was written to later", by, true);
-            if self.choice == Choice::KeepBoth {
+            if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, told.1.seq));
                 return Ok(());
             }
@@ -54,10 +54,10 @@ impl Planner<'_, '_> {
             let after = self.past.tree().xattrs(node)?.remove(name);
             let there = self.target.xattrs(node)?.remove(name);
             if there != after && there != *before {
-                let by = self.touched.get(&Touched::Attribute(node)).cloned();
+                let by = self.touched.get(&Changed::Attribute(node)).cloned();
                 let what = "has another extended attribute since";
                 self.conflict(told, self.name_of(node), what, by, true);
-                if self.choice == Choice::KeepBoth {
+                if self.choice == OnConflict::KeepBoth {
                     return Ok(());
                 }
             }
@@ -98,10 +98,10 @@ impl Planner<'_, '_> {
             if !asked {
                 return Ok(());
             }
-            let by = self.touched.get(&Touched::Attribute(node)).cloned();
+            let by = self.touched.get(&Changed::Attribute(node)).cloned();
             let what = "has other permissions or another owner since";
             self.conflict(told, self.name_of(node), what, by, true);
-            if self.choice == Choice::KeepBoth {
+            if self.choice == OnConflict::KeepBoth {
                 return Ok(());
             }
         }
@@ -123,11 +123,9 @@ impl Planner<'_, '_> {
         one: &Option<Arc<Layer>>,
         two: &Option<Arc<Layer>>,
     ) -> Result<bool> {
-        let ground = self.target.ground();
+        let disk = self.target.disk();
         let open = |layer: &Option<Arc<Layer>>| {
-            Content::open(ground.store(), layer.as_ref(), || {
-                self.target.open_now(node)
-            })
+            Content::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
         };
         match (open(one), open(two)) {
             (Ok(one), Ok(two)) => one.equals(&two),

@@ -10,26 +10,26 @@
 //!
 //! [`apply`]: apply::apply
 
+pub mod applier;
 pub mod apply;
 pub mod deeds;
-pub mod hands;
 mod inside;
 mod moves;
 mod paths;
 pub mod plan;
 pub mod report;
+mod resolve;
 pub mod restore;
 mod rights;
 mod same;
 pub mod select;
-mod settle;
 mod skipped;
 mod steps;
 
-pub use apply::{Outcome, apply};
-pub use hands::{Hands, InProcess};
-pub use plan::{Choice, Conflict, Plan, plan};
-pub use report::{Report, Wish, run};
+pub use applier::{Applier, InProcess};
+pub use apply::{Applied, apply};
+pub use plan::{Conflict, OnConflict, Plan, plan};
+pub use report::{UndoReport, UndoRequest, run};
 pub use select::{LastDone, Selection, Wanted, last_done, select};
 pub use skipped::Skipped;
 pub use steps::put_label;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use rustix::fs::FileType;
 
-use super::hands::Hands;
+use super::applier::Applier;
 use super::skipped::Skipped;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
@@ -22,7 +22,7 @@ use crate::world::{Caller, Dir, Id, Removed, Renaming};
 const OPEN: usize = 64;
 
 pub(super) struct Mover<'a, 'h> {
-    hands: &'h dyn Hands,
+    applier: &'h dyn Applier,
     caller: Caller,
     target: &'h Tree<'a>,
     /// The names as they are at this moment.
@@ -39,7 +39,7 @@ pub(super) struct Mover<'a, 'h> {
 
 /// A name that shall mean something else.
 #[derive(Debug)]
-struct Change {
+struct NameChange {
     slot: Slot,
     now: Option<NodeId>,
     then: Option<NodeId>,
@@ -48,13 +48,13 @@ struct Change {
 impl<'a, 'h> Mover<'a, 'h> {
     pub(super) fn new(
         target: &'h Tree<'a>,
-        hands: &'h dyn Hands,
+        applier: &'h dyn Applier,
         caller: Caller,
     ) -> Result<Mover<'a, 'h>> {
-        let here = Tree::now(target.ground().clone());
+        let here = Tree::now(target.disk().clone());
         let trash = here.lookup(ROOT, TRASH)?.ok_or(Error::NotFound)?;
         Ok(Mover {
-            hands,
+            applier,
             caller,
             target,
             here,
@@ -77,7 +77,7 @@ impl<'a, 'h> Mover<'a, 'h> {
                 _ => target.path(dir).is_some_and(|path| !in_trash(&path)),
             };
             last = Some((dir, shows));
-            if shows && target.ground().lookup_label(dir, name)? != then {
+            if shows && target.disk().lookup_id(dir, name)? != then {
                 count += 1;
             }
         }
@@ -87,11 +87,11 @@ impl<'a, 'h> Mover<'a, 'h> {
     /// Makes the names what they shall be, as far as that can be done.
     pub(super) fn run(&mut self, skipped: &mut Skipped) -> Result<()> {
         let mut changes = Vec::new();
-        for ((dir, label), then) in self.target.changed_places() {
-            let now = self.target.ground().lookup_label(dir, label)?;
+        for ((dir, name_id), then) in self.target.changed_places() {
+            let now = self.target.disk().lookup_id(dir, name_id)?;
             if now != then {
-                let slot = (dir, self.target.ground().text(label));
-                changes.push(Change { slot, now, then });
+                let slot = (dir, self.target.disk().text(name_id));
+                changes.push(NameChange { slot, now, then });
             }
         }
         for change in &changes {
@@ -193,7 +193,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let (dir, new_dir) = (self.dir(from.0)?, self.dir(to.0)?);
         let (name, new_name) = (Name::new(&from.1)?, Name::new(&to.1)?);
         self.verify(&dir, name, node)?;
-        self.hands
+        self.applier
             .rename((&dir, name), (&new_dir, new_name), how, self.caller)?;
         self.here.set_name(from.0, &from.1, None);
         self.here.set_name(to.0, &to.1, Some(node));
@@ -211,7 +211,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let stands = self.here.lookup(slot.0, &slot.1)?;
         let node = stands.ok_or_else(|| gone(&slot.1))?;
         self.verify(&dir, name, node)?;
-        let Removed { entry, .. } = self.hands.discard(&dir, name, self.caller)?;
+        let Removed { entry, .. } = self.applier.discard(&dir, name, self.caller)?;
         self.here.set_name(slot.0, &slot.1, None);
         let lies = (self.trash, entry.bytes().into());
         self.here.set_name(lies.0, entry.bytes(), Some(node));
@@ -223,7 +223,7 @@ impl<'a, 'h> Mover<'a, 'h> {
 
     /// What is there must be what the plan was made for.
     fn verify(&self, dir: &Dir, name: Name<'_>, node: NodeId) -> Result<()> {
-        let expected = self.here.ground().ids(node).map(|ids| Id(ids[0], ids[1]));
+        let expected = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         match dir.stat(name) {
             Ok(meta) if Some(meta.id) == expected => Ok(()),
             Ok(_) | Err(Error::NotFound) => Err(changed(name.bytes())),
@@ -248,8 +248,8 @@ impl<'a, 'h> Mover<'a, 'h> {
             return Ok(dir.clone());
         }
         let path = self.here.path(node).ok_or(Error::NotFound)?;
-        let ids = self.here.ground().ids(node).ok_or(Error::NotFound)?;
-        let root = self.hands.world().root();
+        let ids = self.here.disk().ids(node).ok_or(Error::NotFound)?;
+        let root = self.applier.world().root();
         let dir = Rc::new(root.dir_expecting(&path, Id(ids[0], ids[1]))?);
         if self.open.len() >= OPEN {
             self.open.clear();

@@ -14,15 +14,17 @@ use crate::error::Result;
 use crate::journal::Record;
 use crate::name::escape;
 use crate::operator::Store;
-use crate::operator::past::layer::{Kind, Layer};
-use crate::operator::past::{ByNumber, Effect, Label, NodeId, Past, Place, ROOT, RecordId, Tree};
+use crate::operator::past::tree::layer::{Kind, Layer};
+use crate::operator::past::{
+    ByNumber, Effect, NameId, NameSlot, NodeId, Past, ROOT, RecordId, Tree,
+};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::{TRASH, in_trash};
 
 /// What shall be done where something later stands in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Choice {
+pub enum OnConflict {
     /// Nothing at all is changed.
     #[default]
     Stop,
@@ -67,8 +69,8 @@ pub struct Plan<'a> {
 
 /// What a record left or found, for finding out who changed it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Touched {
-    Name(NodeId, Label),
+pub(super) enum Changed {
+    Name(NodeId, NameId),
     Content(NodeId),
     Attribute(NodeId),
 }
@@ -79,30 +81,30 @@ pub(super) type InTheWay = (Conflict, Option<RecordId>);
 pub(super) struct Planner<'a, 'p> {
     pub(super) past: &'p mut Past<'a>,
     pub(super) target: Tree<'a>,
-    pub(super) choice: Choice,
+    pub(super) choice: OnConflict,
     pub(super) conflicts: Vec<InTheWay>,
     pub(super) notes: Vec<String>,
     /// The record that last changed something, of those that stay, coming from the newest.
-    pub(super) touched: HashMap<Touched, RecordId, ByNumber>,
+    pub(super) touched: HashMap<Changed, RecordId, ByNumber>,
     /// Names that are used instead, because something later stands at the name.
-    instead: HashMap<Place, Label, ByNumber>,
+    instead: HashMap<NameSlot, NameId, ByNumber>,
     /// Contents that go beside the file.
     pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
     /// Directories that the selection made, with their place and record.
-    pub(super) born: Vec<(NodeId, Place, RecordId)>,
+    pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
     /// Files that the selection made and that are kept, because somebody wrote to them later.
     pub(super) kept: Vec<NodeId>,
     /// Records of which it was said already that they cannot be taken back.
     pub(super) fixed: HashSet<RecordId>,
     /// Where the selection changed names.
-    pub(super) changed: HashMap<Place, RecordId, ByNumber>,
+    pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
 }
 
 /// Plans an undo. Nothing is changed.
 ///
 /// # Errors
 /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
-pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Result<Plan<'a>> {
+pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> Result<Plan<'a>> {
     let mut past = Past::now(store)?;
     let target = past.tree().clone();
     let mut planner = Planner {
@@ -124,7 +126,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: Choice) -> Resu
     }
     planner.settle()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
-    super::settle::name_culprits(store, &mut conflicts)?;
+    super::resolve::name_culprits(store, &mut conflicts)?;
     Ok(Plan {
         beside: planner
             .beside
@@ -166,12 +168,12 @@ impl Planner<'_, '_> {
 
     fn touch(&mut self, effect: &Effect, (session, seq): (&Arc<str>, u64)) {
         let what = match effect {
-            Effect::Name { dir, name, .. } => Touched::Name(*dir, *name),
-            Effect::Content { node, .. } => Touched::Content(*node),
+            Effect::Name { dir, name, .. } => Changed::Name(*dir, *name),
+            Effect::Content { node, .. } => Changed::Content(*node),
             Effect::Mode(node, _)
             | Effect::Owner(node, _)
             | Effect::Group(node, _)
-            | Effect::Xattr(node, ..) => Touched::Attribute(*node),
+            | Effect::Xattr(node, ..) => Changed::Attribute(*node),
             Effect::Time(..) | Effect::Born(_) => return,
         };
         self.touched.insert(what, (session.clone(), seq));
@@ -216,9 +218,9 @@ impl Planner<'_, '_> {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
             if !same(&after, &there) && !self.equal(node, &after, &there)? {
-                let by = self.touched.get(&Touched::Content(node)).cloned();
+                let by = self.touched.get(&Changed::Content(node)).cloned();
                 self.conflict(told, self.name_of(node), "was written to later", by, true);
-                if self.choice == Choice::KeepBoth {
+                if self.choice == OnConflict::KeepBoth {
                     self.kept.push(node);
                     return Ok(true);
                 }
@@ -238,7 +240,7 @@ impl Planner<'_, '_> {
             else {
                 continue;
             };
-            let there = self.target.lookup_label(*dir, self.alias((*dir, *name)))?;
+            let there = self.target.lookup_id(*dir, self.alias((*dir, *name)))?;
             if there != *after {
                 as_left = false;
                 in_the_way.get_or_insert((*dir, *name, *after, there));
@@ -255,7 +257,7 @@ impl Planner<'_, '_> {
             // It was gathered under its directory: there, but not where anybody would look for it.
             if let Some((name, by)) = placeless {
                 let what = "has no place: its directory was removed later; undo that as well";
-                let name = escape(&self.target.ground().text(name));
+                let name = escape(&self.target.disk().text(name));
                 self.conflict(told, name, what, Some(by), false);
             }
             return Ok(false);
@@ -276,15 +278,19 @@ impl Planner<'_, '_> {
                 continue;
             };
             let mut alias = self.alias((*dir, *name));
-            let there = self.target.lookup_label(*dir, alias)?;
+            let there = self.target.lookup_id(*dir, alias)?;
             // Beside what is there, and from now on for all that concerns the name.
-            if forced && self.choice == Choice::KeepBoth && there != *after && Some(*dir) != trash {
-                let ground = self.target.ground();
-                let beside = super::settle::beside(&ground.text(alias), told.1.seq);
-                alias = ground.label(&beside);
+            if forced
+                && self.choice == OnConflict::KeepBoth
+                && there != *after
+                && Some(*dir) != trash
+            {
+                let disk = self.target.disk();
+                let beside = super::resolve::beside(&disk.text(alias), told.1.seq);
+                alias = disk.name_id(&beside);
                 self.instead.insert((*dir, *name), alias);
             }
-            self.target.set_label(*dir, alias, *before);
+            self.target.set_by_id(*dir, alias, *before);
             let of = (told.0.clone(), told.1.seq);
             self.changed.insert((*dir, alias), of.clone());
             if let Some(node) = born
@@ -298,11 +304,11 @@ impl Planner<'_, '_> {
 
     fn name_conflict(
         &mut self,
-        (dir, label, after, there): (NodeId, Label, Option<NodeId>, Option<NodeId>),
+        (dir, name_id, after, there): (NodeId, NameId, Option<NodeId>, Option<NodeId>),
         trash: Option<NodeId>,
         told: (&Arc<str>, &Record),
     ) {
-        let name = self.target.ground().text(label);
+        let name = self.target.disk().text(name_id);
         let at = match self.target.path(dir).or_else(|| self.past.tree().path(dir)) {
             Some(path) if path.is_root() => format!("/{}", escape(&name)),
             Some(path) => format!("{path}/{}", escape(&name)),
@@ -316,17 +322,17 @@ impl Planner<'_, '_> {
             (Some(_), Some(_)) => "is something else now",
             (None, _) => "has come to be there later",
         };
-        let by = self.culprit((dir, label));
+        let by = self.culprit((dir, name_id));
         self.conflict(told, at, what, by, !lost);
     }
 
-    fn alias(&self, place: Place) -> Label {
+    fn alias(&self, place: NameSlot) -> NameId {
         self.instead.get(&place).copied().unwrap_or(place.1)
     }
 
     /// Returns the name by which somebody who looks now knows a thing, not one that it had for a moment in between.
     pub(super) fn name_of(&self, node: NodeId) -> String {
-        let seen = self.target.ground().path(node);
+        let seen = self.target.disk().path(node);
         let path = seen
             .filter(|path| !in_trash(path))
             .or_else(|| self.target.path(node))
@@ -334,8 +340,8 @@ impl Planner<'_, '_> {
         path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
     }
 
-    pub(super) fn culprit(&self, (dir, name): Place) -> Option<RecordId> {
-        self.touched.get(&Touched::Name(dir, name)).cloned()
+    pub(super) fn culprit(&self, (dir, name): NameSlot) -> Option<RecordId> {
+        self.touched.get(&Changed::Name(dir, name)).cloned()
     }
 
     pub(super) fn conflict(
@@ -347,7 +353,7 @@ impl Planner<'_, '_> {
         can_be_forced: bool,
     ) {
         // What cannot be overridden is left out and said, where somebody chose not to stop.
-        if !can_be_forced && self.choice != Choice::Stop {
+        if !can_be_forced && self.choice != OnConflict::Stop {
             let seq = record.seq;
             self.notes
                 .push(format!("operation {session}:{seq}: {place} {what}"));

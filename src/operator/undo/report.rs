@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::applier::Applier;
 use super::apply::{Extent, apply, extent};
 use super::deeds::{Deed, deeds};
-use super::hands::Hands;
-use super::plan::{Choice, Conflict, plan};
+use super::plan::{Conflict, OnConflict, plan};
 use super::rights::Opened;
 use super::select::{Wanted, select};
 use crate::error::{Error, Result};
@@ -15,11 +15,11 @@ use crate::world::Caller;
 
 /// What is asked for, whole.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct Wish {
+pub struct UndoRequest {
     /// Which operations.
     pub wanted: Wanted,
     /// What shall be done where something stands in the way.
-    pub choice: Choice,
+    pub choice: OnConflict,
     /// Whether nothing shall be changed.
     pub dry_run: bool,
     /// What was asked for, in the words of the command; for the record.
@@ -28,7 +28,7 @@ pub struct Wish {
 
 /// What came of it.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct Report {
+pub struct UndoReport {
     /// Whether nothing was changed because it was only to be planned.
     pub dry_run: bool,
     /// How many operations were meant.
@@ -57,27 +57,27 @@ pub struct Report {
     pub failed: Option<String>,
 }
 
-/// Undoes what was asked for. `hands` is absent for a dry run.
+/// Undoes what was asked for. `applier` is absent for a dry run.
 ///
 /// # Errors
 /// [`Error::Missing`] where nothing is meant; [`Error::Damaged`] where a journal cannot be read. Then nothing was changed.
 pub fn run(
     store: &Store,
-    wish: &Wish,
-    hands: Option<&dyn Hands>,
+    wish: &UndoRequest,
+    applier: Option<&dyn Applier>,
     caller: Caller,
-) -> Result<Report> {
-    let first = attempt(store, wish, hands, caller, false);
+) -> Result<UndoReport> {
+    let first = attempt(store, wish, applier, caller, false);
     let denied = match &first {
         Ok((_, tried)) => tried.denied,
         Err(error) => error.errno() == rustix::io::Errno::ACCESS,
     };
-    let Some(hands) = hands.filter(|_| denied && !wish.dry_run) else {
+    let Some(applier) = applier.filter(|_| denied && !wish.dry_run) else {
         return first.map(|(report, _)| report);
     };
     // Whoever undoes is an ordinary user, and so was whoever closed something: it is opened, and the rest is done.
-    let opened = Opened::all(hands.world())?;
-    let second = attempt(store, wish, Some(hands), caller, true);
+    let opened = Opened::all(applier.world())?;
+    let second = attempt(store, wish, Some(applier), caller, true);
     let nothing = HashSet::new();
     opened.close(second.as_ref().map_or(&nothing, |(_, tried)| &tried.modes));
     match (first, second) {
@@ -95,11 +95,11 @@ struct Tried {
     modes: HashSet<Ids>,
 }
 
-impl Report {
+impl UndoReport {
     /// Returns the report of an undo that took two attempts.
-    fn after(self, first: &Report) -> Report {
+    fn after(self, first: &UndoReport) -> UndoReport {
         let (one, two) = (first.done, self.done);
-        Report {
+        UndoReport {
             operations: first.operations,
             deeds: first.deeds.clone(),
             extent: first.extent,
@@ -112,11 +112,11 @@ impl Report {
 
 fn attempt(
     store: &Store,
-    wish: &Wish,
-    hands: Option<&dyn Hands>,
+    wish: &UndoRequest,
+    applier: Option<&dyn Applier>,
     caller: Caller,
     again: bool,
-) -> Result<(Report, Tried)> {
+) -> Result<(UndoReport, Tried)> {
     let selection = select(store, &wish.wanted)?;
     if selection.count == 0 {
         return Err(Error::Missing {
@@ -127,29 +127,29 @@ fn attempt(
         });
     }
     let planned = plan(store, &selection, wish.choice)?;
-    let stopped = wish.choice == Choice::Stop && !planned.conflicts.is_empty();
+    let stopped = wish.choice == OnConflict::Stop && !planned.conflicts.is_empty();
     let (deeds, changes) = deeds(&planned)?;
-    let mut report = Report {
+    let mut report = UndoReport {
         dry_run: wish.dry_run,
         deeds,
         operations: selection.count,
         extent: extent(&planned)?,
         stopped,
         notes: planned.notes.clone(),
-        ..Report::default()
+        ..UndoReport::default()
     };
     let mut tried = Tried::default();
-    match hands {
-        Some(hands) if !wish.dry_run && !stopped => {
-            let outcome = apply(&planned, &selection, &wish.what, hands, caller)?;
+    match applier {
+        Some(applier) if !wish.dry_run && !stopped => {
+            let outcome = apply(&planned, &selection, &wish.what, applier, caller)?;
             report.record = outcome.record;
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
             tried.denied = outcome.skipped.was_denied();
-            let ground = planned.target.ground();
+            let disk = planned.target.disk();
             let set = planned.target.changed_nodes();
             let set = set.filter(|(_, then)| then.mode.is_some());
             if again {
-                tried.modes = set.filter_map(|(node, _)| ground.ids(node)).collect();
+                tried.modes = set.filter_map(|(node, _)| disk.ids(node)).collect();
             }
             let end = outcome.skipped.end().map(|path| format!("{path}: "));
             let end = end.unwrap_or_default();

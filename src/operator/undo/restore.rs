@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::hands::Hands;
+use super::applier::Applier;
 use super::same::{Looks, is_same};
 use super::steps::{Former, put_label};
 use crate::error::{Error, Result};
@@ -19,11 +19,13 @@ use crate::operator::Store;
 use crate::operator::past::{Content, Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::in_trash;
-use crate::world::{CAPABILITY, Caller, Change, Dir, Held, NoDoor, Renaming, SetTime, Time};
+use crate::world::{
+    CAPABILITY, Caller, Dir, Located, NoOpenState, Renaming, SetAttrs, SetTime, Time,
+};
 
 /// What is asked for.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct PutBack {
+pub struct RestoreRequest {
     /// What, by the path that it had.
     pub path: WorldPath,
     /// As it was when; before its last change where absent.
@@ -59,15 +61,15 @@ pub struct Restored {
     pub failed: Option<String>,
 }
 
-/// Puts a file or a tree back. `hands` is absent for a dry run.
+/// Puts a file or a tree back. `applier` is absent for a dry run.
 ///
 /// # Errors
 /// [`Error::Missing`] where there was nothing; [`Error::Conflict`] where the place has no directory any more. Then nothing
 /// was changed.
 pub fn restore(
     store: &Store,
-    wish: &PutBack,
-    hands: Option<&dyn Hands>,
+    wish: &RestoreRequest,
+    applier: Option<&dyn Applier>,
     caller: Caller,
 ) -> Result<Restored> {
     let mut past = Past::now(store)?;
@@ -95,17 +97,17 @@ pub fn restore(
         to: to.clone(),
         ..Restored::default()
     };
-    let now = Tree::now(tree.ground().clone());
+    let now = Tree::now(tree.disk().clone());
     if let Some(there) = now.resolve(&to)?
         && is_same(tree, node, &now, there)?
     {
         restored.same = true;
         return Ok(restored);
     }
-    let Some(hands) = hands.filter(|_| !wish.dry_run) else {
+    let Some(applier) = applier.filter(|_| !wish.dry_run) else {
         return Ok(restored);
     };
-    let (dir, name) = hands.world().parent(&to).map_err(|error| match error {
+    let (dir, name) = applier.world().parent(&to).map_err(|error| match error {
         Error::NotFound | Error::NotDirectory => Error::Conflict {
             what: format!("the directory of {to} is not there any more"),
             remedy: "Nothing was changed. Say where it shall go with --to PATH.".to_owned(),
@@ -116,12 +118,12 @@ pub fn restore(
         true => format!("restore {to} as at {at}"),
         false => format!("restore {} as at {at} to {to}", wish.path),
     };
-    let begun = hands.world().note_undo(what, Vec::new(), false, caller)?;
+    let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
     let record = begun.seq();
     restored.record = Some(record);
     let mut copier = Copier {
         tree,
-        hands,
+        applier,
         caller: Caller {
             undo: Some(record),
             ..caller
@@ -222,7 +224,7 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
 
 struct Copier<'t, 'a, 'h> {
     tree: &'t Tree<'a>,
-    hands: &'h dyn Hands,
+    applier: &'h dyn Applier,
     caller: Caller,
     /// Files of several names that were made already.
     known: HashMap<NodeId, WorldPath>,
@@ -234,7 +236,7 @@ struct Copier<'t, 'a, 'h> {
 impl Copier<'_, '_, '_> {
     /// Puts the first thing in its place, where something may stand.
     fn place(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let world = self.hands.world();
+        let world = self.applier.world();
         match world.lookup(dir, name) {
             Err(Error::NotFound) => {}
             Err(error) => return Err(error),
@@ -245,21 +247,22 @@ impl Copier<'_, '_, '_> {
                 let content = self.content(node, dir, name)?;
                 // What is asked of the node is asked before its inode moves aside.
                 let then = Looks::of(self.tree, node)?;
-                let held = world.hold(dir, name)?;
-                self.hands
-                    .put_content(&held, &Former(&content), self.caller)?;
+                let located = world.hold(dir, name)?;
+                self.applier
+                    .put_content(&located, &Former(&content), self.caller)?;
                 self.restored.made += 1;
                 return self.attributes(&then, dir, name);
             }
             // Whole before what is there goes: the copy may be made of it, and may fail.
             Ok(_) => {
-                let beside = super::settle::beside(name.bytes(), self.restored.record.unwrap_or(0));
+                let beside =
+                    super::resolve::beside(name.bytes(), self.restored.record.unwrap_or(0));
                 let beside = Name::new(&beside)?;
                 self.copy(node, dir, beside)?;
-                let removed = self.hands.discard(dir, name, self.caller)?;
+                let removed = self.applier.discard(dir, name, self.caller)?;
                 self.restored.replaced = Some(crate::name::escape(removed.entry.bytes()));
                 let (from, to) = ((dir, beside), (dir, name));
-                self.hands
+                self.applier
                     .rename(from, to, Renaming::NoReplace, self.caller)?;
                 return Ok(());
             }
@@ -277,7 +280,7 @@ impl Copier<'_, '_, '_> {
     }
 
     fn copy(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let world = self.hands.world();
+        let world = self.applier.world();
         self.at = dir.path().join(name);
         let looks = Looks::of(self.tree, node)?;
         let meta = looks.meta;
@@ -286,7 +289,7 @@ impl Copier<'_, '_, '_> {
             FileType::Directory => {
                 world.mkdir(dir, name, meta.mode | 0o700, caller)?;
                 self.restored.made += 1;
-                self.hands.made(dir, name);
+                self.applier.made(dir, name);
                 let path = dir.path().join(name);
                 for (name, child) in self.tree.children(node)? {
                     let inside = world.root().dir(&path)?;
@@ -307,80 +310,80 @@ impl Copier<'_, '_, '_> {
             FileType::RegularFile => {
                 if let Some(first) = self.known.get(&node) {
                     let (dir_of, name_of) = world.parent(first)?;
-                    let held = world.hold(&dir_of, name_of)?;
-                    world.link(&held, dir, name, caller)?;
+                    let located = world.hold(&dir_of, name_of)?;
+                    world.link(&located, dir, name, caller)?;
                     self.restored.made += 1;
-                    self.hands.made(dir, name);
+                    self.applier.made(dir, name);
                     return Ok(());
                 }
                 let content = self.content(node, dir, name)?;
                 let flags = OFlags::RDWR | OFlags::EXCL;
-                let made = world.create(dir, name, flags, meta.mode, &NoDoor, caller)?;
+                let made = world.create(dir, name, flags, meta.mode, &NoOpenState, caller)?;
                 self.restored.made += 1;
                 content.copy_to(made.file.as_fd())?;
-                self.hands.made(dir, name);
+                self.applier.made(dir, name);
                 self.known.insert(node, dir.path().join(name));
             }
             FileType::Symlink => {
                 world.symlink(dir, name, &self.tree.target(node)?, caller)?;
                 self.restored.made += 1;
-                self.hands.made(dir, name);
+                self.applier.made(dir, name);
                 return Ok(());
             }
             kind => {
                 let mode = kind.as_raw_mode() | meta.mode;
                 world.mknod(dir, name, mode, caller)?;
                 self.restored.made += 1;
-                self.hands.made(dir, name);
+                self.applier.made(dir, name);
             }
         }
         self.attributes(&looks, dir, name)
     }
 
     fn attributes(&mut self, then: &Looks, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let world = self.hands.world();
+        let world = self.applier.world();
         let meta = then.meta;
-        let held: Held = world.hold(dir, name)?;
-        let now = held.node.meta();
-        let owner = Change {
+        let located: Located = world.hold(dir, name)?;
+        let now = located.node.meta();
+        let owner = SetAttrs {
             uid: (now.uid != meta.uid).then_some(meta.uid),
             gid: (now.gid != meta.gid).then_some(meta.gid),
-            ..Change::default()
+            ..SetAttrs::default()
         };
         // A change of owner takes a capability away, and an access list changes the mode: so in this order.
-        let owned = owner == Change::default();
+        let owned = owner == SetAttrs::default();
         if !owned {
-            self.hands.set_attr(&held, owner, self.caller)?;
+            self.applier.set_attr(&located, owner, self.caller)?;
         }
         let mut labelled = false;
         if let Some(then) = &then.xattrs {
-            let now = crate::world::xattrs(held.node.as_fd())?;
+            let now = crate::world::xattrs(located.node.as_fd())?;
             let mut names: Vec<_> = then.keys().chain(now.keys()).collect();
             names.sort_unstable();
             names.dedup();
             names.retain(|name| then.get(*name) != now.get(*name));
             for name in names {
                 let value = then.get(name).map(Vec::as_slice);
-                if put_label(world, &held, (name, value), self.caller)? {
+                if put_label(world, &located, (name, value), self.caller)? {
                     labelled = true;
                 } else {
                     self.restored.notes.push(format!(
                         "{}: the attribute {} could not be set",
-                        held.path,
+                        located.path,
                         escape(name)
                     ));
                 }
             }
         }
-        let change = Change {
+        let change = SetAttrs {
             mode: (now.permissions() != meta.mode || !owned || labelled).then_some(meta.mode),
             mtime: SetTime::To(Time {
                 sec: meta.mtime.0,
                 nsec: meta.mtime.1,
             }),
-            ..Change::default()
+            ..SetAttrs::default()
         };
-        self.hands.set_attr(&held, change, self.caller)?;
+        self.applier.set_attr(&located, change, self.caller)?;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Actor, Op, Record};
 use crate::name::Escaped;
 use crate::operator::Store;
-use crate::operator::past::Newest;
+use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
 
 /// What an operator wants taken back.
@@ -219,7 +219,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         gathered: HashMap::new(),
     };
     // The plan reads the same records, and checks them.
-    let mut records = Newest::trusting(store)?;
+    let mut records = ReverseRecords::trusting(store)?;
     let mut selection = Selection::default();
     match wanted {
         Wanted::Operations(operations) => {
@@ -298,7 +298,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
 pub fn last_done(store: &Store) -> Result<LastDone> {
     let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
     let mut acted: HashSet<(Arc<str>, u64)> = HashSet::new();
-    let mut records = Newest::trusting(store)?;
+    let mut records = ReverseRecords::trusting(store)?;
     while let Some((session, record)) = records.next_record()? {
         let seq = record.seq;
         if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {

@@ -11,20 +11,20 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::apply::Outcome;
-use super::hands::Hands;
+use super::applier::Applier;
+use super::apply::Applied;
 use super::moves::Mover;
 use super::plan::Plan;
-use super::settle::beside;
+use super::resolve::beside;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::Store;
-use crate::operator::past::layer::{Kind, Layer};
-use crate::operator::past::tree::Difference;
+use crate::operator::past::tree::layer::{Kind, Layer};
+use crate::operator::past::tree::past_tree::Difference;
 use crate::operator::past::{Content, NodeId, Tree};
 use crate::world::replace::NewContent;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Change, Held, Id, NoDoor, SetTime, Time, World};
+use crate::world::{Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World};
 
 /// Makes the store what the plan says, without a record of its own.
 ///
@@ -32,19 +32,19 @@ use crate::world::{Caller, Change, Held, Id, NoDoor, SetTime, Time, World};
 /// What would have failed for each further step; the outcome says where that was.
 pub(super) fn carry_out(
     plan: &Plan<'_>,
-    hands: &dyn Hands,
+    applier: &dyn Applier,
     caller: Caller,
-    outcome: &mut Outcome,
+    outcome: &mut Applied,
 ) -> Result<()> {
-    let mut mover = Mover::new(&plan.target, hands, caller)?;
+    let mut mover = Mover::new(&plan.target, applier, caller)?;
     let moved = mover.run(&mut outcome.skipped);
     outcome.moves = mover.done;
     moved?;
     let mut steps = Steps {
         here: &mover.here,
-        hands,
+        applier,
         caller,
-        store: Store::of(hands.world())?,
+        store: Store::of(applier.world())?,
         outcome,
         renewed: HashMap::new(),
     };
@@ -54,10 +54,10 @@ pub(super) fn carry_out(
 struct Steps<'s, 'a> {
     /// The names as they are now.
     here: &'s Tree<'a>,
-    hands: &'s dyn Hands,
+    applier: &'s dyn Applier,
     caller: Caller,
     store: Store,
-    outcome: &'s mut Outcome,
+    outcome: &'s mut Applied,
     /// Inodes that took the place of those that the plan knows.
     renewed: HashMap<NodeId, Id>,
 }
@@ -89,9 +89,9 @@ impl Steps<'_, '_> {
         changed.sort_by_key(|node| (is_dir(*node), *node));
         for node in changed {
             if let (Some(then), Some(path)) = (plan.target.difference(node), self.place(node)) {
-                let held = self.hold(node, &path);
-                if let Some(held) = self.outcome.skipped.or_end(&path, held)? {
-                    self.attributes(&path, &held, then)?;
+                let located = self.hold(node, &path);
+                if let Some(located) = self.outcome.skipped.or_end(&path, located)? {
+                    self.attributes(&path, &located, then)?;
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Steps<'_, '_> {
     }
 
     fn put(&mut self, node: NodeId, path: &WorldPath, layer: &Arc<Layer>) -> Result<bool> {
-        let held = self.hold(node, path)?;
+        let located = self.hold(node, path)?;
         // Where only the length differs, cutting is enough, and costs nothing.
         let mut at = Some(layer);
         let mut only_shorter = true;
@@ -112,20 +112,20 @@ impl Steps<'_, '_> {
             only_shorter &= one.kind == Kind::Same;
             at = one.below.as_ref();
         }
-        let now = held.node.meta().size;
+        let now = located.node.meta().size;
         let put = match layer.size().filter(|_| only_shorter) {
             Some(size) if size == now => return Ok(false),
             Some(size) if size < now => {
-                let change = Change {
+                let change = SetAttrs {
                     size: Some(size),
-                    ..Change::default()
+                    ..SetAttrs::default()
                 };
-                self.hands.set_attr(&held, change, self.caller)?
+                self.applier.set_attr(&located, change, self.caller)?
             }
             _ => {
-                let content = self.content(&held, Some(layer))?;
-                self.hands
-                    .put_content(&held, &Former(&content), self.caller)?
+                let content = self.content(&located, Some(layer))?;
+                self.applier
+                    .put_content(&located, &Former(&content), self.caller)?
             }
         };
         self.renewed.insert(node, put.id);
@@ -140,41 +140,41 @@ impl Steps<'_, '_> {
         layer: Option<&Arc<Layer>>,
         seq: u64,
     ) -> Result<()> {
-        let world = self.hands.world();
-        let held = self.hold(node, path)?;
-        let content = self.content(&held, layer)?;
+        let world = self.applier.world();
+        let located = self.hold(node, path)?;
+        let content = self.content(&located, layer)?;
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Err(Error::NotFound);
         };
         let dir = world.root().dir(&parent)?;
         let name = beside(name.bytes(), seq);
         let name = Name::new(&name)?;
-        let mode = held.node.meta().permissions();
+        let mode = located.node.meta().permissions();
         let flags = OFlags::RDWR | OFlags::EXCL;
-        let made = world.create(&dir, name, flags, mode, &NoDoor, self.caller)?;
+        let made = world.create(&dir, name, flags, mode, &NoOpenState, self.caller)?;
         self.outcome.contents += 1;
         content.copy_to(made.file.as_fd())?;
-        self.hands.made(&dir, name);
+        self.applier.made(&dir, name);
         Ok(())
     }
 
-    fn content(&self, held: &Held, layer: Option<&Arc<Layer>>) -> Result<Content> {
-        let root = self.hands.world().root();
-        let open = || Ok(root.reopen(&held.node, OFlags::RDONLY)?.into());
+    fn content(&self, located: &Located, layer: Option<&Arc<Layer>>) -> Result<Content> {
+        let root = self.applier.world().root();
+        let open = || Ok(root.reopen(&located.node, OFlags::RDONLY)?.into());
         Content::open(&self.store, layer, open)
     }
 
-    fn attributes(&mut self, path: &WorldPath, held: &Held, then: &Difference) -> Result<()> {
+    fn attributes(&mut self, path: &WorldPath, located: &Located, then: &Difference) -> Result<()> {
         let before = self.outcome.attributes;
-        let parts = changes(held, then);
-        let mut all = vec![parts.into_iter().fold(Change::default(), together)];
-        all.retain(|change| *change != Change::default());
+        let parts = changes(located, then);
+        let mut all = vec![parts.into_iter().fold(SetAttrs::default(), together)];
+        all.retain(|change| *change != SetAttrs::default());
         while let Some(change) = all.pop() {
-            let set = self.hands.set_attr(held, change, self.caller);
+            let set = self.applier.set_attr(located, change, self.caller);
             if set.is_err() && !parts.contains(&change) {
                 // Where one is refused, the others are set.
                 all.extend(parts.into_iter().rev());
-                all.retain(|change| *change != Change::default());
+                all.retain(|change| *change != SetAttrs::default());
             } else if self.outcome.skipped.or_end(path, set)?.is_some() {
                 self.outcome.attributes = before + 1;
             }
@@ -183,7 +183,7 @@ impl Steps<'_, '_> {
         if then.xattrs.is_empty() {
             return Ok(());
         }
-        let now = crate::world::xattrs(held.node.as_fd());
+        let now = crate::world::xattrs(located.node.as_fd());
         let Some(now) = self.outcome.skipped.or_end(path, now)? else {
             return Ok(());
         };
@@ -193,8 +193,8 @@ impl Steps<'_, '_> {
         others.sort_by_key(|(_, value)| value.is_some());
         for (name, value) in others {
             let named = format!("{path}: attribute {}", escape(name));
-            let label = (name.as_slice(), value.as_deref());
-            match put_label(self.hands.world(), held, label, self.caller) {
+            let name_id = (name.as_slice(), value.as_deref());
+            match put_label(self.applier.world(), located, name_id, self.caller) {
                 Ok(put) => {
                     self.outcome.attributes =
                         before + u64::from(put || self.outcome.attributes > before)
@@ -207,28 +207,28 @@ impl Steps<'_, '_> {
     }
 
     /// Holds on to a thing that must be the one that was planned for.
-    fn hold(&self, node: NodeId, path: &WorldPath) -> Result<Held> {
-        let known = self.here.ground().ids(node).map(|ids| Id(ids[0], ids[1]));
+    fn hold(&self, node: NodeId, path: &WorldPath) -> Result<Located> {
+        let known = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         let id = self.renewed.get(&node).copied().or(known);
         let id = id.ok_or(Error::NotFound)?;
-        let world = self.hands.world();
+        let world = self.applier.world();
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            return Ok(Held {
+            return Ok(Located {
                 node: world.root().node_expecting(path, id)?,
                 path: path.clone(),
                 removed: false,
             });
         };
-        let held = world.hold_for(&world.root().dir(&parent)?, name, self.caller)?;
-        match held.node.meta().id == id {
-            true => Ok(held),
+        let located = world.hold_for(&world.root().dir(&parent)?, name, self.caller)?;
+        match located.node.meta().id == id {
+            true => Ok(located),
             false => Err(super::moves::changed(name.bytes())),
         }
     }
 }
 
-fn together(one: Change, other: Change) -> Change {
-    Change {
+fn together(one: SetAttrs, other: SetAttrs) -> SetAttrs {
+    SetAttrs {
         mode: one.mode.or(other.mode),
         uid: one.uid.or(other.uid),
         gid: one.gid.or(other.gid),
@@ -236,13 +236,13 @@ fn together(one: Change, other: Change) -> Change {
             SetTime::Keep => other.mtime,
             time => time,
         },
-        ..Change::default()
+        ..SetAttrs::default()
     }
 }
 
 /// Returns the attributes to be set: owner, mode and time apart.
-fn changes(held: &Held, then: &Difference) -> [Change; 3] {
-    let meta = held.node.meta();
+fn changes(located: &Located, then: &Difference) -> [SetAttrs; 3] {
+    let meta = located.node.meta();
     let mode = then.mode.unwrap_or(meta.permissions());
     let uid = then.uid.filter(|uid| *uid != meta.uid);
     let gid = then.gid.filter(|gid| *gid != meta.gid);
@@ -250,19 +250,19 @@ fn changes(held: &Held, then: &Difference) -> [Change; 3] {
     let mtime = then
         .mtime
         .filter(|(sec, nsec)| (*sec, *nsec) != (meta.mtime.sec, meta.mtime.nsec));
-    let owner = Change {
+    let owner = SetAttrs {
         uid,
         gid,
-        ..Change::default()
+        ..SetAttrs::default()
     };
-    let mode = Change {
+    let mode = SetAttrs {
         // A change of owner takes set-id bits away.
         mode: (mode != meta.permissions() || moved && mode & 0o6000 != 0).then_some(mode),
-        ..Change::default()
+        ..SetAttrs::default()
     };
-    let time = Change {
+    let time = SetAttrs {
         mtime: mtime.map_or(SetTime::Keep, |(sec, nsec)| SetTime::To(Time { sec, nsec })),
-        ..Change::default()
+        ..SetAttrs::default()
     };
     [owner, mode, time]
 }
@@ -286,11 +286,11 @@ impl NewContent for Former<'_> {
 /// As [`World::put_xattr`].
 pub fn put_label(
     world: &World,
-    held: &Held,
+    located: &Located,
     (name, value): (&[u8], Option<&[u8]>),
     caller: Caller,
 ) -> Result<bool> {
-    match world.put_xattr(held, name, value, caller) {
+    match world.put_xattr(located, name, value, caller) {
         Err(error)
             if !name.starts_with(b"user.")
                 && matches!(
@@ -300,7 +300,7 @@ pub fn put_label(
         {
             log::warn!(
                 "{}: the attribute {} could not be put back: {error}",
-                held.path,
+                located.path,
                 escape(name)
             );
             Ok(false)

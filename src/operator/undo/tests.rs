@@ -12,12 +12,12 @@ use super::*;
 use crate::error::Error;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::Newest;
+use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
 use crate::world::replace::NewContent;
 use crate::world::{
-    Caller, Change, Dir, Held, Meta, Moved, NoDoor, Removed, Renaming, SetTime, Symlinks, Time,
-    ViewOptions, World, WorldOptions, new_session_id,
+    Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, SetTime, Symlinks,
+    Time, ViewOptions, World, WorldOptions, new_session_id,
 };
 
 mod redo;
@@ -180,10 +180,12 @@ impl Lab {
         let at = path(at);
         let (dir, name) = self.world.parent(&at)?;
         match self.world.hold(&dir, name) {
-            Ok(held) => self.world.open_file(&held, flags, &NoDoor, self.caller()),
+            Ok(located) => self
+                .world
+                .open_file(&located, flags, &NoOpenState, self.caller()),
             Err(Error::NotFound) => self
                 .world
-                .create(&dir, name, flags, 0o644, &NoDoor, self.caller())
+                .create(&dir, name, flags, 0o644, &NoOpenState, self.caller())
                 .map(|made| made.file),
             Err(error) => Err(error),
         }
@@ -238,10 +240,10 @@ impl Lab {
     fn link(&self, from: &str, to: &str) -> Sys<()> {
         let (from, to) = (path(from), path(to));
         let (dir, name) = self.world.parent(&from)?;
-        let held = self.world.hold(&dir, name)?;
+        let located = self.world.hold(&dir, name)?;
         let (dir, name) = self.world.parent(&to)?;
         self.world
-            .link(&held, &dir, name, self.caller())
+            .link(&located, &dir, name, self.caller())
             .map(|_| ())
     }
 
@@ -254,56 +256,56 @@ impl Lab {
             .map(|_| ())
     }
 
-    fn attr(&self, at: &str, change: Change) -> Sys<()> {
+    fn attr(&self, at: &str, change: SetAttrs) -> Sys<()> {
         let at = path(at);
         let (dir, name) = self.world.parent(&at)?;
-        let held = self.world.hold(&dir, name)?;
+        let located = self.world.hold(&dir, name)?;
         self.world
-            .set_attr(&held, change, None, &NoDoor, self.caller())
+            .set_attr(&located, change, None, &NoOpenState, self.caller())
             .map(|_| ())
     }
 
     fn xattr(&self, at: &str, name: &str, value: Option<&str>) -> Sys<()> {
         let at = path(at);
         let (dir, last) = self.world.parent(&at)?;
-        let held = self.world.hold(&dir, last)?;
+        let located = self.world.hold(&dir, last)?;
         match value {
             Some(value) => {
                 let value = value.as_bytes();
                 self.world
-                    .set_xattr(&held, name.as_bytes(), value, 0, self.caller())
+                    .set_xattr(&located, name.as_bytes(), value, 0, self.caller())
             }
             None => self
                 .world
-                .remove_xattr(&held, name.as_bytes(), self.caller()),
+                .remove_xattr(&located, name.as_bytes(), self.caller()),
         }
     }
 
-    fn undo_as(&self, wanted: &Wanted, choice: Choice) -> (Outcome, Vec<Conflict>) {
+    fn undo_as(&self, wanted: &Wanted, choice: OnConflict) -> (Applied, Vec<Conflict>) {
         let store = Store::of(&self.world).unwrap();
         let selection = select(&store, wanted).unwrap();
         let plan = plan(&store, &selection, choice).unwrap();
-        if choice == Choice::Stop && !plan.conflicts.is_empty() {
-            return (Outcome::default(), plan.conflicts);
+        if choice == OnConflict::Stop && !plan.conflicts.is_empty() {
+            return (Applied::default(), plan.conflicts);
         }
-        let hands = InProcess(&self.world);
-        let outcome = apply(&plan, &selection, "test", &hands, Caller::myself()).unwrap();
+        let applier = InProcess(&self.world);
+        let outcome = apply(&plan, &selection, "test", &applier, Caller::myself()).unwrap();
         assert_eq!(outcome.failed, None, "{outcome:?}");
         (outcome, plan.conflicts)
     }
 
-    fn undo(&self, wanted: &Wanted) -> Outcome {
-        let (outcome, conflicts) = self.undo_as(wanted, Choice::Stop);
+    fn undo(&self, wanted: &Wanted) -> Applied {
+        let (outcome, conflicts) = self.undo_as(wanted, OnConflict::Stop);
         assert!(conflicts.is_empty(), "{conflicts:#?}");
         outcome
     }
 
-    fn redo(&self) -> Outcome {
+    fn redo(&self) -> Applied {
         let last = last_done(&Store::of(&self.world).unwrap()).unwrap();
         self.undo(&Wanted::Operations(vec![last.operation]))
     }
 
-    fn undo_after(&self, seq: u64) -> Outcome {
+    fn undo_after(&self, seq: u64) -> Applied {
         self.undo(&since(Point::After(self.op(seq))))
     }
 }
@@ -384,9 +386,9 @@ impl Lab {
                 "append"
             }),
             5 if is_file => {
-                let change = Change {
+                let change = SetAttrs {
                     size: Some(random.below(4000)),
-                    ..Change::default()
+                    ..SetAttrs::default()
                 };
                 self.attr(&at, change).map(|()| "truncate")
             }
@@ -402,17 +404,17 @@ impl Lab {
             11 => self.link(&at, &self.fresh(random)).map(|()| "ln"),
             12 if exists => {
                 let modes = [0o644, 0o755, 0o600, 0o777, 0o4755];
-                let change = Change {
+                let change = SetAttrs {
                     mode: Some(*random.one(&modes)),
-                    ..Change::default()
+                    ..SetAttrs::default()
                 };
                 self.attr(&at, change).map(|()| "chmod")
             }
             13 if exists => {
                 let sec = i64::try_from(random.below(1_000_000)).unwrap();
-                let change = Change {
+                let change = SetAttrs {
                     mtime: SetTime::To(Time { sec, nsec: 7 }),
-                    ..Change::default()
+                    ..SetAttrs::default()
                 };
                 self.attr(&at, change).map(|()| "utimens")
             }
@@ -536,7 +538,7 @@ fn one_process_is_undone_where_another_worked_elsewhere() {
                     .ok();
             }
         }
-        let (_, conflicts) = lab.undo_as(&by(1), Choice::Stop);
+        let (_, conflicts) = lab.undo_as(&by(1), OnConflict::Stop);
         if !conflicts.is_empty() {
             // It met the other; then nothing was changed.
             assert!(
@@ -581,8 +583,8 @@ fn what_came_later_is_in_the_way_and_named() {
     lab.put("f", "three");
     let third = lab.seq();
     let before = (lab.look(), lab.seq());
-    let (outcome, conflicts) = lab.undo_as(&op(&lab, second), Choice::Stop);
-    assert_eq!(outcome, Outcome::default());
+    let (outcome, conflicts) = lab.undo_as(&op(&lab, second), OnConflict::Stop);
+    assert_eq!(outcome, Applied::default());
     assert_eq!(conflicts.len(), 1, "{conflicts:#?}");
     assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
     let (session, seq, words) = conflicts[0].by.clone().unwrap();
@@ -594,12 +596,12 @@ fn what_came_later_is_in_the_way_and_named() {
         "a conflict changes nothing"
     );
 
-    lab.undo_as(&op(&lab, second), Choice::KeepBoth);
+    lab.undo_as(&op(&lab, second), OnConflict::KeepBoth);
     assert_eq!(lab.read("f"), "three");
     assert_eq!(lab.read(&format!("f.before-{second}")), "one");
     lab.redo();
     assert_eq!(lab.look(), before.0);
-    lab.undo_as(&op(&lab, second), Choice::Force);
+    lab.undo_as(&op(&lab, second), OnConflict::Force);
     assert_eq!(lab.read("f"), "one");
     lab.redo();
     assert_eq!(lab.look(), before.0, "what was forced away is not lost");
@@ -613,17 +615,17 @@ fn a_name_that_was_taken_since_is_kept_or_forced() {
     let removal = lab.seq();
     lab.put("f", "new");
     let before = lab.look();
-    let (_, conflicts) = lab.undo_as(&op(&lab, removal), Choice::Stop);
+    let (_, conflicts) = lab.undo_as(&op(&lab, removal), OnConflict::Stop);
     assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
     assert!(conflicts[0].by.as_ref().unwrap().2.contains("create"));
-    lab.undo_as(&op(&lab, removal), Choice::KeepBoth);
+    lab.undo_as(&op(&lab, removal), OnConflict::KeepBoth);
     assert_eq!(
         (lab.read("f"), lab.read(&format!("f.before-{removal}"))),
         ("new".into(), "old".into())
     );
     lab.redo();
     assert_eq!(lab.look(), before);
-    lab.undo_as(&op(&lab, removal), Choice::Force);
+    lab.undo_as(&op(&lab, removal), OnConflict::Force);
     assert_eq!(lab.read("f"), "old");
     lab.redo();
     assert_eq!(lab.look(), before);
@@ -635,12 +637,12 @@ fn a_directory_with_later_things_in_it_stays() {
     lab.mkdir("d").unwrap();
     let made = lab.seq();
     lab.put("d/later", "x");
-    let (_, conflicts) = lab.undo_as(&op(&lab, made), Choice::Stop);
+    let (_, conflicts) = lab.undo_as(&op(&lab, made), OnConflict::Stop);
     assert!(conflicts[0].what.contains("later"), "{conflicts:#?}");
     assert!(conflicts[0].by.is_some());
-    lab.undo_as(&op(&lab, made), Choice::KeepBoth);
+    lab.undo_as(&op(&lab, made), OnConflict::KeepBoth);
     assert_eq!(lab.read("d/later"), "x");
-    lab.undo_as(&op(&lab, made), Choice::Force);
+    lab.undo_as(&op(&lab, made), OnConflict::Force);
     assert!(!lab.dir.path().join("d").exists());
     lab.redo();
     assert_eq!(lab.read("d/later"), "x");
@@ -654,12 +656,12 @@ fn what_was_removed_from_a_directory_that_went_too_has_no_place() {
     lab.rm("d/f").unwrap();
     let removal = lab.seq();
     lab.rm("d").unwrap();
-    for choice in [Choice::Stop, Choice::Force] {
+    for choice in [OnConflict::Stop, OnConflict::Force] {
         let (outcome, conflicts) = lab.undo_as(&op(&lab, removal), choice);
         assert_eq!(outcome.moves, 0);
         assert_eq!(
             conflicts.is_empty(),
-            choice == Choice::Force,
+            choice == OnConflict::Force,
             "{conflicts:#?}"
         );
     }
@@ -679,7 +681,7 @@ fn what_has_no_place_is_told_by_the_same_name_each_time() {
     lab.rm_all("d").unwrap();
     let told: std::collections::BTreeSet<String> = (0..16)
         .map(|_| {
-            let (_, conflicts) = lab.undo_as(&op(&lab, swap), Choice::Stop);
+            let (_, conflicts) = lab.undo_as(&op(&lab, swap), OnConflict::Stop);
             assert_eq!(conflicts.len(), 1, "{conflicts:#?}");
             conflicts[0].what.clone()
         })
@@ -714,13 +716,13 @@ fn what_was_purged_or_evicted_is_said_and_the_rest_is_done() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     let all = since(Point::After(lab.op(start)));
-    let (_, conflicts) = lab.undo_as(&all, Choice::Stop);
+    let (_, conflicts) = lab.undo_as(&all, OnConflict::Stop);
     assert!(
         conflicts[0].what.contains("not in the store any more"),
         "{conflicts:#?}"
     );
     assert!(!conflicts[0].can_be_forced);
-    lab.undo_as(&all, Choice::Force);
+    lab.undo_as(&all, OnConflict::Force);
     assert_eq!(lab.read("f"), "one");
     assert!(!lab.dir.path().join("g").exists() && !lab.dir.path().join("gone").exists());
 }
@@ -740,12 +742,12 @@ fn one_operation_changes_only_its_own_paths() {
             let Ok(selection) = select(&store, &op(&lab, seq)) else {
                 continue;
             };
-            let record = Newest::open(&store)
+            let record = ReverseRecords::open(&store)
                 .unwrap()
                 .map(Result::unwrap)
                 .find(|(_, r)| r.seq == seq);
             let Some((_, record)) = record else { continue };
-            if plan(&store, &selection, Choice::Stop)
+            if plan(&store, &selection, OnConflict::Stop)
                 .unwrap()
                 .conflicts
                 .is_empty()
@@ -800,14 +802,14 @@ fn a_point_is_restored_as_a_copy() {
         let (seq, then) = random.one(&points).clone();
         let store = Store::of(&lab.world).unwrap();
         for top in then.keys().filter(|path| !path.contains('/')) {
-            let wish = restore::PutBack {
+            let wish = restore::RestoreRequest {
                 path: path(top),
                 at: Some(Point::After(lab.op(seq))),
                 to: Some(path("restored")),
                 dry_run: false,
             };
-            let hands = InProcess(&lab.world);
-            let restored = restore::restore(&store, &wish, Some(&hands), Caller::myself());
+            let applier = InProcess(&lab.world);
+            let restored = restore::restore(&store, &wish, Some(&applier), Caller::myself());
             let restored = match restored {
                 // A link that would lead out from there.
                 Err(Error::NotOffered) => continue,
@@ -877,7 +879,7 @@ fn a_link_cannot_come_to_be_where_it_does_not_exist() {
     assert_eq!(target, Path::new("../../f"));
 }
 
-/// Hands that fail after so many changes, as on a full disk.
+/// Applier that fail after so many changes, as on a full disk.
 struct Failing<'w> {
     world: &'w World,
     left: std::cell::Cell<u64>,
@@ -897,7 +899,7 @@ impl Failing<'_> {
     }
 }
 
-impl Hands for Failing<'_> {
+impl Applier for Failing<'_> {
     fn world(&self) -> &World {
         self.world
     }
@@ -915,13 +917,18 @@ impl Hands for Failing<'_> {
         self.next()?;
         InProcess(self.world).discard(dir, name, caller)
     }
-    fn put_content(&self, held: &Held, content: &dyn NewContent, caller: Caller) -> Sys<Meta> {
+    fn put_content(
+        &self,
+        located: &Located,
+        content: &dyn NewContent,
+        caller: Caller,
+    ) -> Sys<Meta> {
         self.next()?;
-        InProcess(self.world).put_content(held, content, caller)
+        InProcess(self.world).put_content(located, content, caller)
     }
-    fn set_attr(&self, held: &Held, change: Change, caller: Caller) -> Sys<Meta> {
+    fn set_attr(&self, located: &Located, change: SetAttrs, caller: Caller) -> Sys<Meta> {
         self.next()?;
-        InProcess(self.world).set_attr(held, change, caller)
+        InProcess(self.world).set_attr(located, change, caller)
     }
 }
 
@@ -943,12 +950,12 @@ fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
             let wanted = since(Point::After(lab.op(start.0)));
             let store = Store::of(&lab.world).unwrap();
             let selection = select(&store, &wanted).unwrap();
-            let planned = plan(&store, &selection, Choice::Stop).unwrap();
-            let hands = Failing {
+            let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
+            let applier = Failing {
                 world: &lab.world,
                 left: std::cell::Cell::new(random.below(12)),
             };
-            let outcome = match apply(&planned, &selection, "test", &hands, Caller::myself()) {
+            let outcome = match apply(&planned, &selection, "test", &applier, Caller::myself()) {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     assert_same(&lab.look(), &end, "stopped before its first change");

@@ -4,10 +4,10 @@ use std::io::{self, BufRead, Write};
 
 use super::reading::{Trouble, chunk, copy, or_standard, read};
 use crate::exec::shell::call::{Call, Ended};
-use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::stream::Input;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptSpec = OptSpec {
     short: "AbeEnstTuv",
     long: &[
         ("number", Takes::Nothing, 'n'),

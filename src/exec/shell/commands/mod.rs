@@ -1,47 +1,48 @@
 //! The bundled commands: which there are, and how one is called.
 
 mod cat;
+mod cd;
 mod cp;
 mod date;
 mod echo;
-mod ends;
 mod find;
 mod grep;
+mod head_tail;
 mod ls;
-mod make;
+mod mkdir;
 mod mv;
-mod place;
 mod reading;
 mod rm;
 mod target;
+mod touch;
 mod wc;
 mod which;
 
 use std::io::{self, Write};
 
 use super::admit;
-use super::call::State;
+use super::call::ShellState;
 use super::call::{Call, Command, Stop, of_io, reason};
 use super::stream::{Input, Output};
 
 /// All commands, by name. Eighteen, and `false` beside `true`.
 const COMMANDS: &[(&str, Command)] = &[
     ("cat", cat::cat),
-    ("cd", place::cd),
+    ("cd", cd::cd),
     ("cp", cp::cp),
     ("date", date::date),
     ("echo", echo::echo),
     ("false", |_| Ok(1)),
     ("find", find::find),
     ("grep", grep::grep),
-    ("head", ends::head),
+    ("head", head_tail::head),
     ("ls", ls::ls),
-    ("mkdir", make::mkdir),
+    ("mkdir", mkdir::mkdir),
     ("mv", mv::mv),
-    ("pwd", place::pwd),
+    ("pwd", cd::pwd),
     ("rm", rm::rm),
-    ("tail", ends::tail),
-    ("touch", make::touch),
+    ("tail", head_tail::tail),
+    ("touch", touch::touch),
     ("true", |_| Ok(0)),
     ("wc", wc::wc),
     ("which", which::which),
@@ -84,7 +85,7 @@ pub(super) fn invoke(
     args: &[Vec<u8>],
     stdin: &mut Input,
     (out, mut err): (Output, Output),
-    state: &mut State,
+    state: &mut ShellState,
 ) -> io::Result<u8> {
     let mut call = Call::new(name, args, stdin, out, err.clone(), state);
     let ended = command(&mut call);
@@ -124,7 +125,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::exec::mounted::MountedHome;
+    use crate::exec::mounted_home::MountedHome;
     use crate::exec::shell::stream::Deadline;
     use crate::exec::shell::substitute::Collected;
     use crate::name::WorldPath;
@@ -132,7 +133,7 @@ pub(super) mod tests {
     /// A directory that stands for a home. Not a mounted one: what is removed here is gone.
     pub(crate) struct Bench {
         pub(crate) dir: tempfile::TempDir,
-        pub(crate) state: State,
+        pub(crate) state: ShellState,
     }
 
     impl Bench {
@@ -140,7 +141,7 @@ pub(super) mod tests {
             let dir = tempfile::tempdir().unwrap();
             let root = dir.path().to_str().unwrap().as_bytes().into();
             let home = Arc::new(MountedHome::open(dir.path()).unwrap());
-            let state = State {
+            let state = ShellState {
                 home,
                 root,
                 cwd: WorldPath::root(),

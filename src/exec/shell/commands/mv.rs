@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use super::target::{blame, clash, is_recent, just_made, last_part, pairs, place, same, source};
 use crate::error::Error;
 use crate::exec::shell::call::{Call, Ended};
-use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::quote::quoted;
 use crate::name::WorldPath;
 
-const MV: Known = Known {
+const MV: OptSpec = OptSpec {
     short: "fnt:Tuv",
     long: &[
         ("force", Takes::Nothing, 'f'),

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use super::target::last_part;
 use crate::error::Error;
 use crate::exec::shell::call::{Call, Ended, Stop, usage};
-use crate::exec::shell::options::{Known, Takes, Typed};
+use crate::exec::shell::options::{OptSpec, ParsedArgs, Takes};
 use crate::exec::shell::quote::quoted;
 use crate::name::{Name, WorldPath};
 
-const RM: Known = Known {
+const RM: OptSpec = OptSpec {
     short: "dfiIrRv",
     long: &[
         ("dir", Takes::Nothing, 'd'),
@@ -72,7 +72,7 @@ pub(super) fn rm(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
-fn how(typed: &Typed<'_>) -> Result<How, Stop> {
+fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
     let (mut force, mut ask) = (false, Ask::Never);
     for (letter, value) in &typed.options {
         (force, ask) = match (letter, value) {
@@ -147,7 +147,7 @@ fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
 /// Removes a directory and what is in it one by one, each told of as it goes. The world gathers what was in it under its
 /// entry.
 fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> io::Result<bool> {
-    enum Step {
+    enum Visit {
         Remove(FileType),
         /// A directory in which everything has been removed.
         Close,
@@ -156,32 +156,32 @@ fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> 
     let mut pending = vec![(
         typed.to_vec(),
         top.clone(),
-        Step::Remove(FileType::Directory),
+        Visit::Remove(FileType::Directory),
     )];
     // Directories above what stays stay too, and only the first is told of.
     let mut stays: Option<WorldPath> = None;
     while let Some((shown, path, step)) = pending.pop() {
         call.check()?;
         let entered = match step {
-            Step::Close if stays.as_ref().is_some_and(|stays| path.contains(stays)) => continue,
-            Step::Close => {
+            Visit::Close if stays.as_ref().is_some_and(|stays| path.contains(stays)) => continue,
+            Visit::Close => {
                 let removed = home.remove_dir(&path);
                 told(call, &shown, true, how, removed)?
             }
-            Step::Remove(FileType::Directory) => match home.list(&path) {
+            Visit::Remove(FileType::Directory) => match home.list(&path) {
                 Err(error) => absent(call, &shown, how, &error)?,
                 Ok(entries) => {
-                    pending.push((shown.clone(), path.clone(), Step::Close));
+                    pending.push((shown.clone(), path.clone(), Visit::Close));
                     for entry in entries.into_iter().rev() {
                         if let Ok(name) = Name::new(&entry.name) {
                             let shown = super::target::joined(&shown, &entry.name);
-                            pending.push((shown, path.join(name), Step::Remove(entry.kind)));
+                            pending.push((shown, path.join(name), Visit::Remove(entry.kind)));
                         }
                     }
                     true
                 }
             },
-            Step::Remove(_) => {
+            Visit::Remove(_) => {
                 let removed = home.remove(&path);
                 told(call, &shown, false, how, removed)?
             }

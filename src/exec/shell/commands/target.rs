@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::exec::shell::call::{Call, Stop, usage};
-use crate::exec::shell::options::Typed;
+use crate::exec::shell::options::ParsedArgs;
 use crate::exec::shell::quote::quoted;
 use crate::name::WorldPath;
 use crate::world::Meta;
@@ -15,7 +15,7 @@ use crate::world::Meta;
 pub(super) type Pair<'a> = (&'a [u8], Vec<u8>);
 
 /// A place to put something at, and what is there now.
-pub(super) type Place = (WorldPath, Option<Meta>);
+pub(super) type Destination = (WorldPath, Option<Meta>);
 
 /// Returns which operand goes where, by `-t` and `-T`; nothing where it was told why none can.
 ///
@@ -23,7 +23,7 @@ pub(super) type Place = (WorldPath, Option<Meta>);
 /// [`Stop::Usage`] in GNU's words.
 pub(super) fn pairs<'a>(
     call: &mut Call<'_>,
-    typed: &Typed<'a>,
+    typed: &ParsedArgs<'a>,
 ) -> Result<Option<Vec<Pair<'a>>>, Stop> {
     let mut targets = typed.options.iter().filter(|(letter, _)| *letter == 't');
     let target = targets.next().map(|(_, value)| value.unwrap_or_default());
@@ -108,7 +108,7 @@ pub(super) fn place(
     call: &mut Call<'_>,
     (source, meta): (&[u8], &Meta),
     to: &[u8],
-) -> io::Result<Option<Place>> {
+) -> io::Result<Option<Destination>> {
     let trimmed = to.iter().rposition(|b| *b != b'/');
     let trimmed = trimmed.and_then(|last| to.get(..=last)).unwrap_or(to);
     let path = match call.path(to) {

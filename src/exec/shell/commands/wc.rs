@@ -6,10 +6,10 @@ use rustix::fs::FileType;
 
 use super::reading::{STANDARD, Trouble, chunk, or_standard, read};
 use crate::exec::shell::call::{Call, Ended, NULL, Stop, usage};
-use crate::exec::shell::options::{Known, Takes, Typed};
+use crate::exec::shell::options::{OptSpec, ParsedArgs, Takes};
 use crate::exec::shell::stream::Input;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptSpec = OptSpec {
     short: "clLmw",
     long: &[
         ("bytes", Takes::Nothing, 'c'),
@@ -81,7 +81,7 @@ enum Total {
 }
 
 impl Total {
-    fn of(typed: &Typed<'_>) -> Result<Total, Stop> {
+    fn of(typed: &ParsedArgs<'_>) -> Result<Total, Stop> {
         let mut total = Total::Auto;
         for (_, when) in typed.options.iter().filter(|(letter, _)| *letter == 't') {
             total = match when.unwrap_or_default() {
@@ -110,7 +110,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(typed: &Typed<'_>) -> Columns {
+    fn of(typed: &ParsedArgs<'_>) -> Columns {
         let asked = "clLmw".chars().any(|letter| typed.has(letter));
         Columns {
             lines: !asked || typed.has('l'),

@@ -8,9 +8,9 @@ use std::io::Write;
 
 use super::named;
 use crate::exec::shell::call::{Call, Ended};
-use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 
-const KNOWN: Known = Known {
+const KNOWN: OptSpec = OptSpec {
     short: "as",
     long: &[("all", Takes::Nothing, 'a')],
     wrong: 2,

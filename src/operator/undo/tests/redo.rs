@@ -4,7 +4,7 @@ use super::*;
 
 fn records(lab: &Lab) -> Vec<String> {
     let store = Store::of(&lab.world).unwrap();
-    let words = Newest::open(&store).unwrap();
+    let words = ReverseRecords::open(&store).unwrap();
     words
         .map(|record| record.unwrap().1.op.word().to_owned())
         .collect()
@@ -14,15 +14,20 @@ fn last(lab: &Lab) -> Sys<LastDone> {
     last_done(&Store::of(&lab.world).unwrap())
 }
 
-fn put_back(lab: &Lab, what: &str, at: Option<u64>, hands: &dyn Hands) -> Sys<restore::Restored> {
-    let wish = restore::PutBack {
+fn put_back(
+    lab: &Lab,
+    what: &str,
+    at: Option<u64>,
+    applier: &dyn Applier,
+) -> Sys<restore::Restored> {
+    let wish = restore::RestoreRequest {
         path: path(what),
         at: at.map(|seq| Point::After(lab.op(seq))),
         to: None,
         dry_run: false,
     };
     let store = Store::of(&lab.world).unwrap();
-    restore::restore(&store, &wish, Some(hands), Caller::myself())
+    restore::restore(&store, &wish, Some(applier), Caller::myself())
 }
 
 /// With `--xattr`: setxattr, undo, undo, redo said "nothing to do", for ever. The second undo had left a record, because an
@@ -31,15 +36,15 @@ fn put_back(lab: &Lab, what: &str, at: Option<u64>, hands: &dyn Hands) -> Sys<re
 fn an_undo_of_nothing_leaves_no_record() {
     let lab = Lab::new();
     lab.put("f", "x");
-    let held = lab.world.find(&path("f")).unwrap();
+    let located = lab.world.find(&path("f")).unwrap();
     lab.world
-        .set_xattr(&held, b"user.note", b"hello", 0, lab.caller())
+        .set_xattr(&located, b"user.note", b"hello", 0, lab.caller())
         .unwrap();
     let (set, after) = (lab.seq(), lab.look());
     let first = lab.undo(&op(&lab, set)).record.unwrap();
     let count = lab.seq();
     let again = lab.undo(&op(&lab, set));
-    assert_eq!(again, Outcome::default());
+    assert_eq!(again, Applied::default());
     assert_eq!(lab.seq(), count, "{:?}", records(&lab));
     assert_eq!(last(&lab).unwrap().operation, lab.op(first));
     lab.redo();
@@ -78,12 +83,12 @@ fn an_undo_that_stopped_before_its_first_change_did_not_happen() {
     let removal = op(&lab, lab.seq());
     let store = Store::of(&lab.world).unwrap();
     let selection = select(&store, &removal).unwrap();
-    let planned = plan(&store, &selection, Choice::Stop).unwrap();
-    let hands = Failing {
+    let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
+    let applier = Failing {
         world: &lab.world,
         left: std::cell::Cell::new(0),
     };
-    let failed = apply(&planned, &selection, "test", &hands, Caller::myself());
+    let failed = apply(&planned, &selection, "test", &applier, Caller::myself());
     assert!(matches!(failed, Err(Error::Os { .. })), "{failed:?}");
     assert!(!records(&lab).contains(&"undo".to_owned()));
     assert!(matches!(last(&lab), Err(Error::Missing { .. })));
@@ -95,9 +100,9 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
     lab.mkdir("d").unwrap();
     lab.put("d/f", "one");
     lab.symlink("f", "d/l").unwrap();
-    let held = lab.world.find(&path("d/f")).unwrap();
+    let located = lab.world.find(&path("d/f")).unwrap();
     lab.world
-        .set_xattr(&held, b"user.note", b"hello", 0, lab.caller())
+        .set_xattr(&located, b"user.note", b"hello", 0, lab.caller())
         .unwrap();
     let then = lab.seq();
     for what in ["d", "d/f", "d/l"] {
@@ -106,9 +111,9 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
     }
     assert_eq!(lab.seq(), then, "{:?}", records(&lab));
     // And what differs in one respect is not the same.
-    let held = lab.world.find(&path("d/f")).unwrap();
+    let located = lab.world.find(&path("d/f")).unwrap();
     lab.world
-        .set_xattr(&held, b"user.note", b"later", 0, lab.caller())
+        .set_xattr(&located, b"user.note", b"later", 0, lab.caller())
         .unwrap();
     let restored = put_back(&lab, "d", Some(then), &InProcess(&lab.world)).unwrap();
     assert!(!restored.same && restored.record.is_some(), "{restored:?}");
@@ -120,24 +125,24 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
 fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
     let lab = Lab::new();
     lab.put("f", "one");
-    let change = Change {
+    let change = SetAttrs {
         mode: Some(0o640),
-        ..Change::default()
+        ..SetAttrs::default()
     };
     lab.attr("f", change).unwrap();
     let (then, one) = (lab.seq(), lab.look());
     lab.put("f", "two");
-    let change = Change {
+    let change = SetAttrs {
         mode: Some(0o600),
-        ..Change::default()
+        ..SetAttrs::default()
     };
     lab.attr("f", change).unwrap();
     let two = lab.look();
-    let hands = InProcess(&lab.world);
-    let restored = put_back(&lab, "f", Some(then), &hands).unwrap();
+    let applier = InProcess(&lab.world);
+    let restored = put_back(&lab, "f", Some(then), &applier).unwrap();
     assert_eq!((&restored.failed, restored.made), (&None, 1));
     assert_same(&lab.look(), &one, "content, mode and time");
-    put_back(&lab, "f", None, &hands).unwrap();
+    put_back(&lab, "f", None, &applier).unwrap();
     assert_same(&lab.look(), &two, "as before the restore, all of it");
     lab.redo();
     assert_same(&lab.look(), &one, "a redo takes the restore back");

@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::exec::Home;
 use crate::exec::shell::call::{Stop, usage};
 use crate::exec::shell::mode::umask;
-use crate::exec::shell::options::Typed;
+use crate::exec::shell::options::ParsedArgs;
 use crate::exec::shell::quote::quoted;
 use crate::name::WorldPath;
-use crate::world::{Change, Meta, SetTime};
+use crate::world::{Meta, SetAttrs, SetTime};
 
 /// What of a file's mode its copy has, before the umask.
 const FILE: u32 = 0o777;
@@ -33,7 +33,7 @@ impl Keep {
     ///
     /// # Errors
     /// [`Stop::Usage`] for what cannot be kept.
-    pub(super) fn read(typed: &Typed<'_>) -> std::result::Result<Keep, Stop> {
+    pub(super) fn read(typed: &ParsedArgs<'_>) -> std::result::Result<Keep, Stop> {
         let mut keep = Keep::default();
         for (letter, value) in &typed.options {
             let list = match (letter, value) {
@@ -91,11 +91,11 @@ impl Keep {
             true => (SetTime::To(meta.atime), SetTime::To(meta.mtime)),
             false => (SetTime::Keep, SetTime::Keep),
         };
-        let change = Change {
+        let change = SetAttrs {
             mode,
             atime,
             mtime,
-            ..Change::default()
+            ..SetAttrs::default()
         };
         if self.owner {
             let now = home.stat(path)?;
@@ -103,28 +103,28 @@ impl Keep {
                 return give_away(home, path, meta, change);
             }
         }
-        match change == Change::default() {
+        match change == SetAttrs::default() {
             true => Ok(()),
-            false => home.set(path, &change),
+            false => home.set_attrs(path, &change),
         }
     }
 }
 
 /// Sets attributes and the owner too. Who may not give away what is theirs keeps it, without the rights that go with its
 /// owner, and gives it to the group if they may.
-fn give_away(home: &dyn Home, path: &WorldPath, meta: &Meta, change: Change) -> Result<()> {
+fn give_away(home: &dyn Home, path: &WorldPath, meta: &Meta, change: SetAttrs) -> Result<()> {
     let (uid, gid) = (Some(meta.uid), Some(meta.gid));
     let refused =
         |error: &Error| matches!(error.errno(), Errno::PERM | Errno::INVAL | Errno::ACCESS);
-    match home.set(path, &Change { uid, gid, ..change }) {
+    match home.set_attrs(path, &SetAttrs { uid, gid, ..change }) {
         Err(error) if refused(&error) => {
-            let of_group = Change {
+            let of_group = SetAttrs {
                 gid,
-                ..Change::default()
+                ..SetAttrs::default()
             };
-            let _ = home.set(path, &of_group);
+            let _ = home.set_attrs(path, &of_group);
             let mode = change.mode.map(|mode| mode & !SET_IDS);
-            home.set(path, &Change { mode, ..change })
+            home.set_attrs(path, &SetAttrs { mode, ..change })
         }
         set => set,
     }

@@ -15,14 +15,14 @@ use super::target::{
 use crate::error::Error;
 use crate::exec::home::Writing;
 use crate::exec::shell::call::{Call, Ended, NULL};
-use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::quote::quoted;
 use crate::name::{Name, WorldPath};
 use crate::world::{Id, Meta};
 use content::{Broken, content};
 use keep::Keep;
 
-const CP: Known = Known {
+const CP: OptSpec = OptSpec {
     // There are no symlinks, so whether they are followed (-H, -L, -P) makes no difference.
     short: "afHLnpPRrt:Tuv",
     long: &[
@@ -52,7 +52,7 @@ struct Copy {
 }
 
 #[derive(Debug)]
-enum Step {
+enum Task {
     Copy(Copy),
     /// A directory whose content has been copied; whether it was made, and with which mode.
     Close(Copy, Meta, Option<u32>),
@@ -61,7 +61,7 @@ enum Step {
 /// What is still to be done for an operand.
 #[derive(Debug)]
 struct Tree {
-    pending: Vec<Step>,
+    pending: Vec<Task>,
     /// Which directories have been made within what is copied, where the copy lies in there.
     within: Option<HashSet<WorldPath>>,
     /// Whether that was told.
@@ -119,7 +119,7 @@ impl Copies {
             if self.no_clobber && home.stat(&path).is_ok() {
                 return Ok(());
             }
-            home.write(&path, Writing::Truncate, PLAIN).map(drop)
+            home.open_write(&path, Writing::Truncate, PLAIN).map(drop)
         });
         match made {
             Ok(()) => Ok(true),
@@ -179,17 +179,17 @@ impl Copies {
         let mut tree = Tree {
             told: false,
             within: top.from.0.contains(&top.to.0).then(HashSet::new),
-            pending: vec![Step::Copy(top)],
+            pending: vec![Task::Copy(top)],
         };
         let mut done = true;
         while let Some(step) = tree.pending.pop() {
             call.check()?;
             let copy = match step {
-                Step::Close(copy, meta, made) => {
+                Task::Close(copy, meta, made) => {
                     done &= self.attributes(call, &copy, &meta, made)?;
                     continue;
                 }
-                Step::Copy(copy) => copy,
+                Task::Copy(copy) => copy,
             };
             // A copy of the copy would have no end. The rest is copied.
             let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
@@ -269,13 +269,13 @@ impl Copies {
             Name::new(name).map(|name| (path.join(name), joined))
         };
         let inner = entries.iter().filter_map(|entry| {
-            Some(Step::Copy(Copy {
+            Some(Task::Copy(Copy {
                 from: below(&copy.from, &entry.name).ok()?,
                 to: below(&copy.to, &entry.name).ok()?,
             }))
         });
-        let inner: Vec<Step> = inner.collect();
-        tree.pending.push(Step::Close(copy, meta, made));
+        let inner: Vec<Task> = inner.collect();
+        tree.pending.push(Task::Close(copy, meta, made));
         tree.pending.extend(inner);
         Ok(true)
     }
@@ -349,9 +349,9 @@ impl Copies {
     ) -> io::Result<Result<std::fs::File, Error>> {
         let (home, path) = (call.home(), &copy.to.0);
         if !there {
-            return Ok(home.write(path, Writing::New, mode));
+            return Ok(home.open_write(path, Writing::New, mode));
         }
-        match home.write(path, Writing::Truncate, mode) {
+        match home.open_write(path, Writing::Truncate, mode) {
             Err(_) if self.force => {
                 if let Err(error) = home.remove(path) {
                     return Ok(Err(error));
@@ -360,7 +360,7 @@ impl Copies {
                     call.out
                         .write_all(&[b"removed ", &quoted(&copy.to.1)[..], b"\n"].concat())?;
                 }
-                Ok(home.write(path, Writing::New, mode))
+                Ok(home.open_write(path, Writing::New, mode))
             }
             opened => Ok(opened),
         }

@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Datelike, Local, NaiveDateTime, Offset, Timelike, Utc};
 
-use crate::exec::shell::when::Zone;
+use crate::exec::shell::datetime::Zone;
 use crate::sys::zone;
 
 /// A moment, as a clock in its zone shows it.

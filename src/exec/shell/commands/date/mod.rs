@@ -9,12 +9,12 @@ use std::io::{BufRead, Write};
 use chrono::{DateTime, Local, Utc};
 
 use crate::exec::shell::call::{Call, Ended, Stop, usage};
-use crate::exec::shell::options::{Known, Takes, Typed};
+use crate::exec::shell::datetime;
+use crate::exec::shell::options::{OptSpec, ParsedArgs, Takes};
 use crate::exec::shell::stream::buffered;
-use crate::exec::shell::when;
 pub(super) use format::Moment;
 
-const KNOWN: Known = Known {
+const KNOWN: OptSpec = OptSpec {
     short: "d:f:I::r:Rs:u",
     long: &[
         ("date", Takes::Value, 'd'),
@@ -55,7 +55,7 @@ const PLAIN: &[u8] = b"%a %b %e %H:%M:%S %Z %Y";
 enum Where {
     Here,
     Greenwich,
-    Named(when::Zone),
+    Named(datetime::Zone),
 }
 
 /// Which dates to print.
@@ -77,7 +77,7 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
         // As the C library has it.
         Some(text) if text.is_empty() => Where::Greenwich,
         // The line was admitted with a zone that there is.
-        Some(text) => when::Zone::find(text).map_or(Where::Greenwich, Where::Named),
+        Some(text) => datetime::Zone::find(text).map_or(Where::Greenwich, Where::Named),
     };
     let (source, mut set) = source(&typed)?;
     let mut format = format_of(&typed)?;
@@ -135,7 +135,7 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
     }
 }
 
-fn source<'a>(typed: &Typed<'a>) -> Result<(Source<'a>, Option<&'a [u8]>), Stop> {
+fn source<'a>(typed: &ParsedArgs<'a>) -> Result<(Source<'a>, Option<&'a [u8]>), Stop> {
     let (mut source, mut set) = (Source::Now, None);
     let mut kinds: Vec<char> = Vec::new();
     for (letter, value) in &typed.options {
@@ -165,7 +165,7 @@ fn source<'a>(typed: &Typed<'a>) -> Result<(Source<'a>, Option<&'a [u8]>), Stop>
     Ok((source, set))
 }
 
-fn format_of(typed: &Typed<'_>) -> Result<Option<&'static [u8]>, Stop> {
+fn format_of(typed: &ParsedArgs<'_>) -> Result<Option<&'static [u8]>, Stop> {
     let mut format = None;
     for (letter, value) in &typed.options {
         let one = match letter {
@@ -248,10 +248,10 @@ fn lines(call: &mut Call<'_>, file: &[u8], place: &Where, format: &[u8]) -> Ende
 impl Where {
     fn read(&self, text: &[u8]) -> Option<Moment> {
         match self {
-            Where::Here => when::parse(text, Local::now()).map(Moment::local),
-            Where::Greenwich => when::parse(text, Utc::now()).map(Moment::utc),
+            Where::Here => datetime::parse(text, Local::now()).map(Moment::local),
+            Where::Greenwich => datetime::parse(text, Utc::now()).map(Moment::utc),
             Where::Named(zone) => {
-                when::parse(text, Utc::now().with_timezone(zone)).map(|at| Moment::zoned(&at))
+                datetime::parse(text, Utc::now().with_timezone(zone)).map(|at| Moment::zoned(&at))
             }
         }
     }

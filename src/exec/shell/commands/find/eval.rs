@@ -9,7 +9,7 @@ use super::exec::Gathered;
 use super::parse::{Expr, Plan};
 use super::predicate::{Compare, Test, Window};
 use crate::error::Error;
-use crate::exec::home::Entry;
+use crate::exec::home::DirEntry;
 use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::name::{Name, WorldPath};
 use crate::world::Meta;
@@ -42,7 +42,7 @@ impl<'a> Visit<'a> {
     pub(super) fn entry(
         shown: &'a [u8],
         dir: &'a WorldPath,
-        entry: &'a Entry,
+        entry: &'a DirEntry,
         depth: usize,
     ) -> Visit<'a> {
         Visit {

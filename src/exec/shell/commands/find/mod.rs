@@ -9,7 +9,7 @@ mod exec;
 mod parse;
 mod predicate;
 
-use crate::exec::home::Entry;
+use crate::exec::home::DirEntry;
 use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::name::{Name, WorldPath};
 use eval::{Finder, Visit};
@@ -48,13 +48,13 @@ fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
 /// A directory whose entries are being visited.
 struct Level {
     /// Those to come, the next one last.
-    entries: Vec<Entry>,
+    entries: Vec<DirEntry>,
     /// How long its path as shown is.
     shown: usize,
 }
 
 impl Level {
-    fn new(mut entries: Vec<Entry>, shown: usize) -> Level {
+    fn new(mut entries: Vec<DirEntry>, shown: usize) -> Level {
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         Level { entries, shown }
     }
@@ -102,7 +102,7 @@ fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
 
 /// Comes to an entry: evaluates the expression unless a directory's content comes first, and lists a directory that is to be
 /// walked.
-fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<Entry>>, Stop> {
+fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<DirEntry>>, Stop> {
     let plan = finder.plan;
     let inside = visit.is_dir() && visit.depth < plan.deepest;
     if !plan.contents_first || !inside {
@@ -145,7 +145,7 @@ fn leave(
     finder.evaluate(&visit).map(drop)
 }
 
-fn name_of(entry: &Entry) -> Result<Name<'_>, Stop> {
+fn name_of(entry: &DirEntry) -> Result<Name<'_>, Stop> {
     // A listing has nothing but names.
     Name::new(&entry.name).map_err(|error| Stop::Stream(std::io::Error::from(error.errno())))
 }

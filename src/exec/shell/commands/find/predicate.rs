@@ -5,9 +5,9 @@ use rustix::fs::FileType;
 
 use super::exec::{Exec, Template};
 use crate::exec::shell::call::{Call, Stop, reason, usage};
+use crate::exec::shell::datetime;
 use crate::exec::shell::mode::ModeChange;
 use crate::exec::shell::pattern::Pattern;
-use crate::exec::shell::when;
 use crate::world::{Meta, Time};
 
 /// What can be asked of an entry, or done with it.
@@ -165,7 +165,7 @@ impl<'a, 'c> Reader<'a, 'c> {
                     }
                 }
             },
-            b"-newermt" => |_, _, arg| match when::parse(arg, Local::now()) {
+            b"-newermt" => |_, _, arg| match datetime::parse(arg, Local::now()) {
                 Some(at) => Ok(newer(
                     i128::from(at.timestamp()) * SECOND + i128::from(at.timestamp_subsec_nanos()),
                 )),

@@ -14,7 +14,7 @@ use regex_automata::{Anchored, Input, MatchKind, meta};
 use regex_syntax::hir::Hir;
 
 use super::expression::Wrong;
-use super::patient::{Patient, is_big};
+use super::interruptible::{InterruptibleDfa, is_big};
 use crate::exec::shell::stream::Deadline;
 
 /// What is searched for.
@@ -23,7 +23,7 @@ pub(super) struct Matcher {
     cache: meta::Cache,
     longest: Option<(DFA, Cache)>,
     /// For an expression whose search may take long.
-    patient: Option<Patient>,
+    patient: Option<InterruptibleDfa>,
 }
 
 impl Matcher {
@@ -43,7 +43,7 @@ impl Matcher {
             false => None,
         };
         let patient = match is_big(hir) {
-            true => Some(Patient::new(automaton(hir).ok_or(too_big)?)),
+            true => Some(InterruptibleDfa::new(automaton(hir).ok_or(too_big)?)),
             false => None,
         };
         let cache = regex.create_cache();

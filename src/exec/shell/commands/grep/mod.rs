@@ -7,9 +7,9 @@
 mod buffer;
 mod expression;
 mod filter;
+mod interruptible;
 mod matcher;
 mod options;
-mod patient;
 mod print;
 mod search;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 
 use self::matcher::Matcher;
-use self::options::{Directories, Options, Report, TROUBLE};
+use self::options::{Directories, Options, OutputMode, TROUBLE};
 use self::search::{Found, Search};
 use crate::error::Error;
 use crate::exec::shell::call::{Call, Ended, Stop, of_io};
@@ -30,7 +30,7 @@ use crate::exec::shell::call::{Call, Ended, Stop, of_io};
 pub(in crate::exec::shell) fn grep(call: &mut Call<'_>) -> Ended {
     let options = Options::read(call)?;
     let none = options.most == 0 || (options.patterns.is_empty() && !options.invert);
-    if none && options.report != Report::Without {
+    if none && options.report != OutputMode::Without {
         return Ok(1);
     }
     let patterns = options.patterns.strip_suffix(b"\n");
@@ -156,20 +156,20 @@ impl Run<'_, '_> {
         let out = &mut self.call.out;
         let null = self.options.null;
         match self.options.report {
-            Report::Count => {
+            OutputMode::Count => {
                 if self.names {
                     out.write_all(name)?;
                     out.write_all(if null { b"\0" } else { b":" })?;
                 }
                 writeln!(out, "{}", found.count)?;
             }
-            Report::With | Report::Without => {
-                if (found.count > 0) == (self.options.report == Report::With) {
+            OutputMode::With | OutputMode::Without => {
+                if (found.count > 0) == (self.options.report == OutputMode::With) {
                     out.write_all(name)?;
                     out.write_all(if null { b"\0" } else { b"\n" })?;
                 }
             }
-            Report::Lines | Report::Nothing => {}
+            OutputMode::Lines | OutputMode::Nothing => {}
         }
         self.matched |= found.count > 0;
         if found.binary {
@@ -191,7 +191,7 @@ impl Run<'_, '_> {
 
     /// Returns whether the status is known, and nothing else is asked for.
     fn is_done(&self) -> bool {
-        self.matched && self.options.report == Report::Nothing
+        self.matched && self.options.report == OutputMode::Nothing
     }
 
     /// Returns whether lines of this file would be written to its own end, and so be found again.
@@ -199,7 +199,7 @@ impl Run<'_, '_> {
         let Some(out) = self.call.out.get_ref().as_file() else {
             return false;
         };
-        if self.options.report != Report::Lines || self.options.most == 1 {
+        if self.options.report != OutputMode::Lines || self.options.most == 1 {
             return false;
         }
         let (Ok(file), Ok(out)) = (file.metadata(), out.metadata()) else {

@@ -8,7 +8,7 @@ use std::io::Read;
 use super::expression::{Syntax, Whole};
 use super::filter::Filter;
 use crate::exec::shell::call::{Call, Stop, of_io, reason, usage};
-use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 
 /// The status of whatever is wrong.
 pub(super) const TROUBLE: u8 = 2;
@@ -25,7 +25,7 @@ const LINE_BUFFERED: char = '\u{8}';
 const NO_GROUP_SEPARATOR: char = '\u{9}';
 const NO_IGNORE_CASE: char = '\u{a}';
 
-const KNOWN: Known = Known {
+const KNOWN: OptSpec = OptSpec {
     short: "0123456789A:B:C:EFGHILPRZabcd:e:f:hilm:noqrsvwx",
     long: &[
         ("after-context", Takes::Value, 'A'),
@@ -75,7 +75,7 @@ const KNOWN: Known = Known {
 
 /// What is told of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum OutputMode {
     /// Its selected lines.
     Lines,
     /// How many lines are selected.
@@ -119,7 +119,7 @@ pub(super) struct Options<'a> {
     pub(super) whole: Whole,
     pub(super) ignore_case: bool,
     pub(super) invert: bool,
-    pub(super) report: Report,
+    pub(super) report: OutputMode,
     pub(super) binary: Binary,
     pub(super) directories: Directories,
     pub(super) only_matching: bool,
@@ -177,10 +177,10 @@ impl<'a> Options<'a> {
                 'I' => options.binary = Binary::Skipped,
                 'a' => options.binary = Binary::Text,
                 BINARY_FILES => options.binary = binary(value)?,
-                'L' => options.list(Report::Without),
-                'l' => options.list(Report::With),
-                'q' => options.report = Report::Nothing,
-                'c' if options.report == Report::Lines => options.report = Report::Count,
+                'L' => options.list(OutputMode::Without),
+                'l' => options.list(OutputMode::With),
+                'q' => options.report = OutputMode::Nothing,
+                'c' if options.report == OutputMode::Lines => options.report = OutputMode::Count,
                 'c' => {}
                 'R' | 'r' => options.directories = Directories::Recurse,
                 'd' => options.directories = directories(value)?,
@@ -234,7 +234,7 @@ impl<'a> Options<'a> {
             whole: Whole::Part,
             ignore_case: false,
             invert: false,
-            report: Report::Lines,
+            report: OutputMode::Lines,
             binary: Binary::Told,
             directories: Directories::Read,
             only_matching: false,
@@ -255,8 +255,8 @@ impl<'a> Options<'a> {
     }
 
     /// `-q` outdoes `-l` and `-L`, which outdo `-c`.
-    fn list(&mut self, report: Report) {
-        if self.report != Report::Nothing {
+    fn list(&mut self, report: OutputMode) {
+        if self.report != OutputMode::Nothing {
             self.report = report;
         }
     }

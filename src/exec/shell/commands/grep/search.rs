@@ -9,7 +9,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::buffer::{Buffer, back, line_end};
 use super::matcher::Matcher;
-use super::options::{Binary, Options, Report};
+use super::options::{Binary, Options, OutputMode};
 use super::print::{CONTEXT, Printer, SELECTED};
 use crate::exec::shell::stream::{Deadline, Output};
 
@@ -62,8 +62,8 @@ impl Search {
             deadline,
             printer: Printer::new(options, out, name),
             used: &mut self.used,
-            quiet: options.report != Report::Lines,
-            first_only: !matches!(options.report, Report::Lines | Report::Count),
+            quiet: options.report != OutputMode::Lines,
+            first_only: !matches!(options.report, OutputMode::Lines | OutputMode::Count),
             count: 0,
             pending: 0,
             printed: None,
@@ -90,7 +90,7 @@ impl Search {
                     return Ok(Found::default());
                 }
                 text_count = Some(scan.count);
-                if options.report != Report::Count {
+                if options.report != OutputMode::Count {
                     (scan.first_only, scan.quiet) = (true, true);
                 }
             }
@@ -126,7 +126,7 @@ impl Search {
         let binary = text_count.is_some_and(|before| count > before);
         Ok(Found {
             count,
-            binary: binary && options.report == Report::Lines,
+            binary: binary && options.report == OutputMode::Lines,
             error,
         })
     }

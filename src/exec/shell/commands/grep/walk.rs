@@ -16,7 +16,7 @@ use super::Run;
 use super::filter::Filter;
 use crate::error::Result;
 use crate::exec::Home;
-use crate::exec::home::Entry;
+use crate::exec::home::DirEntry;
 use crate::exec::shell::stream::Deadline;
 use crate::name::{Name, WorldPath};
 
@@ -83,7 +83,7 @@ struct Level {
     path: WorldPath,
     /// How long its name as told is, with the slash after it.
     told: usize,
-    entries: std::vec::IntoIter<Entry>,
+    entries: std::vec::IntoIter<DirEntry>,
 }
 
 impl Walk {

@@ -7,14 +7,14 @@ use super::order::Order;
 use super::size::Scale;
 use super::times::Style;
 use crate::exec::shell::call::{Stop, usage};
-use crate::exec::shell::options::{Known, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::pattern::Pattern;
 use crate::world::{Meta, Time};
 
 /// What is said of a wrong operand or option has this status.
 pub(super) const SERIOUS: u8 = 2;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptSpec = OptSpec {
     short: "1aABcdfFgGhHiI:klLnNoprRsStuUvX",
     long: &[
         ("all", Takes::Nothing, 'a'),

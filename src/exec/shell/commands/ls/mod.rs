@@ -18,7 +18,7 @@ use std::io::Write;
 use rustix::fs::FileType;
 
 use crate::error::Error;
-use crate::exec::home::Entry;
+use crate::exec::home::DirEntry;
 use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::name::{Name, WorldPath};
 use crate::world::Meta;
@@ -189,8 +189,8 @@ impl Listing<'_> {
                 }
             }
         }
-        let lists = |entry: &Entry| self.settings.lists(&entry.name);
-        let entries: Vec<Entry> = entries.into_iter().filter(lists).collect();
+        let lists = |entry: &DirEntry| self.settings.lists(&entry.name);
+        let entries: Vec<DirEntry> = entries.into_iter().filter(lists).collect();
         for some in entries.chunks(AT_ONCE) {
             call.check()?;
             let needed = some.iter().filter(|entry| self.needs_meta(entry.kind));

@@ -1,0 +1,136 @@
+//! An operator's hands on a mounted home: each change goes through the live world, then the inode table and the kernel
+//! hear of it.
+//!
+//! Must not run on a thread that answers requests: telling the kernel of an entry waits for requests under way.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::fuse::{FileSystem, Invalidate, Shared};
+use crate::name::Name;
+use crate::operator::undo::Applier;
+use crate::world::replace::NewContent;
+use crate::world::view::in_trash;
+use crate::world::{Caller, Dir, Located, Meta, Moved, Removed, Renaming, SetAttrs, World};
+
+/// The hands.
+pub(super) struct LiveApplier<'l> {
+    shared: &'l Arc<Shared>,
+    fs: FileSystem,
+    kernel: &'l dyn Invalidate,
+}
+
+impl<'l> LiveApplier<'l> {
+    /// Works on what a daemon serves.
+    pub(super) fn new(shared: &'l Arc<Shared>, kernel: &'l dyn Invalidate) -> LiveApplier<'l> {
+        LiveApplier {
+            shared,
+            fs: FileSystem::new(shared.clone()),
+            kernel,
+        }
+    }
+
+    fn number(&self, dir: &Dir) -> Option<u64> {
+        self.shared.inodes.number_of(dir.id())
+    }
+
+    /// The kernel looks an entry up again.
+    fn changed(&self, dir: &Dir, name: Name<'_>) {
+        if let Some(number) = self.number(dir) {
+            self.kernel.entry(number, name.bytes());
+        }
+    }
+
+    /// What the kernel knows of a thing is no longer so. With the writeback cache it takes size and time for its own, and
+    /// believes no other until it forgets the thing: so it has to look its names up again.
+    fn changed_within(&self, id: crate::world::Id, content: bool) {
+        let Some(number) = self.shared.inodes.number_of(id) else {
+            return;
+        };
+        self.kernel.inode(number, content);
+        if self.shared.mechanisms.lock().writeback {
+            for (parent, name) in self.shared.inodes.names_of(number) {
+                self.kernel.entry(parent, &name);
+            }
+        }
+    }
+}
+
+impl Applier for LiveApplier<'_> {
+    fn world(&self) -> &World {
+        &self.shared.world
+    }
+
+    fn rename(
+        &self,
+        from: (&Dir, Name<'_>),
+        to: (&Dir, Name<'_>),
+        how: Renaming,
+        caller: Caller,
+    ) -> Result<Moved> {
+        let inodes = &self.shared.inodes;
+        let (parent, new_parent) = (self.number(from.0), self.number(to.0));
+        let moved = {
+            let _moving = inodes.moving();
+            let moved = self
+                .world()
+                .rename(from.0, from.1, to.0, to.1, how, caller)?;
+            match (parent, new_parent) {
+                (_, Some(new)) if in_trash(from.0.path()) => {
+                    inodes.restored((new, to.1), moved.id);
+                }
+                (Some(old), Some(new)) => {
+                    inodes.moved((old, from.1), (new, to.1), moved.id);
+                    if let Some(other) = moved.exchanged {
+                        inodes.moved((new, to.1), (old, from.1), other);
+                    }
+                }
+                // The kernel knows nothing in a directory that it does not know.
+                _ => {}
+            }
+            moved
+        };
+        self.changed(from.0, from.1);
+        self.changed(to.0, to.1);
+        self.changed_within(moved.id, false);
+        Ok(moved)
+    }
+
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        let inodes = &self.shared.inodes;
+        let removed = {
+            let _moving = inodes.moving();
+            let removed = self.world().discard(dir, name, caller)?;
+            if let Some(parent) = self.number(dir) {
+                inodes.removed((parent, name), removed.id, removed.entry.bytes());
+            }
+            removed
+        };
+        self.changed(dir, name);
+        self.changed_within(removed.id, false);
+        Ok(removed)
+    }
+
+    fn put_content(
+        &self,
+        located: &Located,
+        content: &dyn NewContent,
+        caller: Caller,
+    ) -> Result<Meta> {
+        // What is still to be written belongs to the content that is kept.
+        self.changed_within(located.node.meta().id, true);
+        let meta = self.fs.put_content(located, content, caller)?;
+        self.changed_within(meta.id, true);
+        Ok(meta)
+    }
+
+    fn set_attr(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<Meta> {
+        let meta = self.fs.set_attr(located, change, caller)?;
+        self.changed_within(meta.id, change.size.is_some());
+        Ok(meta)
+    }
+
+    fn made(&self, dir: &Dir, name: Name<'_>) {
+        self.changed(dir, name);
+    }
+}

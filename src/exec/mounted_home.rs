@@ -1,0 +1,270 @@
+//! [`MountedHome`]: a home that is mounted, worked in by descriptor like any other program does.
+//!
+//! The daemon behind the mount applies the rules; nothing here knows them. Removing here is unlink(2), which the daemon
+//! makes a move into the trash. Symlinks, where a home shows them, do not exist for the shell.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, Dir as Listing, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid,
+};
+use rustix::fs::{UTIME_NOW, UTIME_OMIT};
+
+use super::home::{DirEntry, Home, TRIES, Writing};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::world::root::open_beneath;
+use crate::world::{Dir, Meta, Node, Root, SetAttrs, SetTime};
+
+/// A home by its mountpoint's descriptor.
+#[derive(Debug)]
+pub struct MountedHome {
+    root: Root,
+}
+
+impl MountedHome {
+    /// Opens a directory of a mounted home as the root of what exists.
+    ///
+    /// # Errors
+    /// What `open(2)` says; `ENOTDIR`.
+    pub fn open(path: &Path) -> Result<MountedHome> {
+        Root::open(path).map(|root| MountedHome { root })
+    }
+
+    fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(Error::os("resolve")(rustix::io::Errno::BUSY));
+        };
+        Ok((self.root.dir(&parent)?, name))
+    }
+
+    /// Returns what exists for the shell.
+    fn node(&self, path: &WorldPath) -> Result<Node> {
+        let node = self.root.node(path)?;
+        if node.meta().kind == FileType::Symlink {
+            return Err(Error::NotFound);
+        }
+        Ok(node)
+    }
+
+    /// Opens what is there: no descriptor of anything but a regular file is ever opened for more than looking at it.
+    fn reopen(&self, path: &WorldPath, flags: OFlags) -> Result<File> {
+        let node = self.node(path)?;
+        if node.meta().is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        self.root.reopen(&node, flags).map(File::from)
+    }
+
+    /// Turns `EEXIST` for something that does not exist for the shell into the answer for what is absent.
+    fn taken(&self, path: &WorldPath, error: Error) -> Error {
+        match (error, self.node(path)) {
+            (Error::Exists, Err(Error::NotFound)) => Error::NotFound,
+            (error, _) => error,
+        }
+    }
+
+    /// Removes what is in a directory, and it: all of it, or only what does not exist for the shell. Goes on as long as
+    /// `go_on` says so.
+    fn remove_with(&self, top: &WorldPath, all: bool, go_on: &dyn Fn() -> bool) -> Result<()> {
+        let unlink = |dir: &Dir, name: Name<'_>, flags: AtFlags| match go_on() {
+            true => unlink(dir, name, flags),
+            false => Err(Error::os("unlinkat")(rustix::io::Errno::INTR)),
+        };
+        // Each directory comes a second time once all in it has been removed.
+        let mut pending = vec![(top.clone(), false)];
+        while let Some((path, emptied)) = pending.pop() {
+            if emptied {
+                let (dir, name) = self.parent(&path)?;
+                unlink(&dir, name, AtFlags::REMOVEDIR)?;
+                continue;
+            }
+            let dir = self.root.dir(&path)?;
+            pending.push((path, true));
+            for (name, kind, _) in self.entries(&dir)? {
+                let name = Name::new(&name)?;
+                match kind {
+                    FileType::Directory if all => pending.push((dir.path().join(name), false)),
+                    FileType::Symlink => unlink(&dir, name, AtFlags::empty())?,
+                    _ if all => unlink(&dir, name, AtFlags::empty())?,
+                    _ => return Err(Error::NotEmpty),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what a directory lists, links too.
+    fn entries(&self, dir: &Dir) -> Result<Vec<(Vec<u8>, FileType, u64)>> {
+        let fd = self.root.read_dir(dir)?;
+        let mut found = Vec::new();
+        for entry in Listing::read_from(&fd).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let Ok(name) = Name::new(entry.file_name().to_bytes()) else {
+                continue; // `.` and `..`
+            };
+            let kind = match entry.file_type() {
+                FileType::Unknown => match dir.stat(name) {
+                    Ok(meta) => meta.kind,
+                    Err(_) => continue,
+                },
+                kind => kind,
+            };
+            found.push((name.bytes().to_vec(), kind, entry.ino()));
+        }
+        Ok(found)
+    }
+}
+
+impl Home for MountedHome {
+    fn stat(&self, path: &WorldPath) -> Result<Meta> {
+        self.node(path).map(|node| *node.meta())
+    }
+
+    fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>> {
+        let dir = self.root.dir(dir)?;
+        let stat = |name: &&[u8]| match dir.stat(Name::new(name)?)? {
+            meta if meta.kind == FileType::Symlink || meta.mount_root => Err(Error::NotFound),
+            meta => Ok(meta),
+        };
+        Ok(names.iter().map(stat).collect())
+    }
+
+    fn open(&self, path: &WorldPath) -> Result<File> {
+        self.reopen(path, OFlags::RDONLY)
+    }
+
+    fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File> {
+        if path.is_root() {
+            return Err(how.onto_directory());
+        }
+        let (dir, name) = self.parent(path)?;
+        let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let make = || open_beneath(dir.as_fd(), name.bytes(), flags | OFlags::CLOEXEC, mode);
+        for _ in 0..TRIES {
+            // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
+            match make() {
+                Err(Error::Exists) if how != Writing::New => {}
+                made => {
+                    return made
+                        .map(File::from)
+                        .map_err(|error| self.taken(path, error));
+                }
+            }
+            match self.reopen(path, how.flags()) {
+                // It went in between, unless a link is in the way, which does not exist for the shell.
+                Err(Error::NotFound)
+                    if !dir
+                        .stat(name)
+                        .is_ok_and(|meta| meta.kind == FileType::Symlink) => {}
+                opened => return opened,
+            }
+        }
+        Err(Error::NotFound)
+    }
+
+    fn list(&self, path: &WorldPath) -> Result<Vec<DirEntry>> {
+        let found = self.entries(&self.root.dir(path)?)?.into_iter();
+        Ok(found
+            .filter(|(_, kind, _)| *kind != FileType::Symlink)
+            .map(|(name, kind, ino)| DirEntry { name, kind, ino })
+            .collect())
+    }
+
+    fn mkdir(&self, path: &WorldPath, mode: u32) -> Result<()> {
+        if path.is_root() {
+            return Err(Error::Exists);
+        }
+        let (dir, name) = self.parent(path)?;
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        rustix::fs::mkdirat(&dir, name.bytes(), mode)
+            .map_err(Error::os("mkdirat"))
+            .map_err(|error| self.taken(path, error))
+    }
+
+    fn remove(&self, path: &WorldPath) -> Result<()> {
+        let (dir, name) = self.parent(path)?;
+        self.node(path)?;
+        unlink(&dir, name, AtFlags::empty())
+    }
+
+    fn remove_dir(&self, path: &WorldPath) -> Result<()> {
+        let (dir, name) = self.parent(path)?;
+        self.node(path)?;
+        match unlink(&dir, name, AtFlags::REMOVEDIR) {
+            // Links in it do not exist for the shell, so they go with it.
+            Err(Error::NotEmpty) => self.remove_with(path, false, &|| true),
+            removed => removed,
+        }
+    }
+
+    fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()> {
+        if path.is_root() {
+            return self.parent(path).map(drop);
+        }
+        if !self.node(path)?.meta().is_dir() {
+            return Err(Error::NotDirectory);
+        }
+        // The daemon gathers what this process removes from a directory under the directory's entry.
+        self.remove_with(path, true, go_on)
+    }
+
+    fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()> {
+        let (dir, name) = self.parent(from)?;
+        let (new_dir, new_name) = self.parent(to)?;
+        self.node(from)?;
+        let hidden = || {
+            new_dir
+                .stat(new_name)
+                .is_ok_and(|meta| meta.kind == FileType::Symlink)
+        };
+        if replace && hidden() {
+            return Err(Error::NotFound);
+        }
+        let flags = match replace {
+            true => RenameFlags::empty(),
+            false => RenameFlags::NOREPLACE,
+        };
+        rustix::fs::renameat_with(&dir, name.bytes(), &new_dir, new_name.bytes(), flags)
+            .map_err(Error::os("renameat2"))
+            .map_err(|error| self.taken(to, error))
+    }
+
+    fn set_attrs(&self, path: &WorldPath, change: &SetAttrs) -> Result<()> {
+        let node = self.node(path)?;
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            rustix::fs::chownat(&node, "", uid, gid, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("chownat"))?;
+        }
+        // After the owner, whose change takes set-id bits away (chown(2)).
+        if let Some(mode) = change.mode {
+            self.root.chmod(&node, mode)?;
+        }
+        if (change.atime, change.mtime) != (SetTime::Keep, SetTime::Keep) {
+            let times = Timestamps {
+                last_access: timespec(change.atime),
+                last_modification: timespec(change.mtime),
+            };
+            rustix::fs::utimensat(&node, "", &times, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("utimensat"))?;
+        }
+        Ok(())
+    }
+}
+
+fn unlink(dir: &Dir, name: Name<'_>, flags: AtFlags) -> Result<()> {
+    rustix::fs::unlinkat(dir, name.bytes(), flags).map_err(Error::os("unlinkat"))
+}
+
+fn timespec(time: SetTime) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        SetTime::Keep => (0, UTIME_OMIT),
+        SetTime::Now => (0, UTIME_NOW),
+        SetTime::To(time) => (time.sec, time.nsec.into()),
+    };
+    Timespec { tv_sec, tv_nsec }
+}

@@ -1,0 +1,71 @@
+//! `head` and `tail`: the first or the last of something. Owns what both share: how many of what, and the headings.
+
+mod count;
+mod head;
+mod tail;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
+mod window;
+
+use std::io::{self, Write};
+
+pub(in crate::exec::shell) use head::head;
+pub(in crate::exec::shell) use tail::tail;
+
+use super::reading::{STANDARD, Trouble, or_standard, read};
+use crate::exec::shell::call::{Call, Ended};
+use crate::exec::shell::options::{ParsedArgs, Takes};
+use crate::exec::shell::stream::Input;
+
+/// The long names of the options that both have.
+const LONG: &[(&str, Takes, char)] = &[
+    ("bytes", Takes::Value, 'c'),
+    ("lines", Takes::Value, 'n'),
+    ("quiet", Takes::Nothing, 'q'),
+    ("silent", Takes::Nothing, 'q'),
+    ("verbose", Takes::Nothing, 'v'),
+    ("zero-terminated", Takes::Nothing, 'z'),
+];
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Bytes,
+    /// Lines, and the byte that ends one.
+    Lines(u8),
+}
+
+/// Does `work` with each operand, under headings where there are several of them or `-v` asks for them.
+fn each(
+    call: &mut Call<'_>,
+    typed: &ParsedArgs<'_>,
+    mut work: impl FnMut(&mut Call<'_>, &mut Input) -> Result<(), Trouble>,
+) -> Ended {
+    let asked = typed.options.iter().rev();
+    let asked = asked
+        .map(|(letter, _)| *letter)
+        .find(|letter| "qv".contains(*letter));
+    let headings = asked.map_or(typed.operands.len() > 1, |letter| letter == 'v');
+    let mut first = true;
+    let mut status = 0;
+    for operand in or_standard(typed.operands.clone()) {
+        let opened = |call: &mut Call<'_>| match headings {
+            true => heading(operand, std::mem::take(&mut first), &mut call.out),
+            false => Ok(()),
+        };
+        if !read(call, operand, opened, &mut work)? {
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+fn heading(operand: &[u8], first: bool, out: &mut dyn Write) -> io::Result<()> {
+    let name = match operand {
+        STANDARD => b"standard input",
+        operand => operand,
+    };
+    let begin: &[u8] = if first { b"==> " } else { b"\n==> " };
+    out.write_all(&[begin, name, b" <==\n"].concat())
+}

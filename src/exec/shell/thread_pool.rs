@@ -1,0 +1,134 @@
+//! Threads for the stages of pipelines. They wait for the next pipeline: to start one takes longer than most stages do.
+//!
+//! Lock: one mutex over the list of those that wait; nothing else is done under it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+
+use parking_lot::Mutex;
+
+/// How many wait at most; more than a pipeline has stages is needed for pipelines within stages only.
+const WAITING: usize = 10;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Those that wait. They end with the last clone of this.
+#[derive(Clone, Default)]
+pub(super) struct ThreadPool(Arc<Mutex<Vec<Sender<Job>>>>);
+
+/// A job under way.
+pub(super) struct Working<T> {
+    done: Receiver<T>,
+    worker: Sender<Job>,
+    crew: ThreadPool,
+}
+
+impl ThreadPool {
+    /// Starts a job on a thread of its own.
+    ///
+    /// # Errors
+    /// What pthread_create(3) says.
+    pub(super) fn start<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Working<T>> {
+        let (tell, done) = channel();
+        let mut job: Job = Box::new(move || {
+            // What the job holds is gone before anybody hears of its end: whoever waits for it may be the last to have a home.
+            let result = job();
+            let _ = tell.send(result);
+        });
+        loop {
+            let waiting = self.0.lock().pop();
+            let worker = match waiting {
+                Some(worker) => worker,
+                None => new()?,
+            };
+            match worker.send(job) {
+                Ok(()) => {
+                    let crew = self.clone();
+                    return Ok(Working { done, worker, crew });
+                }
+                // It ended in a panic.
+                Err(SendError(back)) => job = back,
+            }
+        }
+    }
+}
+
+impl<T> Working<T> {
+    /// Waits for the job's end. Returns what came of it; nothing where it ended in a panic.
+    pub(super) fn join(self) -> Option<T> {
+        let result = self.done.recv().ok()?;
+        let mut waiting = self.crew.0.lock();
+        if waiting.len() < WAITING {
+            waiting.push(self.worker);
+        }
+        Some(result)
+    }
+}
+
+fn new() -> io::Result<Sender<Job>> {
+    let (worker, jobs) = channel::<Job>();
+    std::thread::Builder::new().spawn(move || {
+        for job in jobs {
+            job();
+        }
+    })?;
+    Ok(worker)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use std::thread::{ThreadId, current};
+
+    use super::*;
+
+    fn id(crew: &ThreadPool) -> ThreadId {
+        crew.start(|| current().id()).unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn a_thread_that_has_done_its_job_does_the_next() {
+        let crew = ThreadPool::default();
+        let first = id(&crew);
+        assert_eq!(id(&crew), first);
+        assert_ne!(current().id(), first);
+    }
+
+    #[test]
+    fn jobs_within_jobs_and_side_by_side_have_threads_of_their_own() {
+        let crew = ThreadPool::default();
+        let inner = crew.clone();
+        let outer = crew.start(move || (current().id(), id(&inner))).unwrap();
+        let beside = id(&crew);
+        let (outer, within) = outer.join().unwrap();
+        assert_ne!(outer, within);
+        assert_ne!(outer, beside);
+    }
+
+    #[test]
+    fn a_job_that_panics_costs_its_thread_and_nothing_else() {
+        let crew = ThreadPool::default();
+        let first = id(&crew);
+        let gone = crew.start(|| -> () { panic!("meant") }).unwrap();
+        assert_eq!(gone.join(), None);
+        assert_ne!(id(&crew), first);
+    }
+
+    #[test]
+    fn a_job_has_let_go_of_everything_when_its_end_is_heard() {
+        let crew = ThreadPool::default();
+        for _ in 0..1000 {
+            let held = Arc::new(());
+            let job = held.clone();
+            crew.start(move || drop(Arc::downgrade(&job)))
+                .unwrap()
+                .join()
+                .unwrap();
+            assert_eq!(Arc::strong_count(&held), 1);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What the kernel's opens mean for keeping contents: [`OpenState`] for one request about one file.
+//!
+//! With passthrough, writes through an open file are not seen. A file that has to be kept block by block is therefore
+//! opened so that they are: through the page cache and the daemon, or, where it is open in passthrough already and only
+//! to be written, directly to the daemon (`FOPEN_DIRECT_IO` beside the backing file, which the kernel allows). What cannot
+//! be seen is copied whole. The turn of the file ([`super::handles::Handles::turn`]) is held by whoever has one of these.
+
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use super::handles::Handle;
+use super::{FileSystem, Shared};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::world::{Blocks, Id, Kept, Meta, Node, OpenState, Rest, StartedVersion, Writers};
+
+/// The opens of one file, as a request about it meets them. Made in the file's turn, before the file is looked at.
+pub(super) struct Opens<'a> {
+    fs: &'a FileSystem,
+    number: u64,
+    /// The access that an open under way asks for.
+    access: OFlags,
+    /// The open file that the request comes through.
+    handle: Option<&'a Handle>,
+    /// Whether there is time to copy much.
+    may_wait: bool,
+    /// Whether it was open when the request's turn came.
+    was_open: bool,
+    /// Whether it is the kernel that cuts the file: until it has the answer it writes nothing back (fuse_set_nowrite).
+    cuts: bool,
+    /// What has been begun for the open under way.
+    started: RefCell<Option<StartedVersion>>,
+}
+
+impl<'a> Opens<'a> {
+    /// For a file that is being opened.
+    pub(super) fn opening(
+        fs: &'a FileSystem,
+        number: u64,
+        flags: OFlags,
+        may_wait: bool,
+    ) -> Opens<'a> {
+        Opens {
+            fs,
+            number,
+            access: flags & OFlags::RWMODE,
+            handle: None,
+            may_wait,
+            was_open: fs.shared.handles.is_open(number).0,
+            cuts: false,
+            started: RefCell::default(),
+        }
+    }
+
+    /// For a request that comes through an open file, or by name.
+    pub(super) fn through(
+        fs: &'a FileSystem,
+        number: u64,
+        handle: Option<&'a Handle>,
+        may_wait: bool,
+    ) -> Opens<'a> {
+        Opens {
+            fs,
+            number,
+            access: OFlags::WRONLY,
+            handle,
+            may_wait,
+            was_open: fs.shared.handles.is_open(number).0,
+            cuts: false,
+            started: RefCell::default(),
+        }
+    }
+
+    /// For a request of the kernel to cut the file.
+    pub(super) fn cutting(mut self) -> Opens<'a> {
+        self.cuts = true;
+        self
+    }
+
+    /// Returns the version that was begun.
+    pub(super) fn started(self) -> Option<StartedVersion> {
+        self.started.into_inner()
+    }
+}
+
+impl OpenState for Opens<'_> {
+    fn is_open(&self) -> bool {
+        // What was open may have been written to, and closed, since the file was looked at.
+        self.was_open || self.fs.shared.handles.is_open(self.number).0
+    }
+
+    fn may_wait(&self) -> bool {
+        self.may_wait
+    }
+
+    fn sees_writes(&self) -> bool {
+        let passthrough = self.fs.shared.mechanisms.lock().passthrough;
+        self.fs
+            .shared
+            .handles
+            .sees_writes(self.number, self.access, passthrough)
+    }
+
+    fn is_covered(&self) -> bool {
+        self.handle.is_some_and(Handle::is_covered)
+    }
+
+    fn blocks(&self) -> Option<Arc<Blocks>> {
+        self.fs.shared.handles.blocks(self.number)
+    }
+
+    fn copy(&self) -> Option<Kept> {
+        self.fs.shared.handles.copy(self.number)
+    }
+
+    fn kept(&self, started: StartedVersion) {
+        if let Some(handle) = self.handle {
+            handle.cover();
+        }
+        self.fs
+            .shared
+            .handles
+            .set_started(self.number, started.clone());
+        self.started.replace(Some(started));
+    }
+
+    fn hands_over(&self) -> bool {
+        self.cuts && !self.fs.shared.mechanisms.lock().passthrough
+    }
+
+    fn replace(
+        &self,
+        new: &Meta,
+        file: BorrowedFd<'_>,
+        act: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let (inodes, handles) = (self.fs.inodes(), &self.fs.shared.handles);
+        let file = rustix::io::fcntl_dupfd_cloexec(file, 0).map_err(Error::os("fcntl"))?;
+        let node = Node::from_fd(file)?;
+        let root = self.fs.world().root();
+        let opened = handles.reopened(self.number, |flags| root.reopen(&node, flags))?;
+        // Whoever does not find the old inode meanwhile tries again.
+        let _moving = inodes.moving();
+        inodes.expect(self.number, new.id);
+        let outcome = act();
+        inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));
+        if outcome.is_ok() {
+            handles.hand_over(self.number, opened);
+        }
+        outcome
+    }
+}
+
+/// Does something to a file's content for an operator, while the home is mounted: nobody opens it meanwhile, and how it is
+/// open is known. The kernel has to be told afterwards ([`super::Invalidate::inode`] with content), not by `act`: that may
+/// wait for requests, which may wait for this file's turn.
+///
+/// # Errors
+/// Those of `act`.
+pub fn with_door<T>(
+    shared: &Arc<Shared>,
+    id: Id,
+    act: impl FnOnce(&dyn OpenState) -> Result<T>,
+) -> Result<T> {
+    let fs = FileSystem::new(shared.clone());
+    // Where the kernel does not know it yet, this is the number that it will most likely be known by.
+    let number = shared.inodes.number_of(id).unwrap_or(id.1);
+    let _turn = shared.handles.inode_lock(number, true)?;
+    act(&Opens::through(&fs, number, None, true))
+}
+
+/// Who has files open through the home, for making versions final.
+#[derive(Debug)]
+pub struct HomeWriters(pub std::sync::Weak<Shared>);
+
+impl Writers for HomeWriters {
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest {
+        let Some(shared) = self.0.upgrade() else {
+            return Rest::Busy;
+        };
+        // Where the kernel does not know it, this is the number that it will most likely be known by; and nobody has it open.
+        let number = shared.inodes.peek_or_reserve(id);
+        let Ok(turn) = shared.handles.inode_lock(number, false) else {
+            return Rest::Busy;
+        };
+        let written = shared.handles.is_open(number).1;
+        look(!written);
+        drop(turn);
+        if written {
+            return Rest::Written;
+        }
+        let place = shared.inodes.place(number).map(|place| place.path);
+        let root = shared.world.root();
+        let node = root.node_expecting(place.as_ref().unwrap_or(path), id);
+        let node = node.or_else(|_| root.node_expecting(path, id));
+        Rest::AtRest(node.and_then(|node| root.reopen_quietly(&node)).ok())
+    }
+}
+
+/// For a file that turned out to be there when it was to be made: how it is open is not known, so nothing is taken for
+/// granted.
+#[derive(Debug)]
+pub(super) struct Unseen;
+
+impl OpenState for Unseen {
+    fn is_open(&self) -> bool {
+        true
+    }
+}

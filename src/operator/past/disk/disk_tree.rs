@@ -1,0 +1,375 @@
+//! The store as it lies on the disk now, read as far as somebody asks: what every tree of the past stands on.
+//!
+//! Owns the identity of things: a [`NodeId`] is one file or directory through all its names, and through an inode that
+//! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs at most one `statx`
+//! when it is first asked for (`listing.rs`), all entries are met only when somebody wants them. Nothing here changes the
+//! store.
+
+use std::cell::{Ref, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::journal::Ids;
+use crate::name::{Name, WorldPath};
+use crate::operator::Store;
+use crate::operator::past::disk::inode::Inode;
+use crate::operator::past::disk::interner::{Interner, NameId};
+use crate::operator::past::disk::node_index::NodeIndex;
+use crate::operator::past::tree::layer::Kind;
+use crate::world::{Dir, Id, Meta, Node, outage, root};
+
+/// One file, directory or other thing, whatever its names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(NonZeroU32);
+
+/// A place for a name: a directory and the name in it.
+pub type Slot = (NodeId, Box<[u8]>);
+
+/// The same, small.
+pub(in crate::operator) type NameSlot = (NodeId, NameId);
+
+/// The root of the store.
+pub const ROOT: NodeId = NodeId(NonZeroU32::MIN);
+
+/// How many attributes are kept.
+const STATS: usize = 4096;
+
+/// How many directories are held open.
+const OPEN: usize = 64;
+
+/// What lies on the disk.
+#[derive(Debug)]
+pub struct DiskTree<'a> {
+    store: &'a Store,
+    pub(super) index: RefCell<NodeIndex>,
+    /// From when on the contents of a session are doubted, of those that were asked for.
+    doubtful: RefCell<HashMap<Arc<str>, Option<String>>>,
+}
+
+impl<'a> DiskTree<'a> {
+    /// Starts with the root alone.
+    pub fn new(store: &'a Store) -> DiskTree<'a> {
+        let id = store.root().id();
+        let mut index = NodeIndex::default();
+        let inode = index.devices.inode([id.0, id.1]);
+        index.push_known(inode, FileType::Directory, None);
+        DiskTree {
+            store,
+            index: RefCell::new(index),
+            doubtful: RefCell::default(),
+        }
+    }
+
+    /// Returns whether what a record keeps may not have been on the disk when the power went. Blocks are kept long after their
+    /// record, for as long as their file is open.
+    pub(in crate::operator::past) fn is_doubtful(
+        &self,
+        session: &Arc<str>,
+        time: &str,
+        kind: &Kind,
+    ) -> bool {
+        let mut known = self.doubtful.borrow_mut();
+        let since = known.entry(session.clone()).or_insert_with(|| {
+            let last = self.store.holder().ok().flatten();
+            outage::doubtful_since(self.store.state().as_fd(), session, last.as_ref())
+        });
+        let since = since.as_deref();
+        since.is_some_and(|since| matches!(kind, Kind::Ranges(..)) || time >= since)
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &'a Store {
+        self.store
+    }
+
+    /// Returns the label of a name.
+    pub(in crate::operator) fn name_id(&self, name: &[u8]) -> NameId {
+        self.index.borrow_mut().interner.name_id(name)
+    }
+
+    /// Gives access to all names that were met. While it is held, nothing can be asked for that is not known yet.
+    pub(in crate::operator) fn texts(&self) -> Ref<'_, Interner> {
+        Ref::map(self.index.borrow(), |index| &index.interner)
+    }
+
+    /// Returns a name.
+    pub(in crate::operator) fn text(&self, name_id: NameId) -> Box<[u8]> {
+        self.index.borrow().interner.text(name_id).into()
+    }
+
+    /// Adds a name to a path.
+    pub(in crate::operator) fn push(&self, path: &mut WorldPath, name_id: NameId) -> Option<()> {
+        path.push(Name::new(self.index.borrow().interner.text(name_id)).ok()?);
+        Some(())
+    }
+
+    /// Returns what has a name now.
+    ///
+    /// # Errors
+    /// What opening the directory and `statx(2)` say.
+    pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        self.lookup_id(dir, self.name_id(name))
+    }
+
+    /// As [`DiskTree::lookup`], by label.
+    ///
+    /// # Errors
+    /// As [`DiskTree::lookup`].
+    pub(in crate::operator) fn lookup_id(
+        &self,
+        dir: NodeId,
+        name_id: NameId,
+    ) -> Result<Option<NodeId>> {
+        if let Some(known) = self.index.borrow().known(dir, name_id) {
+            return Ok(known);
+        }
+        let opened = self.dir(dir)?;
+        let listed = self.listed(dir, &opened, name_id)?;
+        let texts = self.texts();
+        let name = Name::new(texts.text(name_id))?;
+        let found = match listed {
+            Some(found) => found,
+            None => match opened.stat(name) {
+                Ok(meta) => Some(([meta.id.0, meta.id.1], meta.kind)),
+                Err(Error::NotFound | Error::NotDirectory) => None,
+                Err(error) => return Err(error),
+            },
+        };
+        drop(texts);
+        let mut index = self.index.borrow_mut();
+        let node = found.map(|(ids, kind)| index.intern(ids, kind, (dir, name_id)));
+        let entries = index.entries.entry(dir).or_default();
+        entries.known.insert(name_id, node);
+        Ok(node)
+    }
+
+    /// Returns the names that a directory has now.
+    ///
+    /// # Errors
+    /// What opening the directory and `getdents64(2)` say.
+    pub fn names(&self, dir: NodeId) -> Result<BTreeSet<Box<[u8]>>> {
+        let name_ids = self.name_ids(dir)?;
+        let texts = self.texts();
+        Ok(name_ids.map(|name_id| texts.text(name_id).into()).collect())
+    }
+
+    /// The same, by label and in no order.
+    ///
+    /// # Errors
+    /// As [`DiskTree::names`].
+    pub(in crate::operator::past) fn name_ids(
+        &self,
+        dir: NodeId,
+    ) -> Result<impl Iterator<Item = NameId> + use<>> {
+        self.list(dir)?;
+        let index = self.index.borrow();
+        let known = index.entries.get(&dir).into_iter();
+        let known = known.flat_map(|entries| &entries.known);
+        let there = known.filter(|(_, node)| node.is_some());
+        let name_ids: Vec<NameId> = there.map(|(name_id, _)| *name_id).collect();
+        Ok(name_ids.into_iter())
+    }
+
+    /// Reads what a directory has now, once: from then on each of its entries is found by its inode number.
+    pub(in crate::operator::past) fn list(&self, dir: NodeId) -> Result<()> {
+        if !self.is_on_disk(dir) || self.index.borrow().is_whole(dir) {
+            return Ok(());
+        }
+        let opened = self.dir(dir)?;
+        let fd = self.store.root().read_dir(&opened)?;
+        let mut index = self.index.borrow_mut();
+        for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let bytes = entry.file_name().to_bytes();
+            let Ok(name) = Name::new(bytes) else {
+                continue; // `.` and `..`
+            };
+            let name_id = index.interner.name_id(bytes);
+            if index.known(dir, name_id).is_some() {
+                continue;
+            }
+            let (ids, kind) = match entry.file_type() {
+                // A file system that does not say; or a directory, on which something may be mounted.
+                FileType::Unknown | FileType::Directory => match opened.stat(name) {
+                    Ok(meta) => ([meta.id.0, meta.id.1], meta.kind),
+                    Err(Error::NotFound) => continue,
+                    Err(error) => return Err(error),
+                },
+                kind => ([opened.id().0, entry.ino()], kind),
+            };
+            let node = index.intern(ids, kind, (dir, name_id));
+            let entries = index.entries.entry(dir).or_default();
+            entries.known.insert(name_id, Some(node));
+        }
+        index.entries.entry(dir).or_default().whole = true;
+        Ok(())
+    }
+
+    /// Returns the node that an inode is now, if it was met already.
+    pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
+        let index = self.index.borrow();
+        index.by_inode(index.devices.known(ids)?)
+    }
+
+    /// Makes a node for something that is not on the disk any more.
+    pub fn lost(&self, kind: FileType) -> NodeId {
+        self.index.borrow_mut().push_lost(kind)
+    }
+
+    /// Returns an inode, small.
+    pub(in crate::operator::past) fn inode(&self, ids: Ids) -> Inode {
+        self.index.borrow_mut().devices.inode(ids)
+    }
+
+    /// Returns which inode a node is now; `None` for what is lost.
+    pub fn ids(&self, node: NodeId) -> Option<Ids> {
+        let index = self.index.borrow();
+        let inode = index.nodes.get(node.index())?.inode?;
+        index.devices.ids(inode)
+    }
+
+    /// Returns what kind of thing a node is.
+    pub fn kind(&self, node: NodeId) -> FileType {
+        let index = self.index.borrow();
+        let base = index.nodes.get(node.index());
+        base.map_or(FileType::Unknown, |base| base.kind)
+    }
+
+    /// Returns a place where a node lies now, as directory and name.
+    pub(in crate::operator::past) fn at(&self, node: NodeId) -> Option<NameSlot> {
+        let index = self.index.borrow();
+        index.nodes.get(node.index()).and_then(|base| base.at)
+    }
+
+    /// Returns all places that a node is known to lie at now.
+    pub fn places(&self, node: NodeId) -> Vec<Slot> {
+        let slot = |(dir, name_id): NameSlot| (dir, self.text(name_id));
+        self.every_place(node).map(slot).collect()
+    }
+
+    /// The same, by label.
+    pub(in crate::operator) fn every_place(
+        &self,
+        node: NodeId,
+    ) -> impl Iterator<Item = NameSlot> + use<> {
+        let others = self.other_places(node).into_iter();
+        self.at(node).into_iter().chain(others)
+    }
+
+    /// Returns the places that a node lies at beside the first; for most there are none.
+    pub(in crate::operator::past) fn other_places(&self, node: NodeId) -> Vec<NameSlot> {
+        let others = &self.index.borrow().others;
+        others.get(&node).cloned().unwrap_or_default()
+    }
+
+    pub(in crate::operator::past) fn has_other_places(&self, node: NodeId) -> bool {
+        self.index.borrow().others.contains_key(&node)
+    }
+
+    /// Returns whether a node lies on the disk.
+    pub fn is_on_disk(&self, node: NodeId) -> bool {
+        node == ROOT || self.at(node).is_some()
+    }
+
+    /// Returns where on the disk a node lies now.
+    pub fn path(&self, node: NodeId) -> Option<WorldPath> {
+        let index = self.index.borrow();
+        let mut names = Vec::new();
+        let mut at = node;
+        while at != ROOT {
+            let (dir, name) = index.nodes.get(at.index())?.at?;
+            names.push(name);
+            at = dir;
+        }
+        let mut path = WorldPath::root();
+        for name in names.iter().rev() {
+            path.push(Name::new(index.interner.text(*name)).ok()?);
+        }
+        Some(path)
+    }
+
+    /// Opens a node where it lies now.
+    ///
+    /// # Errors
+    /// `ENOENT` where it is not on the disk, or has gone from there since it was read.
+    pub fn node(&self, node: NodeId) -> Result<Node> {
+        let (path, ids) = self.path(node).zip(self.ids(node)).ok_or(Error::NotFound)?;
+        self.store.root().node_expecting(&path, Id(ids[0], ids[1]))
+    }
+
+    /// Returns the attributes that a node has now.
+    ///
+    /// # Errors
+    /// As [`DiskTree::node`].
+    pub fn stat(&self, node: NodeId) -> Result<Meta> {
+        if let Some(meta) = self.index.borrow().stats.get(&node) {
+            return Ok(*meta);
+        }
+        let meta = self.ask(node)?;
+        let stats = &mut self.index.borrow_mut().stats;
+        if stats.len() >= STATS {
+            stats.clear();
+        }
+        stats.insert(node, meta);
+        Ok(meta)
+    }
+
+    fn ask(&self, node: NodeId) -> Result<Meta> {
+        match self.at(node) {
+            Some((dir, name_id)) => {
+                let dir = self.dir(dir)?;
+                let meta = dir.stat(Name::new(self.index.borrow().interner.text(name_id))?)?;
+                match self.ids(node) == Some([meta.id.0, meta.id.1]) {
+                    true => Ok(meta),
+                    false => Err(Error::NotFound),
+                }
+            }
+            None if node == ROOT => root::stat_fd(self.store.root().as_fd()),
+            None => Err(Error::NotFound),
+        }
+    }
+
+    fn dir(&self, node: NodeId) -> Result<Rc<Dir>> {
+        if let Some(dir) = self.index.borrow().open.get(&node) {
+            return Ok(dir.clone());
+        }
+        let (path, ids) = self.path(node).zip(self.ids(node)).ok_or(Error::NotFound)?;
+        let dir = Rc::new(self.store.root().dir_expecting(&path, Id(ids[0], ids[1]))?);
+        let mut index = self.index.borrow_mut();
+        if index.open.len() >= OPEN {
+            index.open.clear();
+        }
+        index.open.insert(node, dir.clone());
+        Ok(dir)
+    }
+}
+
+impl From<NonZeroU32> for NodeId {
+    fn from(number: NonZeroU32) -> NodeId {
+        NodeId(number)
+    }
+}
+
+impl NodeId {
+    /// Its number, from 1.
+    pub(in crate::operator::past) fn number(self) -> NonZeroU32 {
+        self.0
+    }
+
+    /// Its number, from 0.
+    pub(in crate::operator::past) fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    /// The thing of a number.
+    pub(in crate::operator::past) fn numbered(index: usize) -> Option<NodeId> {
+        let number = u32::try_from(index).ok()?.checked_add(1)?;
+        NonZeroU32::new(number).map(NodeId)
+    }
+}

@@ -1,0 +1,39 @@
+//! Device and inode number in twelve bytes instead of sixteen: there can be a million of them.
+//!
+//! Owns the list of the devices that were met: one, but for rare stores.
+
+use std::num::NonZeroU32;
+
+use crate::journal::Ids;
+
+/// A device by its place in the list and one, and the halves of an inode number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::operator::past) struct Inode(NonZeroU32, u32, u32);
+
+#[derive(Debug, Default)]
+pub(in crate::operator::past) struct Devices(Vec<u64>);
+
+impl Devices {
+    pub(in crate::operator::past) fn inode(&mut self, ids: Ids) -> Inode {
+        if !self.0.contains(&ids[0]) {
+            self.0.push(ids[0]);
+        }
+        // The other is for a number of devices that no machine has.
+        let last = Inode(NonZeroU32::MAX, 0, 0);
+        self.known(ids).unwrap_or(last)
+    }
+
+    /// None of a device that was never met.
+    pub(in crate::operator::past) fn known(&self, ids: Ids) -> Option<Inode> {
+        let device = self.0.iter().position(|device| *device == ids[0])?;
+        let device = NonZeroU32::new(u32::try_from(device + 1).ok()?)?;
+        let (high, low) = (ids[1] >> 32, ids[1] & u64::from(u32::MAX));
+        let (high, low) = (u32::try_from(high).ok()?, u32::try_from(low).ok()?);
+        Some(Inode(device, high, low))
+    }
+
+    pub(in crate::operator::past) fn ids(&self, inode: Inode) -> Option<Ids> {
+        let device = self.0.get(inode.0.get() as usize - 1)?;
+        Some([*device, u64::from(inode.1) << 32 | u64::from(inode.2)])
+    }
+}

@@ -1,0 +1,248 @@
+//! A directory read at once, where many of its names are asked for: that costs a tenth of a `statx` for each.
+//!
+//! Owns what is remembered of it for a while: nothing of it is met before it is asked for by name, as if it were asked for
+//! alone. Names are compared by a keyed hash of 64 bits.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::AsFd;
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::journal::Ids;
+use crate::operator::past::disk::disk_tree::{DiskTree, NodeId};
+use crate::operator::past::disk::interner::{ByNumber, NameId};
+use crate::operator::past::disk::node_index::NodeIndex;
+use crate::world::{Dir, root};
+
+/// From so many names on that were asked for, a directory is read at once,
+const MANY: u32 = 64;
+
+/// if it has no more than so many entries for each of them,
+const EACH: u64 = 8;
+
+/// each of which takes at least so many bytes of the directory's size on the file systems there are.
+const ENTRY: u64 = 20;
+
+/// So many directories are remembered.
+const REMEMBERED: usize = 8;
+
+/// What a directory has at a name: which inode, and what kind of thing.
+pub(in crate::operator::past) type Found = (Ids, FileType);
+
+/// Directories that were read.
+#[derive(Debug, Default)]
+pub(in crate::operator::past) struct Listings {
+    /// How many names were asked for; `None` for a directory that is not read (again).
+    asked: HashMap<NodeId, Option<u32>, ByNumber>,
+    /// The one read last comes last.
+    read: Vec<(NodeId, Listing)>,
+    hasher: RandomState,
+}
+
+/// By the hashes of names, in their order.
+#[derive(Debug, Default)]
+struct Listing {
+    hashes: Vec<u64>,
+    inodes: Vec<u64>,
+    /// `Unknown` for what has to be asked for.
+    kinds: Vec<FileType>,
+}
+
+impl Listing {
+    fn get(&self, hash: u64) -> Option<(u64, FileType)> {
+        let at = self.hashes.binary_search(&hash).ok()?;
+        self.inodes
+            .get(at)
+            .copied()
+            .zip(self.kinds.get(at).copied())
+    }
+}
+
+impl DiskTree<'_> {
+    /// Returns what a directory has at a name, if it was read or is worth reading; `None` where the name has to be asked for.
+    pub(in crate::operator::past) fn listed(
+        &self,
+        dir: NodeId,
+        opened: &Dir,
+        name_id: NameId,
+    ) -> Result<Option<Option<Found>>> {
+        if !self.index.borrow().listings.has(dir) {
+            let count = self.index.borrow_mut().listings.count(dir);
+            let is_worth_it = |count: u32| -> Result<bool> {
+                let entries = root::stat_fd(opened.as_fd())?.size / ENTRY;
+                Ok(entries <= u64::from(count) * EACH)
+            };
+            match count {
+                Some(count) if count >= MANY && count.is_power_of_two() && is_worth_it(count)? => {
+                    self.read(dir, opened)?;
+                }
+                _ => return Ok(None),
+            }
+        }
+        let index = self.index.borrow();
+        let Some(listing) = index.listings.get(dir) else {
+            return Ok(None);
+        };
+        let hash = index.listings.hasher.hash_one(index.interner.text(name_id));
+        Ok(match listing.get(hash) {
+            None => Some(None),
+            Some((_, FileType::Unknown)) => None,
+            Some((inode, kind)) => Some(Some(([opened.id().0, inode], kind))),
+        })
+    }
+
+    /// Drops what is remembered.
+    pub(in crate::operator::past) fn forget_listings(&self) {
+        self.index.borrow_mut().listings = Listings::default();
+    }
+
+    fn read(&self, dir: NodeId, opened: &Dir) -> Result<()> {
+        let fd = self.store().root().read_dir(opened)?;
+        let mut index = self.index.borrow_mut();
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let hash = index.listings.hasher.hash_one(entry.file_name().to_bytes());
+            let kind = match entry.file_type() {
+                // Something may be mounted on it.
+                FileType::Directory => FileType::Unknown,
+                kind => kind,
+            };
+            entries.push((hash, entry.ino(), kind));
+        }
+        entries.sort_unstable_by_key(|(hash, ..)| *hash);
+        let listing = Listing {
+            hashes: entries.iter().map(|(hash, ..)| *hash).collect(),
+            inodes: entries.iter().map(|(_, inode, _)| *inode).collect(),
+            kinds: entries.iter().map(|(.., kind)| *kind).collect(),
+        };
+        let agrees = index.agrees(dir, &listing);
+        let listings = &mut index.listings;
+        listings.asked.insert(dir, None);
+        if agrees {
+            if listings.read.len() >= REMEMBERED {
+                listings.read.remove(0);
+            }
+            listings.read.push((dir, listing));
+        }
+        Ok(())
+    }
+}
+
+impl Listings {
+    fn has(&self, dir: NodeId) -> bool {
+        self.get(dir).is_some()
+    }
+
+    fn get(&self, dir: NodeId) -> Option<&Listing> {
+        let mut read = self.read.iter().rev();
+        read.find(|(read, _)| *read == dir)
+            .map(|(_, listing)| listing)
+    }
+
+    /// Counts a name that is asked for.
+    fn count(&mut self, dir: NodeId) -> Option<u32> {
+        let count = self.asked.entry(dir).or_insert(Some(0)).as_mut()?;
+        *count = count.saturating_add(1);
+        Some(*count)
+    }
+}
+
+impl NodeIndex {
+    /// Whether a listing says what was found out by asking. Some file systems list other inode numbers than they give when
+    /// they are asked; and what is mounted on a file does not show.
+    fn agrees(&self, dir: NodeId, listing: &Listing) -> bool {
+        let known = self.entries.get(&dir).into_iter();
+        let mut known = known.flat_map(|entries| &entries.known);
+        known.all(|(name_id, node)| {
+            let hash = self.listings.hasher.hash_one(self.interner.text(*name_id));
+            let base = node.and_then(|node| self.nodes.get(node.index()));
+            let inode = base.and_then(|base| self.devices.ids(base.inode?));
+            match (inode, listing.get(hash)) {
+                (_, Some((_, FileType::Unknown))) | (None, None) => true,
+                (Some(ids), Some((inode, _))) => ids[1] == inode,
+                _ => false,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::operator::Store;
+    use crate::operator::past::ROOT;
+    use crate::world::{World, WorldOptions, new_session_id};
+
+    /// A store with many files in a directory, some of them linked twice.
+    fn store(dir: &std::path::Path) -> Store {
+        let options = WorldOptions {
+            session: new_session_id(),
+            ..WorldOptions::default()
+        };
+        drop(World::open(dir, options).unwrap());
+        std::fs::create_dir_all(dir.join("d/sub")).unwrap();
+        for number in 0..200 {
+            std::fs::write(dir.join(format!("d/f{number}")), "").unwrap();
+        }
+        for number in 0..20 {
+            let (from, to) = (format!("d/f{number}"), format!("d/l{number}"));
+            std::fs::hard_link(dir.join(from), dir.join(to)).unwrap();
+        }
+        std::os::unix::fs::symlink("f1", dir.join("d/s")).unwrap();
+        Store::open(dir).unwrap()
+    }
+
+    fn names() -> Vec<String> {
+        let some = |kind: &'static str| (0..250).map(move |number| format!("{kind}{number}"));
+        let others = ["sub", "s", "none"].map(str::to_owned);
+        some("f").chain(some("l")).chain(others).collect()
+    }
+
+    #[test]
+    fn a_directory_that_is_read_has_what_it_has_when_it_is_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        // Which thing has a name, by the names met before: each is the same thing by both ways.
+        let (read, asked) = (DiskTree::new(&store), DiskTree::new(&store));
+        let top = |disk: &DiskTree<'_>| disk.lookup(ROOT, b"d").unwrap().unwrap();
+        let (one, other) = (top(&read), top(&asked));
+        let never = |disk: &DiskTree<'_>| {
+            disk.index.borrow_mut().listings.asked.insert(other, None);
+        };
+        never(&asked);
+        for name in names() {
+            let is = read.lookup(one, name.as_bytes()).unwrap();
+            assert_eq!(is, asked.lookup(other, name.as_bytes()).unwrap(), "{name}");
+            let what = |disk: &DiskTree<'_>| {
+                is.map(|node| (disk.ids(node), disk.kind(node), disk.places(node).len()))
+            };
+            assert_eq!(what(&read), what(&asked), "{name}");
+        }
+        assert!(read.index.borrow().listings.has(one));
+        assert!(!asked.index.borrow().listings.has(other));
+        read.forget_listings();
+        assert!(!read.index.borrow().listings.has(one));
+    }
+
+    #[test]
+    fn a_directory_that_changes_meanwhile_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let disk = DiskTree::new(&store);
+        let top = disk.lookup(ROOT, b"d").unwrap().unwrap();
+        for name in names() {
+            assert!(disk.lookup(top, b"f0").unwrap().is_some());
+            if name == "f10" {
+                std::fs::remove_file(dir.path().join("d/f0")).unwrap();
+            }
+            let is = disk.lookup(top, name.as_bytes()).unwrap();
+            let there = dir.path().join("d").join(&name).symlink_metadata();
+            assert!(name == "f0" || is.is_some() == there.is_ok(), "{name}");
+        }
+        assert!(!disk.index.borrow().listings.has(top));
+    }
+}

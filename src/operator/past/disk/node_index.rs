@@ -1,0 +1,126 @@
+//! What was met on the disk: things, the names they were met at, and what is known of names.
+//!
+//! Owns the numbers of things. Asks nothing of the disk itself.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
+use std::num::NonZeroU32;
+use std::rc::Rc;
+
+use rustix::fs::FileType;
+
+use crate::journal::Ids;
+use crate::operator::past::disk::disk_tree::{NameSlot, NodeId, ROOT};
+use crate::operator::past::disk::inode::{Devices, Inode};
+use crate::operator::past::disk::interner::{ByNumber, Interner, NameId};
+use crate::operator::past::disk::listing::Listings;
+use crate::operator::past::disk::table::Table;
+use crate::world::view::STATE;
+use crate::world::{Dir, Meta};
+
+/// Everything that was met.
+#[derive(Debug, Default)]
+pub(super) struct NodeIndex {
+    pub(super) interner: Interner,
+    pub(super) nodes: Vec<Base>,
+    pub(super) devices: Devices,
+    /// By inode.
+    by_ids: Table,
+    pub(super) entries: HashMap<NodeId, Entries, ByNumber>,
+    /// Further names of files that have several.
+    pub(super) others: HashMap<NodeId, Vec<NameSlot>, ByNumber>,
+    pub(super) listings: Listings,
+    pub(super) open: HashMap<NodeId, Rc<Dir>, ByNumber>,
+    /// What was looked for in the whole store already.
+    pub(super) searched: HashSet<Ids>,
+    /// Attributes lately asked for: directories are asked again and again.
+    pub(super) stats: HashMap<NodeId, Meta, ByNumber>,
+}
+
+/// What is known of a node by the disk.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) inode: Option<Inode>,
+    pub(super) kind: FileType,
+    /// One of its names; absent for what is not on the disk any more.
+    pub(super) at: Option<NameSlot>,
+}
+
+/// What is known of a directory's names.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub(super) known: HashMap<NameId, Option<NodeId>, ByNumber>,
+    pub(super) whole: bool,
+}
+
+impl NodeIndex {
+    /// Returns what is known of a name without asking the disk.
+    pub(super) fn known(&self, dir: NodeId, name_id: NameId) -> Option<Option<NodeId>> {
+        let base = self.nodes.get(dir.index())?;
+        let nothing = base.kind != FileType::Directory
+            || (base.at.is_none() && dir != ROOT)
+            || (dir == ROOT && self.interner.text(name_id) == STATE);
+        if nothing {
+            return Some(None);
+        }
+        let entries = self.entries.get(&dir)?;
+        match entries.known.get(&name_id) {
+            Some(known) => Some(*known),
+            None => entries.whole.then_some(None),
+        }
+    }
+
+    pub(super) fn is_whole(&self, dir: NodeId) -> bool {
+        self.entries.get(&dir).is_some_and(|entries| entries.whole)
+    }
+
+    pub(super) fn intern(&mut self, ids: Ids, kind: FileType, place: NameSlot) -> NodeId {
+        let inode = self.devices.inode(ids);
+        if let Some(node) = self.by_inode(inode) {
+            self.others.entry(node).or_default().push(place);
+            return node;
+        }
+        self.push_known(inode, kind, Some(place))
+    }
+
+    /// Makes a node for something that is not on the disk any more.
+    pub(super) fn push_lost(&mut self, kind: FileType) -> NodeId {
+        self.push(None, kind, None)
+    }
+
+    pub(super) fn by_inode(&self, inode: Inode) -> Option<NodeId> {
+        let is_it = |number| self.inode(number) == Some(inode);
+        self.by_ids.find(hash(inode), is_it).map(NodeId::from)
+    }
+
+    fn inode(&self, number: NonZeroU32) -> Option<Inode> {
+        self.nodes.get(NodeId::from(number).index())?.inode
+    }
+
+    /// Makes a node that can be found by its inode.
+    pub(super) fn push_known(
+        &mut self,
+        inode: Inode,
+        kind: FileType,
+        at: Option<NameSlot>,
+    ) -> NodeId {
+        let node = self.push(Some(inode), kind, at);
+        let mut by_ids = std::mem::take(&mut self.by_ids);
+        by_ids.insert(hash(inode), node.number(), |known| {
+            self.inode(known).map(hash)
+        });
+        self.by_ids = by_ids;
+        node
+    }
+
+    fn push(&mut self, inode: Option<Inode>, kind: FileType, at: Option<NameSlot>) -> NodeId {
+        self.nodes.push(Base { inode, kind, at });
+        // Four thousand million nodes do not fit into memory.
+        let number = u32::try_from(self.nodes.len()).ok();
+        NodeId::from(number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
+    }
+}
+
+fn hash(inode: Inode) -> u64 {
+    ByNumber::default().hash_one(inode)
+}

@@ -1,0 +1,67 @@
+//! Looking through a whole store for something that is known by its inode number only. Rare: a file whose other name no
+//! record of late speaks of, a directory that moved while something in it was recorded.
+
+use std::collections::HashSet;
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::journal::Ids;
+use crate::name::{Name, WorldPath};
+use crate::operator::past::disk::disk_tree::{DiskTree, ROOT};
+use crate::world::view::STATE;
+
+impl DiskTree<'_> {
+    /// Looks through the whole store for further names of some inodes: in the trash too, since a directory may come back
+    /// from there. Memory does not grow with it.
+    ///
+    /// # Errors
+    /// What reading the directories says.
+    pub fn search(&self, wanted: &HashSet<Ids>) -> Result<()> {
+        let fresh: Vec<bool> = {
+            let mut index = self.index.borrow_mut();
+            wanted
+                .iter()
+                .map(|ids| index.searched.insert(*ids))
+                .collect()
+        };
+        if !fresh.contains(&true) {
+            return Ok(());
+        }
+        let mut pending = vec![WorldPath::root()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.store().root().dir(&path) {
+                Err(Error::NotFound | Error::NotDirectory) => continue,
+                dir => dir?,
+            };
+            let fd = self.store().root().read_dir(&dir)?;
+            for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+                let entry = entry.map_err(Error::os("getdents64"))?;
+                let bytes = entry.file_name().to_bytes();
+                let Ok(name) = Name::new(bytes) else {
+                    continue; // `.` and `..`
+                };
+                if path.is_root() && bytes == STATE {
+                    continue;
+                }
+                if wanted.contains(&[dir.id().0, entry.ino()]) {
+                    let mut at = Some(ROOT);
+                    for name in path.join(name).components() {
+                        at = match at {
+                            Some(dir) => self.lookup(dir, name.bytes())?,
+                            None => None,
+                        };
+                    }
+                }
+                let is_dir = match entry.file_type() {
+                    FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
+                    kind => kind == FileType::Directory,
+                };
+                if is_dir {
+                    pending.push(path.join(name));
+                }
+            }
+        }
+        Ok(())
+    }
+}

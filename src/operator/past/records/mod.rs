@@ -1,0 +1,5 @@
+//! The records of all sessions, read from the newest to the oldest.
+
+pub(super) mod path_filter;
+mod prefetch;
+pub(super) mod reverse_records;

@@ -1,0 +1,176 @@
+//! Reading a journal ahead, on a second thread: while one record is taken back, those before it are read, checked and
+//! parsed. Most machines have two processors; together it takes as long as the slower of the two.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::journal::{Backward, Record};
+
+/// So many records are handed over at once.
+const BATCH: usize = 256;
+
+/// So many batches wait: memory does not grow with the journal.
+const WAITING: usize = 2;
+
+/// The records of one journal, the last one first.
+#[derive(Debug)]
+pub(super) struct Prefetch {
+    batches: Option<Receiver<Batch>>,
+    batch: std::vec::IntoIter<Record>,
+    /// How it ended, where that was handed over.
+    end: Option<Result<()>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    records: Vec<Record>,
+    end: Option<Result<()>>,
+}
+
+impl Prefetch {
+    /// Starts to read. `None` where there can be no further thread.
+    pub(super) fn new(records: Backward) -> Option<Prefetch> {
+        let (sender, batches) = sync_channel(WAITING);
+        let reader = std::thread::Builder::new().name("journal".to_owned());
+        let reader = reader.spawn(move || read(records, &sender)).ok()?;
+        Some(Prefetch {
+            batches: Some(batches),
+            batch: Vec::new().into_iter(),
+            end: None,
+            reader: Some(reader),
+        })
+    }
+
+    /// As [`Backward::next_record`].
+    pub(super) fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            if let Some(record) = self.batch.next() {
+                return Ok(Some(record));
+            }
+            if let Some(end) = &self.end {
+                return end.clone().map(|()| None);
+            }
+            let batch = self.batches.as_ref().and_then(|all| all.recv().ok());
+            let Some(batch) = batch else {
+                return Err(Error::Damaged(
+                    "the journal was not read to its start".to_owned(),
+                ));
+            };
+            self.batch = batch.records.into_iter();
+            self.end = batch.end;
+        }
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        // Nobody listens: the reader ends with its next batch.
+        self.batches = None;
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn read(mut records: Backward, batches: &SyncSender<Batch>) {
+    loop {
+        let mut batch = Batch {
+            records: Vec::with_capacity(BATCH),
+            end: None,
+        };
+        while batch.records.len() < BATCH && batch.end.is_none() {
+            match records.next_record() {
+                Ok(Some(record)) => batch.records.push(record),
+                Ok(None) => batch.end = Some(Ok(())),
+                Err(error) => batch.end = Some(Err(error)),
+            }
+        }
+        let is_last = batch.end.is_some();
+        if batches.send(batch).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+    use std::io::Write;
+
+    fn backward(text: &str) -> Backward {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        Backward::new(file).unwrap()
+    }
+
+    fn journal(records: usize) -> String {
+        let (mut text, mut prev) = (String::new(), "0".repeat(64));
+        for seq in 1..=records {
+            let line = format!(
+                r#"{{"v":1,"seq":{seq},"time":"2026-01-16T10:15:30.123460Z","op":"mkdir","path":"/{seq}","mode":7,"prev":"{prev}"}}"#,
+            );
+            let digest = Sha256::digest(&line);
+            prev = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// All records, and what is said in the end.
+    fn all(mut next: impl FnMut() -> Result<Option<Record>>) -> (Vec<Record>, Result<()>) {
+        let mut records = Vec::new();
+        loop {
+            match next() {
+                Ok(Some(record)) => records.push(record),
+                Ok(None) => return (records, Ok(())),
+                Err(error) => return (records, Err(error)),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_is_read() {
+        for records in [0, 1, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 7] {
+            let whole = journal(records);
+            let damaged = whole.replace("\"path\":\"/1\"", "\"path\":\"/x\"");
+            for text in [&whole, &damaged] {
+                let (mut ahead, mut here) =
+                    (Prefetch::new(backward(text)).unwrap(), backward(text));
+                let ahead_all = all(|| ahead.next_record());
+                assert_eq!(ahead_all, all(|| here.next_record()));
+                // The last line has nobody to vouch for it.
+                assert_eq!(ahead_all.1.is_err(), text != &whole && records > 1);
+                assert_eq!(ahead.next_record().is_err(), ahead_all.1.is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn who_stops_early_does_not_wait() {
+        let mut ahead = Prefetch::new(backward(&journal(20 * BATCH))).unwrap();
+        assert!(ahead.next_record().unwrap().is_some());
+        drop(ahead); // Returns only when the reader has ended.
+    }
+
+    #[test]
+    fn acts_are_the_same_without_who_and_when() {
+        let text = journal(3);
+        let mut acts = backward(&text).acts();
+        let mut records = backward(&text);
+        while let Some(record) = records.next_record().unwrap() {
+            let bare = Record {
+                time: String::new(),
+                actor: None,
+                prev: String::new(),
+                ..record
+            };
+            assert_eq!(acts.next_record().unwrap(), Some(bare));
+        }
+        assert_eq!(acts.next_record().unwrap(), None);
+    }
+}

@@ -1,0 +1,397 @@
+//! The content of a file at a point: versions over what came later, down to what is on the disk now.
+//!
+//! Owns how a kept content is read back. A [`Layer`] stands for one record; [`Content`] is the layers of one file, opened
+//! and laid out as ranges of the files that hold them. Nothing is made up: a version that is missing is an error that names
+//! it, and of one that is short, what is there is had and the rest is [`Missing`].
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::operator::Store;
+use crate::operator::past::tree::copy::{copy_bytes, each_data, io_error};
+use crate::operator::past::tree::layer::{Layer, Opened, behind, of, version};
+use crate::operator::past::tree::missing::{Missing, WHY};
+use crate::operator::past::tree::reader::{Reader, digest_of};
+use crate::world::holes::reserved;
+
+/// A content, open for reading.
+#[derive(Debug)]
+pub struct Content {
+    /// In order, without overlap or gap.
+    parts: Vec<Part>,
+    files: Vec<File>,
+    size: u64,
+    missing: Option<Missing>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    start: u64,
+    end: u64,
+    /// Which file has it; none where none has it any more.
+    file: Option<usize>,
+}
+
+impl Content {
+    /// Returns the content of an empty file.
+    pub fn empty() -> Content {
+        Content {
+            parts: Vec::new(),
+            files: Vec::new(),
+            size: 0,
+            missing: None,
+        }
+    }
+
+    /// Opens what layers say; `now` opens what is on the disk, where that is needed. What is put together from a version and
+    /// what came after it is held against the digest that was taken of it, so it is read once more.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] naming a version that is not there; [`Error::Damaged`] where nothing is left in what is there, or
+    /// what came after it has been changed behind the mount; those of `now`. What is there in part is had in part:
+    /// [`Content::missing`].
+    pub fn open(
+        store: &Store,
+        top: Option<&Arc<Layer>>,
+        now: impl FnOnce() -> Result<File>,
+    ) -> Result<Content> {
+        Content::assemble(store, top, now, true)
+    }
+
+    /// As [`Content::open`], for who does not want the bytes.
+    ///
+    /// # Errors
+    /// As [`Content::open`], but for what has been changed behind the mount.
+    pub fn look(
+        store: &Store,
+        top: Option<&Arc<Layer>>,
+        now: impl FnOnce() -> Result<File>,
+    ) -> Result<Content> {
+        Content::assemble(store, top, now, false)
+    }
+
+    fn assemble(
+        store: &Store,
+        top: Option<&Arc<Layer>>,
+        now: impl FnOnce() -> Result<File>,
+        check: bool,
+    ) -> Result<Content> {
+        let mut layers = Vec::new();
+        let mut at = top;
+        let mut past: Option<(String, u64)> = None;
+        let mut starts_whole = false;
+        while let Some(layer) = at {
+            at = layer.below.as_ref();
+            // What was evicted, and is in the version above.
+            if let Some((session, n)) = &past {
+                if layer
+                    .kind
+                    .version()
+                    .is_some_and(|(s, v)| **s == **session && v == *n)
+                {
+                    at = behind(at, session, *n);
+                    past = None;
+                }
+                continue;
+            }
+            let opened = version(store, &layer.kind, &|| of(layer))?;
+            let list = opened.as_ref().map(|opened| opened.list.as_ref());
+            past = list.flatten().and_then(|list| list.past.clone());
+            // Nothing of what is below can show.
+            starts_whole = list.is_some_and(|list| list.is_none()) || layer.size == Some(0);
+            layers.push((layer, opened));
+            if starts_whole {
+                break;
+            }
+        }
+        let mut content = Content::empty();
+        if !starts_whole {
+            content.become_file(now()?)?;
+        }
+        // The digest of the uppermost version vouches for all that is below.
+        let uppermost = layers.iter().position(|(_, opened)| opened.is_some());
+        let doubtful = layers.iter().any(|(layer, _)| layer.doubtful);
+        let mut vouched = false;
+        for (i, (layer, opened)) in layers.into_iter().enumerate().rev() {
+            let digest = match &opened {
+                Some(Opened {
+                    list: Some(list), ..
+                }) if check && Some(i) == uppermost => list.content.clone(),
+                _ => None,
+            };
+            content.put(layer, opened)?;
+            if let Some((_, digest)) = digest
+                && content.parts.iter().all(|part| part.file.is_some())
+            {
+                vouched = digest_of(&content)? == digest;
+                if vouched {
+                    continue;
+                }
+                return Err(Error::Damaged(format!(
+                    "the content before {} cannot be put together any more: what it shares with what came after was changed behind the mount, or just now",
+                    of(layer)
+                )));
+            }
+        }
+        let doubtful = doubtful && !vouched && content.size > 0;
+        if !content.end_where_it_is_known(doubtful) {
+            let (session, seq) = top.map_or(("", 0), |layer| (&*layer.record.0, layer.record.1));
+            return Err(Error::Damaged(format!(
+                "nothing is left of the content before operation {session}:{seq}: {WHY}"
+            )));
+        }
+        Ok(content)
+    }
+
+    /// Lets it end with the last byte that is known, and notes what is missing. Returns whether anything is known.
+    fn end_where_it_is_known(&mut self, doubtful: bool) -> bool {
+        let of = self.size;
+        let lost = self.parts.iter().filter(|part| part.file.is_none());
+        let ranges: Vec<(u64, u64)> = lost.map(|part| (part.start, part.end)).collect();
+        while self.parts.pop_if(|part| part.file.is_none()).is_some() {}
+        self.size = self.parts.last().map_or(0, |part| part.end);
+        if doubtful || !ranges.is_empty() {
+            self.missing = Some(Missing {
+                ranges,
+                of,
+                doubtful,
+            });
+        }
+        self.size > 0 || of == 0
+    }
+
+    /// Returns what of it is not there any more.
+    pub fn missing(&self) -> Option<&Missing> {
+        self.missing.as_ref()
+    }
+
+    fn put(&mut self, layer: &Layer, opened: Option<Opened>) -> Result<()> {
+        match opened {
+            Some(Opened { file, list: None }) => self.become_file(file)?,
+            Some(Opened {
+                file,
+                list: Some(list),
+            }) => {
+                let size = file.metadata().map_err(|e| io_error("stat", &e))?.len();
+                self.files.push(file);
+                self.lay(&list.ranges, self.files.len() - 1, size);
+            }
+            None => {}
+        }
+        if let Some(size) = layer.size {
+            self.cut(size);
+        }
+        Ok(())
+    }
+
+    fn become_file(&mut self, file: File) -> Result<()> {
+        let size = file.metadata().map_err(|e| io_error("stat", &e))?.len();
+        self.parts.clear();
+        self.files.clear();
+        self.files.push(file);
+        self.parts.push(Part {
+            start: 0,
+            end: size,
+            file: Some(0),
+        });
+        self.size = size;
+        Ok(())
+    }
+
+    /// Lets ranges come from another file, as far as that reaches.
+    fn lay(&mut self, ranges: &[(u64, u64)], file: usize, size: u64) {
+        self.reach(ranges.last().map_or(0, |(_, end)| *end));
+        let there = |(start, end): &(u64, u64)| {
+            (*start < size).then(|| (*start, size.min(*end), Some(file)))
+        };
+        let gone =
+            |(start, end): &(u64, u64)| (size < *end).then(|| (size.max(*start), *end, None));
+        let ranges: Vec<_> = ranges
+            .iter()
+            .flat_map(|range| [there(range), gone(range)].into_iter().flatten())
+            .collect();
+        let mut laid = Vec::with_capacity(self.parts.len() + 2 * ranges.len());
+        let mut news = ranges.iter().peekable();
+        for part in &self.parts {
+            let mut part = *part;
+            while let Some((start, end, file)) = news.peek().copied().copied() {
+                if start >= part.end {
+                    break;
+                }
+                if part.start < start {
+                    laid.push(Part { end: start, ..part });
+                }
+                part.start = part.start.max(end).min(part.end);
+                if end > part.end {
+                    break; // It goes on into the next part.
+                }
+                laid.push(Part { start, end, file });
+                news.next();
+            }
+            if part.start < part.end {
+                laid.push(part);
+            }
+        }
+        laid.sort_unstable_by_key(|part| part.start);
+        self.parts = laid;
+    }
+
+    /// Makes it as long as this at the least. What was destroyed has been kept, and the rest is in what came after: where that is
+    /// too short, what it held is lost.
+    fn reach(&mut self, size: u64) {
+        if self.size < size {
+            self.parts.push(Part {
+                start: self.size,
+                end: size,
+                file: None,
+            });
+            self.size = size;
+        }
+    }
+
+    fn cut(&mut self, size: u64) {
+        self.reach(size);
+        self.parts.retain(|part| part.start < size);
+        if let Some(last) = self.parts.last_mut() {
+            last.end = last.end.min(size);
+        }
+        self.size = size;
+    }
+
+    /// Returns its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads some bytes at an offset; none at the end.
+    ///
+    /// # Errors
+    /// What `pread(2)` says.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let left = self.size.saturating_sub(offset);
+        let want = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        if want == 0 {
+            return Ok(0);
+        }
+        let next = self.parts.partition_point(|part| part.end <= offset);
+        let Some(part) = self.parts.get(next) else {
+            return Ok(0);
+        };
+        let room = usize::try_from(part.end - offset).unwrap_or(usize::MAX);
+        let buffer = buffer.get_mut(..room.min(want)).unwrap_or_default();
+        let Some(file) = part.file else {
+            // Known to be missing: a hole stands for it.
+            buffer.fill(0);
+            return Ok(buffer.len());
+        };
+        let file = self.files.get(file).ok_or(Error::NotFound)?;
+        let read = file.read_at(buffer, offset);
+        read.map_err(|e| io_error("pread", &e))
+    }
+
+    /// Returns a reader over all of it.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(self)
+    }
+
+    /// Returns whether another content has the same bytes, and as much of it is missing.
+    ///
+    /// # Errors
+    /// As [`Content::read_at`].
+    pub fn equals(&self, other: &Content) -> Result<bool> {
+        let ranges = |content: &Content| {
+            content
+                .missing
+                .as_ref()
+                .map_or(&[][..], |m| &m.ranges)
+                .to_vec()
+        };
+        Ok(ranges(self) == ranges(other) && self.has_bytes_of(other)?)
+    }
+
+    /// Returns whether another content has the same bytes, as far as they are known.
+    ///
+    /// # Errors
+    /// As [`Content::read_at`].
+    pub fn has_bytes_of(&self, other: &Content) -> Result<bool> {
+        if self.size != other.size {
+            return Ok(false);
+        }
+        let (mut one, mut two) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        let mut offset = 0;
+        while offset < self.size {
+            let read = self.read_at(&mut one, offset)?;
+            let part = two.get_mut(..read).unwrap_or_default();
+            let read = other.read_at(part, offset)?;
+            if read == 0 || one.get(..read) != two.get(..read) {
+                return Ok(false);
+            }
+            offset += read as u64;
+        }
+        Ok(true)
+    }
+
+    fn known(&self) -> impl Iterator<Item = (&Part, &File)> {
+        let file = |part: &Part| self.files.get(part.file?);
+        self.parts
+            .iter()
+            .filter_map(move |part| Some((part, file(part)?)))
+    }
+
+    /// Returns where it has data rather than holes: starts and ends.
+    ///
+    /// # Errors
+    /// What `lseek(2)` says.
+    pub fn data(&self) -> Result<Vec<(u64, u64)>> {
+        let mut data: Vec<(u64, u64)> = Vec::new();
+        for (part, file) in self.known() {
+            each_data(file, part.start, part.end, |start, end| {
+                match data.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    _ => data.push((start, end)),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(data)
+    }
+
+    /// Returns whether what a file has now has its data where this one has, and no space reserved besides.
+    ///
+    /// # Errors
+    /// What `lseek(2)` says.
+    pub fn has_holes_of(&self, now: &Content) -> Result<bool> {
+        let is_reserved = |part: &Part| {
+            let file = part.file.and_then(|file| now.files.get(file));
+            file.is_some_and(|file| !reserved(file.as_fd(), part.start, part.end).is_empty())
+        };
+        Ok(!now.parts.iter().any(is_reserved) && self.data()? == now.data()?)
+    }
+
+    /// Copies all of it to an empty file. Blocks are shared where the file system can, and holes stay holes.
+    ///
+    /// # Errors
+    /// What the system calls say, `ENOSPC` above all.
+    pub fn copy_to(&self, to: BorrowedFd<'_>) -> Result<()> {
+        if let [part] = self.parts.as_slice()
+            && let Some((_, file)) = self.known().next()
+            && part.start == 0
+            && part.end == self.size
+            && file.metadata().is_ok_and(|meta| meta.len() == self.size)
+            && rustix::fs::ioctl_ficlone(to, file).is_ok()
+        {
+            return Ok(());
+        }
+        for (part, file) in self.known() {
+            each_data(file, part.start, part.end, |start, end| {
+                copy_bytes(file, to, start, end)
+            })?;
+        }
+        rustix::fs::ftruncate(to, self.size).map_err(Error::os("ftruncate"))
+    }
+}

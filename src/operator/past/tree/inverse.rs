@@ -1,0 +1,310 @@
+//! The inverse of each operation: what it changed, worked out in the state after it.
+
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use crate::error::Result;
+use crate::journal::{At, How, Ids, Kept, Op, Record, Replaced, Stamp};
+use crate::name::{Escaped, WorldPath};
+use crate::operator::past::disk::disk_tree::NodeId;
+use crate::operator::past::disk::interner::NameId;
+use crate::operator::past::tree::effect::Effect;
+use crate::operator::past::tree::layer::Kind;
+use crate::operator::past::tree::past_tree::Tree;
+use crate::world::trash::parse_entry;
+
+impl Tree<'_> {
+    /// Returns what a record changed. The tree must be in the state after it.
+    ///
+    /// # Errors
+    /// What the disk says, where it has to be asked.
+    pub fn effects(&mut self, record: &Record, session: &Arc<str>) -> Result<Vec<Effect>> {
+        self.begin(record, session);
+        let mut effects = Vec::with_capacity(4);
+        let (at, at_to) = (record.at.first(), record.at.get(1));
+        match &record.op {
+            Op::Create { path, .. }
+            | Op::Mkdir { path, .. }
+            | Op::Mknod { path, .. }
+            | Op::Symlink { path, .. } => {
+                let kind = match &record.op {
+                    Op::Mkdir { .. } => FileType::Directory,
+                    Op::Symlink { .. } => FileType::Symlink,
+                    Op::Mknod { mode, .. } => FileType::from_raw_mode(*mode),
+                    _ => FileType::RegularFile,
+                };
+                let (dir, name, node) = self.expect(path, at, None, kind)?;
+                effects.push(leave(dir, name, node));
+                effects.push(Effect::Born(node));
+            }
+            Op::Link { path, from, ids } => {
+                // So that another name of it is known when this one has gone.
+                self.resolve_near(from)?;
+                let (dir, name, node) = self.expect(path, at, Some(*ids), FileType::RegularFile)?;
+                effects.push(leave(dir, name, node));
+            }
+            Op::Unlink { path, ids, trash } => {
+                self.removed(&mut effects, (path, at), *ids, trash, FileType::RegularFile)?;
+            }
+            Op::Rmdir { path, ids, trash } => {
+                self.removed(&mut effects, (path, at), *ids, trash, FileType::Directory)?;
+            }
+            Op::Gather {
+                trash,
+                entries,
+                names,
+                ..
+            } => self.gathered(&mut effects, trash, entries, names)?,
+            Op::Rename {
+                path,
+                to,
+                ids,
+                replaced,
+            }
+            | Op::Restore {
+                path,
+                to,
+                ids,
+                replaced,
+            } => {
+                let (to_dir, to_name, node) =
+                    self.expect(to, at_to, Some(*ids), FileType::Unknown)?;
+                let (dir, name) = self.place(path, at)?;
+                let stood = self.replaced(&mut effects, replaced.as_ref())?;
+                effects.push(change(dir, name, Some(node), None));
+                effects.push(change(to_dir, to_name, stood, Some(node)));
+            }
+            Op::Exchange {
+                path,
+                to,
+                ids,
+                other,
+            } => {
+                let (to_dir, to_name, one) =
+                    self.expect(to, at_to, Some(*ids), FileType::Unknown)?;
+                let (dir, name, two) = self.expect(path, at, Some(*other), FileType::Unknown)?;
+                effects.push(change(dir, name, Some(one), Some(two)));
+                effects.push(change(to_dir, to_name, Some(two), Some(one)));
+            }
+            op => self.within(&mut effects, op, session)?,
+        }
+        self.times(&mut effects, record)?;
+        Ok(effects)
+    }
+
+    /// What changes in a thing rather than in names.
+    fn within(&mut self, effects: &mut Vec<Effect>, op: &Op, session: &Arc<str>) -> Result<()> {
+        match op {
+            Op::Write {
+                path,
+                ids,
+                size,
+                mtime,
+                mode,
+                kept,
+            } => {
+                let Some(node) = self.find(path, *ids)? else {
+                    return Ok(());
+                };
+                let cut = (*size == 0).then_some(0);
+                effects.push(content(node, session, *kept, *size, cut, None));
+                before(effects, node, *mtime, *mode);
+            }
+            Op::Truncate {
+                path,
+                ids,
+                size,
+                to,
+                mtime,
+                mode,
+                kept,
+                new,
+            } => {
+                let Some(node) = self.find(path, new.unwrap_or(*ids))? else {
+                    return Ok(());
+                };
+                let cut = (*size == 0 || to >= size).then_some(*size);
+                let was = new.map(|_| *ids);
+                effects.push(content(node, session, *kept, *size, cut, was));
+                before(effects, node, *mtime, *mode);
+            }
+            Op::Content {
+                path,
+                ids,
+                size,
+                to,
+                mtime,
+                kept,
+                new,
+            } => {
+                let Some(node) = self.find(path, new.unwrap_or(*ids))? else {
+                    return Ok(());
+                };
+                let cut = (*size == 0 || to >= size).then_some(*size);
+                let was = new.map(|_| *ids);
+                effects.push(content(node, session, *kept, *size, cut, was));
+                before(effects, node, *mtime, None);
+            }
+            Op::Allocate {
+                path,
+                ids,
+                mode,
+                size,
+                mtime,
+                kept,
+                ..
+            } => {
+                let Some(node) = self.find(path, *ids)? else {
+                    return Ok(());
+                };
+                // FALLOC_FL_KEEP_SIZE alone, and no flag at all, destroy nothing; a record of an earlier release has no size.
+                let cut = (*mode <= 1 && *mtime != (0, 0)).then_some(*size);
+                effects.push(content(node, session, *kept, *size, cut, None));
+                before(effects, node, *mtime, None);
+            }
+            Op::Attr { path, ids, was, .. } => {
+                if let Some(node) = self.find(path, *ids)? {
+                    effects.push(Effect::Mode(node, was.mode));
+                    effects.push(Effect::Owner(node, was.uid));
+                    effects.push(Effect::Group(node, was.gid));
+                    effects.push(Effect::Time(node, was.mtime));
+                }
+            }
+            Op::Xattr {
+                path,
+                ids,
+                name,
+                was,
+            } => {
+                if let Some(node) = self.find(path, *ids)? {
+                    let was = was.as_ref().map(|was| was.0.clone());
+                    effects.push(Effect::Xattr(node, name.0.clone(), was));
+                }
+            }
+            Op::Purge { entries } => {
+                let trash = self.trash()?;
+                for entry in entries {
+                    let gone = self.disk().lost(FileType::Unknown);
+                    let entry = self.disk().name_id(&entry.0);
+                    effects.push(change(trash, entry, Some(gone), None));
+                }
+            }
+            // An evicted version is missed where its content is asked for.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn removed(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        (path, at): (&WorldPath, Option<&At>),
+        ids: Ids,
+        entry: &Escaped,
+        kind: FileType,
+    ) -> Result<()> {
+        let trash = self.trash()?;
+        let entry = self.disk().name_id(&entry.0);
+        let node = self.at_slot(trash, entry, Some(ids), kind)?;
+        let (dir, name) = self.place(path, at)?;
+        effects.push(leave(trash, entry, node));
+        effects.push(change(dir, name, Some(node), None));
+        Ok(())
+    }
+
+    fn replaced(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        replaced: Option<&Replaced>,
+    ) -> Result<Option<NodeId>> {
+        let Some(Replaced { ids, trash: entry }) = replaced else {
+            return Ok(None);
+        };
+        let trash = self.trash()?;
+        let entry = self.disk().name_id(&entry.0);
+        let node = self.at_slot(trash, entry, Some(*ids), FileType::Unknown)?;
+        effects.push(leave(trash, entry, node));
+        Ok(Some(node))
+    }
+
+    /// Each entry that has arrived goes back to where it lay by itself; gathering may have stopped half-way.
+    fn gathered(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        into: &Escaped,
+        entries: &[Escaped],
+        names: &[(Escaped, Escaped)],
+    ) -> Result<()> {
+        let trash = self.trash()?;
+        let Some(dir) = self.lookup(trash, &into.0)? else {
+            return Ok(());
+        };
+        let whole: std::collections::HashMap<_, _> = names
+            .iter()
+            .map(|(entry, name)| (&entry.0, &name.0))
+            .collect();
+        for entry in entries {
+            let name = match whole.get(&entry.0) {
+                Some(name) => name.as_slice(),
+                None => parse_entry(&entry.0).map_or(&entry.0[..], |(_, name)| name),
+            };
+            let arrived = match self.lookup(trash, &entry.0)? {
+                None => self.lookup(dir, name)?,
+                Some(_) => None,
+            };
+            if let Some(node) = arrived {
+                let (name, entry) = (self.disk().name_id(name), self.disk().name_id(&entry.0));
+                effects.push(leave(dir, name, node));
+                effects.push(change(trash, entry, Some(node), None));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn change(dir: NodeId, name: NameId, before: Option<NodeId>, after: Option<NodeId>) -> Effect {
+    Effect::Name {
+        dir,
+        name,
+        before,
+        after,
+    }
+}
+
+/// A name that the record gave something.
+fn leave(dir: NodeId, name: NameId, node: NodeId) -> Effect {
+    change(dir, name, None, Some(node))
+}
+
+/// `cut`: the size before, where nothing but the length can have been lost.
+fn content(
+    node: NodeId,
+    session: &Arc<str>,
+    kept: Option<Kept>,
+    size: u64,
+    cut: Option<u64>,
+    was: Option<Ids>,
+) -> Effect {
+    let (kind, size) = match kept {
+        None => (Kind::Same, cut),
+        Some(Kept { how, n }) => match how {
+            How::Moved | How::Cloned | How::Copied => (Kind::Whole(session.clone(), n), Some(size)),
+            How::Blocks => (Kind::Ranges(session.clone(), n), Some(size)),
+            How::Length => (Kind::Same, Some(size)),
+        },
+    };
+    Effect::Content {
+        node,
+        kind,
+        size,
+        was,
+    }
+}
+
+fn before(effects: &mut Vec<Effect>, node: NodeId, mtime: Stamp, mode: Option<u32>) {
+    if mtime != (0, 0) {
+        effects.push(Effect::Time(node, mtime));
+    }
+    effects.extend(mode.map(|mode| Effect::Mode(node, mode)));
+}

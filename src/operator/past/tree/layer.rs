@@ -1,0 +1,187 @@
+//! What records say of a file's content, one on top of the other, and the versions that they name.
+//!
+//! Owns how the files in `versions/` are found, opened and locked. A version that is missing is an error that
+//! names it.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, OFlags};
+
+use crate::error::{Error, Result};
+use crate::operator::Store;
+use crate::world::own;
+use crate::world::quota::versions_of;
+use crate::world::ranges::{self, Ranges};
+use crate::world::versions::file_name;
+
+/// What one record says of the content before it.
+#[derive(Debug)]
+pub struct Layer {
+    /// How the content before comes from the one after.
+    pub kind: Kind,
+    /// Its size; that of what is below where absent.
+    pub size: Option<u64>,
+    /// Whether the record itself says the size.
+    pub cuts: bool,
+    /// The record: its session and its number.
+    pub record: (Arc<str>, u64),
+    /// Whether the power went before anybody knows that what it keeps was on the disk.
+    pub doubtful: bool,
+    /// The content after; what is on the disk now where absent.
+    pub below: Option<Arc<Layer>>,
+}
+
+/// How a content comes from the one after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A version holds all of it, or the ranges that its list names, where it has one: session and number.
+    Whole(Arc<str>, u64),
+    /// A version holds those ranges of it that its list names; without a list none can be told.
+    Ranges(Arc<str>, u64),
+    /// It differs in its length only, if the size says so.
+    Same,
+}
+
+impl Kind {
+    /// Returns which version holds it, or a part of it.
+    pub fn version(&self) -> Option<(&Arc<str>, u64)> {
+        match self {
+            Kind::Whole(session, n) | Kind::Ranges(session, n) => Some((session, *n)),
+            Kind::Same => None,
+        }
+    }
+}
+
+impl Layer {
+    /// Puts a record's word on top of what came after it.
+    pub fn over(
+        kind: Kind,
+        size: Option<u64>,
+        (record, doubtful): ((Arc<str>, u64), bool),
+        below: Option<Arc<Layer>>,
+    ) -> Arc<Layer> {
+        let below = match (&kind, below) {
+            // A file that is appended to a million times needs one layer: the shortest.
+            (Kind::Same, Some(below))
+                if below.kind == Kind::Same
+                    && (below.size.is_none() || size.is_some() && size <= below.size) =>
+            {
+                below.below.clone()
+            }
+            (_, below) => below,
+        };
+        let cuts = size.is_some();
+        let size = size.or(below.as_ref().and_then(|below| below.size()));
+        Arc::new(Layer {
+            kind,
+            size,
+            cuts,
+            record,
+            doubtful,
+            below,
+        })
+    }
+
+    /// Returns the size of the content; `None` where it is that of what is on the disk.
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+}
+
+impl Drop for Layer {
+    /// Without recursion: a file can have more layers than the stack has room for.
+    fn drop(&mut self) {
+        let mut below = self.below.take();
+        while let Some(layer) = below {
+            match Arc::try_unwrap(layer) {
+                Ok(mut layer) => below = layer.below.take(),
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// A version that was evicted may have stood for a second record, with nothing but lengths in between.
+pub(super) fn behind<'l>(
+    at: Option<&'l Arc<Layer>>,
+    session: &str,
+    n: u64,
+) -> Option<&'l Arc<Layer>> {
+    let mut probe = at;
+    while let Some(layer) = probe {
+        match layer.kind.version() {
+            None => probe = layer.below.as_ref(),
+            Some((of, number)) if **of == *session && number == n => return layer.below.as_ref(),
+            Some(_) => break,
+        }
+    }
+    at
+}
+
+/// A version, open for reading.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// Its file, locked, so that nothing is punched out of it as long as it is open.
+    pub(super) file: File,
+    /// What of it is meant; absent where it has everything.
+    pub(super) list: Option<Ranges>,
+}
+
+/// The record that a layer is of, for a message.
+pub(super) fn of(layer: &Layer) -> String {
+    let (session, seq) = &layer.record;
+    match layer.kind.version() {
+        Some((_, n)) => format!("operation {session}:{seq} (version {n})"),
+        None => format!("operation {session}:{seq}"),
+    }
+}
+
+/// Opens a version of a content of so many bytes.
+///
+/// # Errors
+/// [`Error::Missing`] naming it where it is not there; [`Error::Damaged`] for a list that cannot be read, or is not whole.
+pub(super) fn version(
+    store: &Store,
+    kind: &Kind,
+    of: &dyn Fn() -> String,
+) -> Result<Option<Opened>> {
+    let Some((session, n)) = kind.version() else {
+        return Ok(None);
+    };
+    let missing = |error| missing(error, of);
+    let dir = versions_of(store.state(), session)
+        .and_then(|dir| dir.ok_or(Error::NotFound))
+        .map_err(missing)?;
+    let file = own::open(dir.as_fd(), file_name(n).as_bytes(), OFlags::RDONLY).map_err(missing)?;
+    // Before looking for a list: what is whole stays whole from here on. It is held for moments only, to punch.
+    let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
+    let list = ranges::read(dir.as_fd(), n).map_err(|error| match error {
+        Error::Damaged(line) => Error::Damaged(format!(
+            "the list of what is kept of the content before {} cannot be read: {line}",
+            of()
+        )),
+        error => error,
+    })?;
+    match (kind, &list) {
+        (Kind::Ranges(..), None) => Err(missing(Error::NotFound)),
+        (Kind::Whole(..), Some(Ranges { content: None, .. })) => Err(Error::Damaged(format!(
+            "the list of what is kept of the content before {} is not whole: the power went before it was on the disk",
+            of()
+        ))),
+        _ => Ok(Some(Opened { file, list })),
+    }
+}
+
+fn missing(error: Error, of: &dyn Fn() -> String) -> Error {
+    match error {
+        Error::NotFound => Error::Missing {
+            what: format!("the content before {} is not in the store any more", of()),
+            remedy: "It was evicted (`trumanfs log` says so) or deleted behind the mount; `trumanfs fsck` names all \
+                     that is missing."
+                .to_owned(),
+        },
+        error => error,
+    }
+}

@@ -1,0 +1,310 @@
+//! Names in a tree of the past: what a name means, and where a thing is.
+//!
+//! Owns both directions. A name that no record touched means what it means on the disk. The names that a thing was given are
+//! remembered, and each is believed only while the name still means that thing.
+
+use std::collections::BTreeMap;
+
+use rustix::fs::FileType;
+
+use crate::error::Result;
+use crate::name::WorldPath;
+use crate::operator::past::disk::disk_tree::{NameSlot, NodeId, ROOT, Slot};
+use crate::operator::past::disk::interner::NameId;
+use crate::operator::past::tree::past_tree::Tree;
+use crate::world::view::TRASH;
+
+/// The names that nodes were given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parents {
+    /// Each with the number of the one before of the same node, as in `last`.
+    all: Vec<(NameSlot, u32)>,
+    /// The last of each node: its number and one; 0 for a node that was given none, `DISK` where there is only the name
+    /// that it has on the disk, which is not kept twice.
+    last: Vec<u32>,
+}
+
+const DISK: u32 = u32::MAX;
+
+impl Parents {
+    fn last(&self, node: NodeId) -> u32 {
+        self.last.get(node.index()).copied().unwrap_or(0)
+    }
+
+    fn get(&self, number: u32) -> Option<(NameSlot, u32)> {
+        let at = usize::try_from(number).ok()?.checked_sub(1)?;
+        self.all.get(at).copied()
+    }
+
+    /// The names of a node but for the one on the disk; the one given last comes first.
+    fn to(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
+        let mut next = self.last(node);
+        std::iter::from_fn(move || {
+            let (place, before) = self.get(next)?;
+            next = before;
+            Some(place)
+        })
+    }
+
+    fn add(&mut self, node: NodeId, place: NameSlot, is_on_disk: bool) {
+        let last = self.last(node);
+        let mut at = last;
+        while let Some((known, before)) = self.get(at) {
+            if known == place {
+                return;
+            }
+            at = before;
+        }
+        if at == DISK && is_on_disk {
+            return;
+        }
+        let number = match last == 0 && is_on_disk {
+            true => DISK,
+            false => {
+                self.all.push((place, last));
+                // Four thousand million of them do not fit into memory.
+                u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+            }
+        };
+        if self.last.len() <= node.index() {
+            self.last.resize(node.index() + 1, 0);
+        }
+        if let Some(last) = self.last.get_mut(node.index()) {
+            *last = number;
+        }
+    }
+}
+
+impl Tree<'_> {
+    /// Returns what a directory has at a name.
+    ///
+    /// # Errors
+    /// What the disk says, where it has to be asked.
+    pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        self.lookup_id(dir, self.disk.name_id(name))
+    }
+
+    /// As [`Tree::lookup`], by label.
+    ///
+    /// # Errors
+    /// As [`Tree::lookup`].
+    pub(in crate::operator) fn lookup_id(
+        &self,
+        dir: NodeId,
+        name_id: NameId,
+    ) -> Result<Option<NodeId>> {
+        match self.changed(dir, name_id) {
+            Some(node) => Ok(node),
+            None => self.disk.lookup_id(dir, name_id),
+        }
+    }
+
+    /// Returns what a name means, where that may differ from what it means on the disk.
+    pub(in crate::operator) fn changed(
+        &self,
+        dir: NodeId,
+        name_id: NameId,
+    ) -> Option<Option<NodeId>> {
+        self.names.get(&dir)?.get(&name_id).copied()
+    }
+
+    /// Finds what is at a path; `.trash` is a directory like others.
+    ///
+    /// # Errors
+    /// As [`Tree::lookup`].
+    pub fn resolve(&self, path: &WorldPath) -> Result<Option<NodeId>> {
+        let mut at = ROOT;
+        for name in path.components() {
+            match self.lookup(at, name.bytes())? {
+                Some(node) => at = node,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// Returns the entries of a directory by name. Those of the root include `.trash`.
+    ///
+    /// # Errors
+    /// What reading the directory says.
+    pub fn children(&self, dir: NodeId) -> Result<BTreeMap<Box<[u8]>, NodeId>> {
+        let mut children = BTreeMap::new();
+        for name in self.disk.names(dir)? {
+            if let Some(node) = self.disk.lookup(dir, &name)? {
+                children.insert(name, node);
+            }
+        }
+        for (name_id, node) in self.names.get(&dir).into_iter().flatten() {
+            let name = self.disk.text(*name_id);
+            match node {
+                Some(node) => children.insert(name, *node),
+                None => children.remove(&name),
+            };
+        }
+        Ok(children)
+    }
+
+    /// Returns the names of a directory's entries by label, in no order.
+    ///
+    /// # Errors
+    /// As [`Tree::children`].
+    pub(in crate::operator) fn name_ids(
+        &self,
+        dir: NodeId,
+    ) -> Result<impl Iterator<Item = NameId>> {
+        let changed = self.names.get(&dir);
+        let is_changed =
+            move |name_id: &NameId| changed.is_some_and(|names| names.contains_key(name_id));
+        let there = self.disk.name_ids(dir)?;
+        let changed = changed.into_iter().flatten();
+        let changed = changed.filter_map(|(name_id, node)| node.is_some().then_some(*name_id));
+        Ok(there
+            .filter(move |name_id| !is_changed(name_id))
+            .chain(changed))
+    }
+
+    /// Returns the names that may differ from those on the disk; those of one directory follow each other.
+    pub(in crate::operator) fn changed_places(
+        &self,
+    ) -> impl Iterator<Item = (NameSlot, Option<NodeId>)> {
+        self.names.iter().flat_map(|(dir, names)| {
+            names
+                .iter()
+                .map(|(name_id, node)| ((*dir, *name_id), *node))
+        })
+    }
+
+    /// Returns a path of a node; `None` where it has no name that is known.
+    pub fn path(&self, node: NodeId) -> Option<WorldPath> {
+        let (name_ids, _) = self.way(node)?;
+        let mut path = WorldPath::root();
+        for name_id in name_ids.into_iter().rev() {
+            self.disk.push(&mut path, name_id)?;
+        }
+        Some(path)
+    }
+
+    /// The names of a node and of the directories above it, that of the node first, and whether it lies in the trash.
+    fn way(&self, node: NodeId) -> Option<(Vec<NameId>, bool)> {
+        let mut name_ids = Vec::new();
+        let mut seen = Vec::new();
+        let mut at = node;
+        while at != ROOT {
+            let (dir, name_id) = self.best_place(at)?;
+            if seen.contains(&at) {
+                return None;
+            }
+            seen.push(at);
+            name_ids.push(name_id);
+            at = dir;
+        }
+        let top = name_ids.last().map(|name_id| self.disk.text(*name_id));
+        Some((name_ids, top.is_some_and(|top| *top == *TRASH)))
+    }
+
+    /// Returns a place that a node has a name in; one outside of the trash, where it has one.
+    pub fn slot(&self, node: NodeId) -> Option<Slot> {
+        let (dir, name_id) = self.best_place(node)?;
+        Some((dir, self.disk.text(name_id)))
+    }
+
+    /// The same, by label.
+    pub(in crate::operator) fn place_of(&self, node: NodeId) -> Option<NameSlot> {
+        self.best_place(node)
+    }
+
+    fn best_place(&self, node: NodeId) -> Option<NameSlot> {
+        let mut places = self.every_place(node);
+        let first = places.next()?;
+        // A directory has one name only.
+        if self.kind(node) == FileType::Directory {
+            return Some(first);
+        }
+        let visible = |(dir, _): &NameSlot| self.way(*dir).is_some_and(|(_, in_trash)| !in_trash);
+        match visible(&first) {
+            true => Some(first),
+            false => places.find(visible).or(Some(first)),
+        }
+    }
+
+    /// The places that a node has a name in, as far as they are known; the one given last comes first.
+    pub(in crate::operator) fn every_place(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
+        let holds = move |(dir, name_id): &NameSlot| {
+            let there = self.lookup_id(*dir, *name_id);
+            there.ok().flatten() == Some(node)
+        };
+        let given = self.parents.to(node);
+        let others = std::iter::once_with(move || self.disk.other_places(node)).flatten();
+        let there = std::iter::once_with(move || self.disk.at(node)).flatten();
+        given.chain(there).chain(others).filter(holds)
+    }
+
+    /// Lets a name mean something else, or nothing.
+    pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
+        self.set_by_id(dir, self.disk.name_id(name), node);
+    }
+
+    /// As [`Tree::set_name`], by label.
+    pub(in crate::operator) fn set_by_id(
+        &mut self,
+        dir: NodeId,
+        name_id: NameId,
+        node: Option<NodeId>,
+    ) {
+        self.names.entry(dir).or_default().insert(name_id, node);
+        self.dir_cache.forget((dir, name_id));
+        if let Some(node) = node {
+            let is_on_disk = self.disk.at(node) == Some((dir, name_id));
+            self.parents.add(node, (dir, name_id), is_on_disk);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::operator::past::Interner;
+
+    #[test]
+    fn the_name_given_last_comes_first() {
+        let mut interner = Interner::default();
+        let places: Vec<NameSlot> = (0..5)
+            .map(|number: u32| (ROOT, interner.name_id(number.to_string().as_bytes())))
+            .collect();
+        let node = |number| NodeId::numbered(number).unwrap();
+        let mut seed: usize = 7;
+        let mut throw = |sides: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % sides
+        };
+        for _ in 0..500 {
+            let mut parents = Parents::default();
+            // Each thing lies at one of the places, or at none.
+            let disk: Vec<Option<NameSlot>> =
+                (0..3).map(|_| places.get(throw(6)).copied()).collect();
+            let mut plain: Vec<Vec<NameSlot>> = vec![Vec::new(); 3];
+            for _ in 0..throw(12) {
+                let (at, place) = (throw(3), *places.get(throw(5)).unwrap());
+                let on_disk = *disk.get(at).unwrap();
+                parents.add(node(at), place, on_disk == Some(place));
+                let known = plain.get_mut(at).unwrap();
+                if !known.contains(&place) {
+                    known.insert(0, place);
+                }
+            }
+            for (at, (plain, disk)) in plain.into_iter().zip(disk).enumerate() {
+                let first = |all: Vec<NameSlot>| {
+                    let mut seen = Vec::new();
+                    for place in all.into_iter().chain(disk) {
+                        if !seen.contains(&place) {
+                            seen.push(place);
+                        }
+                    }
+                    seen
+                };
+                assert_eq!(first(parents.to(node(at)).collect()), first(plain));
+            }
+        }
+    }
+}

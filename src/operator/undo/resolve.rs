@@ -1,0 +1,374 @@
+//! What a plan must hold as a whole, looked at after the last record: that everything that comes back has a place, that no
+//! name is given twice, that nothing later is carried off, and that the contents are there. And the names of culprits.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::plan::{Conflict, InTheWay, OnConflict, Planner, content_of, is_unknown};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Record};
+use crate::name::{NAME_MAX, escape};
+use crate::operator::Store;
+use crate::operator::past::tree::layer::Layer;
+use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId, ReverseRecords};
+use crate::world::view::{TRASH, in_trash};
+
+/// How many conflicts are told with the record that is in the way.
+const TOLD: usize = 100;
+
+impl Planner<'_, '_> {
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.seen_names()?;
+        self.places()?;
+        self.made_directories()?;
+        self.surplus()?;
+        self.other_names()?;
+        self.contents()
+    }
+
+    /// What the selection made and somebody wrote to later stays as it is, under the names by which it is seen now: a program that
+    /// writes a new file and moves it into place made it under another. What had stood there comes back beside it.
+    fn seen_names(&mut self) -> Result<()> {
+        let disk = self.target.disk().clone();
+        let shown = |place: &NameSlot| disk.path(place.0).is_some_and(|dir| !in_trash(&dir));
+        for node in std::mem::take(&mut self.kept) {
+            self.beside.remove(&node);
+            self.target.forget_difference(node);
+            let seen: Vec<NameSlot> = disk.every_place(node).filter(shown).collect();
+            if seen.is_empty() {
+                continue;
+            }
+            let given: Vec<NameSlot> = self.target.every_place(node).collect();
+            for (dir, name) in given.into_iter().filter(|place| !seen.contains(place)) {
+                let now = disk.lookup_id(dir, name)?;
+                self.target.set_by_id(dir, name, now);
+            }
+            for (dir, name) in seen {
+                let back = self.target.lookup_id(dir, name)?;
+                if back == Some(node) {
+                    continue;
+                }
+                self.target.set_by_id(dir, name, Some(node));
+                if let (Some(back), Some(of)) = (back, self.changed.get(&(dir, name)).cloned()) {
+                    let name = disk.name_id(&beside(&disk.text(name), of.1));
+                    self.target.set_by_id(dir, name, Some(back));
+                    self.changed.insert((dir, name), of);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes back must exist, and so must the directory it comes back into.
+    fn places(&mut self) -> Result<()> {
+        let trash = self.target.lookup(ROOT, TRASH)?;
+        let changed = std::mem::take(&mut self.changed);
+        let mut in_order: Vec<(&RecordId, NameSlot)> =
+            changed.iter().map(|(place, of)| (of, *place)).collect();
+        in_order.sort_unstable();
+        for (of, (dir, name)) in in_order {
+            let Some(node) = self.target.lookup_id(dir, name)? else {
+                continue;
+            };
+            let now = self.target.disk().lookup_id(dir, name)?;
+            if now == Some(node) || Some(dir) == trash {
+                continue;
+            }
+            let (problem, by) = if self.target.is_lost(node) {
+                let problem =
+                    "is not in the store any more: it was purged, or removed behind the mount";
+                (problem, None)
+            } else if let Some(by) = self.removal_of(dir, trash) {
+                let problem = "has no place: its directory was removed later; undo that as well";
+                (problem, Some(by))
+            } else {
+                continue;
+            };
+            let text = self.target.disk().text(name);
+            self.fixed_conflict(of, format!("{} {problem}", escape(&text)), by);
+            self.target.set_by_id(dir, name, now);
+        }
+        self.changed = changed;
+        Ok(())
+    }
+
+    /// Returns the record by which a directory lies in the trash, if that is to stay so.
+    pub(super) fn removal_of(&self, dir: NodeId, trash: Option<NodeId>) -> Option<RecordId> {
+        let path = self.target.path(dir).filter(in_trash)?;
+        let entry = path.components().nth(1)?;
+        let entry = self.target.disk().name_id(entry.bytes());
+        self.culprit((trash?, entry))
+    }
+
+    /// A directory that the selection made moves into the trash; what somebody else put into it must not go with it.
+    fn made_directories(&mut self) -> Result<()> {
+        for (node, (dir, name), of) in std::mem::take(&mut self.born) {
+            let there = self.target.lookup_id(dir, name)?;
+            if there == Some(node) || self.target.slot(node).is_some() {
+                continue;
+            }
+            let Some(child) = self.target.children(node)?.into_keys().next() else {
+                continue;
+            };
+            let disk = self.target.disk();
+            let by = self.culprit((node, disk.name_id(&child)));
+            let text = disk.text(name);
+            let what = format!("{} has {} in it since", escape(&text), escape(&child));
+            self.forcible_conflict(&of, what, by);
+            if self.choice == OnConflict::KeepBoth {
+                self.target.set_by_id(dir, name, Some(node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forced, a thing may have been given a name while it still has the one that somebody gave it later.
+    fn surplus(&mut self) -> Result<()> {
+        let mut count: HashMap<NodeId, i32, ByNumber> = HashMap::default();
+        for (dir, name) in self.changed.keys() {
+            if let Some(node) = self.target.lookup_id(*dir, *name)? {
+                *count.entry(node).or_default() += 1;
+            }
+            if let Some(node) = self.target.disk().lookup_id(*dir, *name)? {
+                *count.entry(node).or_default() -= 1;
+            }
+        }
+        for (node, surplus) in count {
+            if surplus <= 0 || self.target.is_lost(node) {
+                continue;
+            }
+            let mut places = self.target.disk().every_place(node);
+            let later = places.find(|at| !self.changed.contains_key(at));
+            match (self.choice, later) {
+                (OnConflict::Force, Some(at)) => {
+                    self.target.set_by_id(at.0, at.1, None);
+                    self.changed.insert(at, (Arc::from(""), 0));
+                }
+                (OnConflict::Force | OnConflict::KeepBoth, _) => {
+                    let given: Vec<NameSlot> = self.changed.keys().copied().collect();
+                    for (dir, name) in given {
+                        let now = self.target.disk().lookup_id(dir, name)?;
+                        let then = self.target.lookup_id(dir, name)?;
+                        if then == Some(node) && now != Some(node) {
+                            self.target.set_by_id(dir, name, now);
+                            break;
+                        }
+                    }
+                }
+                // A conflict says so already.
+                (OnConflict::Stop, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A file that is to be changed, and whose known names all go, may have a name that no record of late speaks of.
+    fn other_names(&mut self) -> Result<()> {
+        let mut wanted = HashSet::new();
+        for (node, _) in self.target.changed_nodes() {
+            let path = self.target.path(node);
+            if path.is_some_and(|path| !in_trash(&path)) || self.target.is_lost(node) {
+                continue;
+            }
+            let disk = self.target.disk();
+            let known = disk.places(node).len();
+            let links = disk.stat(node).map_or(0, |meta| match meta.is_dir() {
+                true => 0,
+                false => meta.nlink,
+            });
+            if usize::try_from(links).unwrap_or(0) > known {
+                wanted.extend(disk.ids(node));
+            }
+        }
+        match wanted.is_empty() {
+            true => Ok(()),
+            false => self.target.disk().search(&wanted),
+        }
+    }
+
+    /// Every content that shall come back must be there.
+    fn contents(&mut self) -> Result<()> {
+        let changed: Vec<(NodeId, Option<Arc<Layer>>)> = self
+            .target
+            .changed_nodes()
+            .map(|(node, then)| (node, then.content.clone()))
+            .chain(
+                self.beside
+                    .iter()
+                    .map(|(node, (content, _))| (*node, content.clone())),
+            )
+            .filter(|(_, content)| content.is_some())
+            .collect();
+        for (node, content) in changed {
+            if let Some(layer) = &content
+                && self.past.tree().displaced.contains(&node)
+            {
+                let path = self.name_of(node);
+                let what = format!(
+                    "{path} is another file now, and no record says how that came; `trumanfs restore` has what it held"
+                );
+                self.fixed_conflict(&layer.record.clone(), what, None);
+                continue;
+            }
+            if self.target.slot(node).is_none()
+                || self.target.path(node).is_none_or(|p| in_trash(&p))
+            {
+                continue;
+            }
+            let Some(layer) = &content else { continue };
+            if is_unknown(&content) {
+                self.notes.push(format!(
+                    "{} stays as it is: what it held before operation {}:{} was not kept",
+                    self.name_of(node),
+                    layer.record.0,
+                    layer.record.1
+                ));
+                self.forget_content(node, &content);
+                continue;
+            }
+            let store = self.target.disk().store();
+            match Content::open(store, Some(layer), || self.target.open_now(node)) {
+                Ok(then) => {
+                    self.partly(node, layer, &then);
+                    // What is there already has not to be put there.
+                    if self.beside.contains_key(&node) {
+                        continue;
+                    }
+                    let now = Content::open(store, None, || self.target.open_now(node))?;
+                    if then.has_bytes_of(&now)? && then.has_holes_of(&now)? {
+                        self.target.difference_mut(node).content = None;
+                    }
+                }
+                Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
+                    let of = layer.record.clone();
+                    self.fixed_conflict(&of, format!("{}: {what}", self.name_of(node)), None);
+                    self.forget_content(node, &content);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what of a content cannot be given back; the rest is.
+    fn partly(&mut self, node: NodeId, layer: &Layer, then: &Content) {
+        if let Some(missing) = then.missing() {
+            let (session, seq) = &layer.record;
+            let what = format!("what it held before operation {session}:{seq}");
+            let path = self.name_of(node);
+            self.notes.push(format!("{path}: {what}: {missing}"));
+        }
+    }
+
+    fn forget_content(&mut self, node: NodeId, content: &Option<Arc<Layer>>) {
+        let same = |one: &Arc<Layer>| content.as_ref().is_some_and(|two| Arc::ptr_eq(one, two));
+        if content_of(&self.target, node).as_ref().is_some_and(same) {
+            let then = self.target.difference_mut(node);
+            then.content = None;
+            then.mtime = None;
+        } else {
+            self.beside.remove(&node);
+        }
+    }
+
+    /// What cannot be overridden; with another choice than to stop, it is left out and said.
+    fn fixed_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
+        if self.choice == OnConflict::Stop {
+            if self.fixed.insert(of.clone()) {
+                self.conflicts.push((conflict(of, what, false), by));
+            }
+        } else {
+            self.notes
+                .push(format!("operation {}:{}: {what}", of.0, of.1));
+        }
+    }
+
+    fn forcible_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
+        self.conflicts.push((conflict(of, what, true), by));
+    }
+}
+
+fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> Conflict {
+    Conflict {
+        session: of.0.to_string(),
+        seq: of.1,
+        word: String::new(),
+        what,
+        by: None,
+        can_be_forced,
+    }
+}
+
+/// Returns the name for what is put beside something: `name.before-SEQ`, cut where it would be too long.
+pub(super) fn beside(name: &[u8], seq: u64) -> Box<[u8]> {
+    let suffix = format!(".before-{seq}");
+    let mut end = name.len().min(NAME_MAX - suffix.len());
+    // Between characters, where it is text.
+    while end > 0 && end < name.len() && name.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
+        end -= 1;
+    }
+    let mut beside = name.get(..end).unwrap_or(name).to_vec();
+    beside.extend_from_slice(suffix.as_bytes());
+    beside.into()
+}
+
+/// Finds the records that are in the way, and says what they were and who did them.
+pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
+    let told = conflicts.iter().take(TOLD);
+    let mut wanted: BTreeSet<RecordId> = told
+        .flat_map(|(conflict, by)| {
+            let own = (Arc::from(conflict.session.as_str()), conflict.seq);
+            by.iter().cloned().chain([own])
+        })
+        .collect();
+    let mut records = ReverseRecords::trusting(store)?;
+    while !wanted.is_empty() {
+        let Some((session, record)) = records.next_record()? else {
+            break;
+        };
+        if !wanted.remove(&(session.clone(), record.seq)) {
+            continue;
+        }
+        for (conflict, by) in conflicts.iter_mut().take(TOLD) {
+            if *by == Some((session.clone(), record.seq)) {
+                conflict.by = Some((session.to_string(), record.seq, words(&record)));
+            }
+            if (&*conflict.session, conflict.seq) == (&*session, record.seq) {
+                conflict.word = record.op.word().to_owned();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says in a few words what a record was, and who did it.
+fn words(record: &Record) -> String {
+    let path = match &record.op {
+        Op::Create { path, .. }
+        | Op::Mkdir { path, .. }
+        | Op::Mknod { path, .. }
+        | Op::Symlink { path, .. }
+        | Op::Link { path, .. }
+        | Op::Write { path, .. }
+        | Op::Truncate { path, .. }
+        | Op::Content { path, .. }
+        | Op::Allocate { path, .. }
+        | Op::Attr { path, .. }
+        | Op::Xattr { path, .. }
+        | Op::Unlink { path, .. }
+        | Op::Rmdir { path, .. } => path.to_string(),
+        Op::Rename { path, to, .. }
+        | Op::Restore { path, to, .. }
+        | Op::Exchange { path, to, .. } => {
+            format!("{path} → {to}")
+        }
+        _ => String::new(),
+    };
+    let who = match &record.actor {
+        Some(actor) if actor.undo.is_some() => " by an undo".to_owned(),
+        Some(actor) if actor.comm.is_empty() => format!(" by process {}", actor.pid),
+        Some(actor) => format!(" by {}[{}]", actor.comm, actor.pid),
+        None => String::new(),
+    };
+    format!("{} {path}{who}", record.op.word())
+}

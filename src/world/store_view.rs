@@ -1,0 +1,193 @@
+//! What can be looked at: paths resolved as the occupant sees them, and nothing changed.
+//!
+//! Owns the way from a path to a thing for everybody: for a [`World`](super::World), in which things change, and for who
+//! only reads ([`ReadOnlyStore`](super::ReadOnlyStore)).
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::OFlags;
+
+use super::Located;
+use super::list::{Entry, raw};
+use super::meta::{Id, Meta};
+use super::root::{Dir, Root, stat_at, stat_fd};
+use super::view::{STATE, View, Visible};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+
+/// A store and what exists in it, for looking.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreView<'a> {
+    pub(super) root: &'a Root,
+    pub(super) view: &'a View,
+    /// The state directory; nothing where the store has none yet.
+    pub(super) state: Option<Id>,
+}
+
+impl<'s> StoreView<'s> {
+    /// Returns what exists.
+    pub fn view(&self) -> &'s View {
+        self.view
+    }
+
+    /// Resolves a directory as the occupant sees it, each component admitted.
+    ///
+    /// # Errors
+    /// `ENOENT` where any component is absent or hidden; `ENOTDIR`.
+    pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
+        if self.shows_all_of(path)
+            && let Ok(dir) = self.root.dir(path)
+        {
+            return Ok(dir);
+        }
+        // Step by step, also to find out what to answer: what is in the way may be hidden.
+        let mut dir = self.root.dir(&WorldPath::root())?;
+        for name in path.components() {
+            let found = self.view.admit(&dir, name)?;
+            if !found.meta.is_dir() {
+                return Err(Error::NotDirectory);
+            }
+            dir = dir.child(name)?;
+        }
+        Ok(dir)
+    }
+
+    /// Returns whether a path may be resolved at once. A state directory is known by its place, so it must be there.
+    fn shows_all_of(&self, path: &WorldPath) -> bool {
+        let state = || stat_at(self.root.as_fd(), Name::new(STATE)?);
+        let in_place = || match self.state {
+            // Nothing lies on the way to the root.
+            Some(id) => path.is_root() || state().is_ok_and(|meta| meta.id == id),
+            None => true,
+        };
+        self.view.hides_no_directory(path) && in_place()
+    }
+
+    /// Resolves the directory that holds a path, and the path's last name.
+    ///
+    /// # Errors
+    /// As [`StoreView::dir`]; `EBUSY` for the root, which is an entry of nothing.
+    pub fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
+        let busy = Error::Os {
+            call: "resolve",
+            errno: rustix::io::Errno::BUSY,
+        };
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(busy);
+        };
+        Ok((self.dir(&parent)?, name))
+    }
+
+    /// Returns the attributes of what is there, of the root too.
+    ///
+    /// # Errors
+    /// As [`StoreView::dir`] and [`View::admit`].
+    pub fn stat(&self, path: &WorldPath) -> Result<Meta> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return stat_fd(self.root.as_fd());
+        };
+        if parent.is_root() {
+            // The root is open already.
+            let meta = stat_at(self.root.as_fd(), name)?;
+            match self.view.exists_in_root(name, &meta) {
+                Some(true) => return Ok(meta),
+                Some(false) => return Err(Error::NotFound),
+                None => {}
+            }
+        }
+        let dir = self.dir(&parent)?;
+        self.view.admit(&dir, name).map(|found| found.meta)
+    }
+
+    /// Looks an entry up.
+    ///
+    /// # Errors
+    /// As [`View::admit`].
+    pub fn lookup<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+        self.view.admit(dir, name)
+    }
+
+    /// Looks an entry up and holds on to it.
+    ///
+    /// # Errors
+    /// As [`View::admit`].
+    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Located> {
+        let found = self.view.admit(dir, name)?;
+        let node = dir.node(name)?;
+        if node.meta().id != found.meta.id {
+            return Err(Error::NotFound);
+        }
+        Ok(Located {
+            node,
+            path: found.path(),
+            removed: false,
+        })
+    }
+
+    /// Looks a path up and holds on to what is there, the root too.
+    ///
+    /// # Errors
+    /// As [`StoreView::dir`] and [`View::admit`].
+    pub fn find(&self, path: &WorldPath) -> Result<Located> {
+        if path.is_root() {
+            return Ok(Located {
+                node: self.root.node(path)?,
+                path: path.clone(),
+                removed: false,
+            });
+        }
+        let (dir, name) = self.parent(path)?;
+        self.hold(&dir, name)
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// `EISDIR`; `EINVAL` for what is no regular file; `EACCES` and the like as `open(2)` says.
+    pub fn read(&self, located: &Located) -> Result<OwnedFd> {
+        match located.node.meta().is_dir() {
+            true => Err(Error::IsDirectory),
+            false => self.root.reopen(&located.node, OFlags::RDONLY),
+        }
+    }
+
+    /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
+    ///
+    /// # Errors
+    /// `EACCES` where the directory may not be read; what `getdents64(2)` says.
+    pub fn list(
+        &self,
+        dir: &Dir,
+        from: u64,
+        mut visit: impl FnMut(Entry<'_>) -> bool,
+    ) -> Result<()> {
+        raw(self.root, dir, from, |entry| {
+            let exists = match Name::new(entry.name) {
+                Ok(name) => self.view.listed(dir, name, entry.kind, entry.ino),
+                Err(_) => true, // `.` and `..`
+            };
+            !exists || visit(entry)
+        })
+    }
+
+    /// Returns the number of hard links that the occupant is shown: those in the trash, so many, do not count.
+    pub fn links_shown(&self, meta: &Meta, removed: bool, trashed: u32) -> u32 {
+        if meta.is_dir() && removed {
+            return 0;
+        }
+        if meta.is_dir() {
+            // A directory's count is two and its sub-directories; the root's has the two that are ours.
+            return if meta.id == self.root.id() && self.state.is_some() {
+                meta.nlink.saturating_sub(2).max(2)
+            } else {
+                meta.nlink
+            };
+        }
+        let shown = meta.nlink.saturating_sub(trashed);
+        match removed {
+            true if trashed == 0 => meta.nlink.saturating_sub(1),
+            true => shown,
+            false => shown.max(1),
+        }
+    }
+}
