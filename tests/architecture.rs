@@ -137,15 +137,12 @@ const LONG_FUNCTIONS_ALLOWED: &[(&str, &str)] = &[
     ("exec", "file"),
     ("exec", "item"),
     ("exec", "redirect"),
-    ("journal", "of_op"),
     ("operator", "names"),
     ("operator", "select"),
     ("operator", "session"),
     ("operator", "versions"),
-    ("operator", "within"),
     ("world", "begin"),
     ("world", "keep"),
-    ("world", "last_session"),
 ];
 
 /// How many files of a room need each other in circles still. To be empty; nobody adds to it.

@@ -25,6 +25,7 @@ mod reverse;
 mod rights;
 mod seal;
 mod sealing;
+mod subject;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;

@@ -335,62 +335,45 @@ pub enum Op {
     },
 }
 
-/// The words for all operations.
-pub const WORDS: [&str; 24] = [
-    "begin",
-    "end",
-    "create",
-    "mkdir",
-    "mknod",
-    "symlink",
-    "link",
-    "write",
-    "truncate",
-    "allocate",
-    "attr",
-    "xattr",
-    "unlink",
-    "rmdir",
-    "gather",
-    "rename",
-    "exchange",
-    "restore",
-    "content",
-    "checkpoint",
-    "undo",
-    "purge",
-    "evict",
-    "abort",
-];
+macro_rules! words {
+    ($($op:ident $word:literal)*) => {
+        /// The words for all operations, as in the field `op`.
+        pub const WORDS: &[&str] = &[$($word),*];
 
-impl Op {
-    /// Returns the word for the operation, as in the field `op`.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Op::Begin { .. } => "begin",
-            Op::End => "end",
-            Op::Create { .. } => "create",
-            Op::Mkdir { .. } => "mkdir",
-            Op::Mknod { .. } => "mknod",
-            Op::Symlink { .. } => "symlink",
-            Op::Link { .. } => "link",
-            Op::Write { .. } => "write",
-            Op::Truncate { .. } => "truncate",
-            Op::Allocate { .. } => "allocate",
-            Op::Attr { .. } => "attr",
-            Op::Xattr { .. } => "xattr",
-            Op::Unlink { .. } => "unlink",
-            Op::Rmdir { .. } => "rmdir",
-            Op::Gather { .. } => "gather",
-            Op::Rename { .. } => "rename",
-            Op::Exchange { .. } => "exchange",
-            Op::Restore { .. } => "restore",
-            Op::Content { .. } => "content",
-            Op::Checkpoint { .. } => "checkpoint",
-            Op::Undo { .. } => "undo",
-            Op::Purge { .. } => "purge",
-            Op::Evict { .. } => "evict",
-            Op::Abort { .. } => "abort",
+        impl Op {
+            /// Returns the word for the operation, as in the field `op`.
+            pub fn word(&self) -> &'static str {
+                match self {
+                    $(Op::$op { .. } => $word,)*
+                }
+            }
         }
-    }
+    };
+}
+
+words! {
+    Begin "begin"
+    End "end"
+    Create "create"
+    Mkdir "mkdir"
+    Mknod "mknod"
+    Symlink "symlink"
+    Link "link"
+    Write "write"
+    Truncate "truncate"
+    Allocate "allocate"
+    Attr "attr"
+    Xattr "xattr"
+    Unlink "unlink"
+    Rmdir "rmdir"
+    Gather "gather"
+    Rename "rename"
+    Exchange "exchange"
+    Restore "restore"
+    Content "content"
+    Checkpoint "checkpoint"
+    Undo "undo"
+    Purge "purge"
+    Evict "evict"
+    Abort "abort"
 }

@@ -6,8 +6,7 @@
 
 use memchr::{memchr, memmem};
 
-use super::{Op, Record, RecordHeader, Replaced};
-use crate::name::WorldPath;
+use super::{Op, Record, RecordHeader};
 
 /// Something that a record names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,43 +173,23 @@ fn path(path: &[u8], note: &mut (impl FnMut(Ref<'_>) + ?Sized)) {
 }
 
 fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
-    let of = |one: &WorldPath, note: &mut dyn FnMut(Ref<'_>)| path(one.bytes(), note);
+    for one in op.paths() {
+        path(one.bytes(), note);
+    }
+    for ids in op.ids() {
+        note(Ref::Inode(ids[1]));
+    }
+    if let Some(trashed) = op.trashed() {
+        note(Ref::Changed(&trashed.entry.0));
+    }
     match op {
-        Op::Create { path, .. }
-        | Op::Mkdir { path, .. }
-        | Op::Mknod { path, .. }
-        | Op::Symlink { path, .. } => of(path, note),
-        Op::Link { path, from, ids } => {
-            of(path, note);
-            note(Ref::Through(from.bytes()));
-            note(Ref::Inode(ids[1]));
-        }
-        Op::Write { path, ids, .. }
-        | Op::Allocate { path, ids, .. }
-        | Op::Attr { path, ids, .. }
-        | Op::Xattr { path, ids, .. } => {
-            of(path, note);
-            note(Ref::Inode(ids[1]));
-        }
-        Op::Truncate { path, ids, new, .. } | Op::Content { path, ids, new, .. } => {
-            of(path, note);
-            note(Ref::Inode(ids[1]));
-            if let Some(new) = new {
-                note(Ref::Inode(new[1]));
-            }
-        }
-        Op::Unlink { path, ids, trash } | Op::Rmdir { path, ids, trash } => {
-            of(path, note);
-            note(Ref::Inode(ids[1]));
-            note(Ref::Changed(&trash.0));
-        }
+        Op::Link { from, .. } => note(Ref::Through(from.bytes())),
         Op::Gather {
-            path,
             trash,
             entries,
             names,
+            ..
         } => {
-            of(path, note);
             note(Ref::Through(&trash.0));
             for entry in entries {
                 note(Ref::Changed(&entry.0));
@@ -224,44 +203,28 @@ fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
                 note(Ref::Changed(&name.0));
             }
         }
-        Op::Rename {
-            path,
-            to,
-            ids,
-            replaced,
-        }
-        | Op::Restore {
-            path,
-            to,
-            ids,
-            replaced,
-        } => {
-            of(path, note);
-            of(to, note);
-            note(Ref::Inode(ids[1]));
-            if let Some(Replaced { ids, trash }) = replaced {
-                note(Ref::Inode(ids[1]));
-                note(Ref::Changed(&trash.0));
-            }
-        }
-        Op::Exchange {
-            path,
-            to,
-            ids,
-            other,
-        } => {
-            of(path, note);
-            of(to, note);
-            note(Ref::Inode(ids[1]));
-            note(Ref::Inode(other[1]));
-        }
         Op::Purge { entries } => {
             for entry in entries {
                 note(Ref::Changed(&entry.0));
             }
         }
-        // They change no name and no content; an evicted version is missed where it is asked for.
-        Op::Begin { .. }
+        // An evicted version is missed where it is asked for; the others name nothing else.
+        Op::Create { .. }
+        | Op::Mkdir { .. }
+        | Op::Mknod { .. }
+        | Op::Symlink { .. }
+        | Op::Write { .. }
+        | Op::Truncate { .. }
+        | Op::Content { .. }
+        | Op::Allocate { .. }
+        | Op::Attr { .. }
+        | Op::Xattr { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::Exchange { .. }
+        | Op::Restore { .. }
+        | Op::Begin { .. }
         | Op::End
         | Op::Checkpoint { .. }
         | Op::Undo { .. }

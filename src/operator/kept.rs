@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::Store;
 use super::log::Log;
 use crate::error::{Error, Result};
-use crate::journal::{Actor, How, Ids, Kept, Op};
+use crate::journal::{Actor, How, Ids, Op};
 use crate::name::{Name, WorldPath};
 use crate::world::quota::versions_of;
 use crate::world::root::stat_at;
@@ -105,41 +105,6 @@ pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
     Ok(found)
 }
 
-/// Returns what a record says of the content that it kept: path, inode, how, and the size of that content.
-pub fn kept(op: &Op) -> Option<(&WorldPath, Ids, Kept, u64)> {
-    match op {
-        Op::Write {
-            path,
-            ids,
-            size,
-            kept,
-            ..
-        }
-        | Op::Truncate {
-            path,
-            ids,
-            size,
-            kept,
-            ..
-        }
-        | Op::Allocate {
-            path,
-            ids,
-            size,
-            kept,
-            ..
-        }
-        | Op::Content {
-            path,
-            ids,
-            size,
-            kept,
-            ..
-        } => kept.map(|kept| (path, *ids, kept, *size)),
-        _ => None,
-    }
-}
-
 /// Returns the inode that took a file's place.
 fn became(op: &Op) -> Option<Ids> {
     match op {
@@ -174,7 +139,11 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
                 continue;
             }
         };
-        let Some((path, ids, kept, size)) = kept(&record.op) else {
+        let (Some(path), Some(ids), Some((kept, size))) = (
+            record.op.path(),
+            record.op.ids().next().copied(),
+            record.op.kept(),
+        ) else {
             continue;
         };
         let files = waiting.get_mut(&session).and_then(|f| f.remove(&kept.n));

@@ -8,7 +8,7 @@ use super::point::Operation;
 use super::session::versions;
 use super::{Store, trash};
 use crate::error::{Error, Result};
-use crate::journal::{How, Kept, Op, Record};
+use crate::journal::{How, Op, Record};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::view::TRASH;
 
@@ -135,8 +135,8 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
             .into_iter()
             .find(|(seq, _)| Some(*seq) == undo)
             .map(|(_, what)| what),
-        trash: entry_of(&record.op).map(|entry| Whereabouts::Trash {
-            entry: entry.clone(),
+        trash: record.op.trashed().map(|trashed| Whereabouts::Trash {
+            entry: trashed.entry.clone(),
             size: None,
         }),
         former: former(store, session, &record.op)?,
@@ -264,35 +264,8 @@ fn look(store: &Store, shown: &mut Shown) -> Result<()> {
     Ok(())
 }
 
-/// The entry of the trash that an operation filled.
-pub fn entry_of(op: &Op) -> Option<&Escaped> {
-    match op {
-        Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => Some(trash),
-        Op::Rename {
-            replaced: Some(replaced),
-            ..
-        }
-        | Op::Restore {
-            replaced: Some(replaced),
-            ..
-        } => Some(&replaced.trash),
-        _ => None,
-    }
-}
-
-/// The content that an operation found, if it was kept: how, and its size.
-pub fn kept_of(op: &Op) -> Option<(Kept, u64)> {
-    match op {
-        Op::Write { kept, size, .. }
-        | Op::Truncate { kept, size, .. }
-        | Op::Content { kept, size, .. }
-        | Op::Allocate { kept, size, .. } => kept.map(|kept| (kept, *size)),
-        _ => None,
-    }
-}
-
 fn former(store: &Store, session: &str, op: &Op) -> Result<Option<Former>> {
-    let Some((kept, size)) = kept_of(op) else {
+    let Some((kept, size)) = op.kept() else {
         return Ok(None);
     };
     let mut former = Former {

@@ -11,7 +11,7 @@ use super::past::{Attributes, Content, Past};
 use super::point::{Operation, Point};
 use super::undo::put_label;
 use crate::error::{Error, Result};
-use crate::journal::{Actor, Op};
+use crate::journal::Actor;
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::own::is_for_git;
 use crate::world::trash::parse_entry;
@@ -272,35 +272,18 @@ fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Or
     loop {
         match log.next_record() {
             Ok(Some((session, record))) => {
-                let known = match record.op {
-                    Op::Unlink { path, trash, .. } | Op::Rmdir { path, trash, .. } => {
-                        Some((path, trash))
-                    }
-                    Op::Rename {
-                        to,
-                        replaced: Some(replaced),
-                        ..
-                    }
-                    | Op::Restore {
-                        to,
-                        replaced: Some(replaced),
-                        ..
-                    } => Some((to, replaced.trash)),
-                    _ => None,
+                let Some(trashed) = record.op.trashed() else {
+                    continue;
                 };
-                if let Some((path, trash)) = known
-                    && wanted.contains(trash.0.as_slice())
-                {
-                    origins.insert(
-                        trash.0,
-                        Origin {
-                            path,
-                            actor: record.actor,
-                            time: record.time,
-                            session,
-                            seq: record.seq,
-                        },
-                    );
+                if wanted.contains(trashed.entry.0.as_slice()) {
+                    let origin = Origin {
+                        path: trashed.path.clone(),
+                        actor: record.actor.clone(),
+                        time: record.time.clone(),
+                        session,
+                        seq: record.seq,
+                    };
+                    origins.insert(trashed.entry.0.clone(), origin);
                 }
             }
             Ok(None) => return Ok(origins),

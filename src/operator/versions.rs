@@ -6,7 +6,6 @@
 use super::Store;
 use super::past::{Content, Effect, Missing, NameId, NodeId, Past};
 use super::point::{Operation, Point};
-use super::show::{entry_of, kept_of};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How};
 use crate::name::{Escaped, Name, WorldPath};
@@ -129,13 +128,13 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 session: session.to_string(),
                 seq,
             };
-            let place = match (kept_of(&record.op), entry_of(&record.op)) {
+            let place = match (record.op.kept(), record.op.trashed()) {
                 (Some((kept, _)), _) => KeptAs::Version {
                     how: kept.how,
                     n: kept.n,
                 },
-                (None, Some(entry)) => KeptAs::Trash {
-                    entry: entry.clone(),
+                (None, Some(trashed)) => KeptAs::Trash {
+                    entry: trashed.entry.clone(),
                 },
                 (None, None) => KeptAs::Elsewhere,
             };

@@ -19,7 +19,7 @@ use super::sessions::open_journal;
 use super::view::TRASH;
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Op, Reader, Record, RecordHeader};
+use crate::journal::{Content, Digest, Reader, Record, RecordHeader};
 use crate::name::{Name, WorldPath};
 
 /// How old a removal is before its entry is looked at: by then its directory has been removed, too, or will not be.
@@ -273,19 +273,13 @@ fn removes(header: &RecordHeader<'_>) -> bool {
 }
 
 fn entry(record: &Record) -> Option<NewTrashEntry> {
-    let (ids, entry) = match &record.op {
-        Op::Unlink { ids, trash, .. } | Op::Rmdir { ids, trash, .. } => (ids, trash),
-        Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced
-            .as_ref()
-            .map(|replaced| (&replaced.ids, &replaced.trash))?,
-        _ => return None,
-    };
+    let trashed = record.op.trashed()?;
     let mut path = WorldPath::parse(TRASH).ok()?;
-    path.push(Name::new(&entry.0).ok()?);
+    path.push(Name::new(&trashed.entry.0).ok()?);
     let since = chrono::DateTime::parse_from_rfc3339(&record.time).ok();
     Some(NewTrashEntry {
         path,
-        inode: ids[1],
+        inode: trashed.ids[1],
         since: since.map(|since| since.to_utc()),
     })
 }

@@ -178,10 +178,11 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
         };
         let record = record.on(root.id().0);
         let op = &record.op;
-        if let Some((entry, ids)) = removed(op)
+        if let Some(trashed) = op.trashed()
             && let Some(trash) = &trash
         {
-            kept.note(trash.stat(Name::new(entry)?).ok(), &[ids]);
+            let entry = Name::new(&trashed.entry.0)?;
+            kept.note(trash.stat(entry).ok(), &[trashed.ids]);
         }
         if let Some((n, ids)) = moved_aside(op)
             && let Some(versions) = &versions
@@ -229,17 +230,6 @@ fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
         Ok(meta) => Ok(Some(meta)),
         Err(Error::NotFound | Error::NotDirectory) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Returns which entry of the trash something became.
-fn removed(op: &Op) -> Option<(&[u8], Ids)> {
-    match op {
-        Op::Unlink { trash, ids, .. } | Op::Rmdir { trash, ids, .. } => Some((&trash.0, *ids)),
-        Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => {
-            replaced.as_ref().map(|r| (&*r.trash.0, r.ids))
-        }
-        _ => None,
     }
 }
 

@@ -134,42 +134,11 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
         false => last_records(&session, &file, root.id().0)?,
     };
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
-    let aborted: HashSet<u64> = window
-        .iter()
-        .filter_map(|record| match &record.op {
-            Op::Abort { of, .. } => Some(*of),
-            _ => None,
-        })
-        .collect();
-    for (index, record) in window.iter().enumerate().rev() {
-        if aborted.contains(&record.seq) {
-            continue;
-        }
-        let later = window
-            .iter()
-            .skip(index + 1)
-            .filter(|l| !aborted.contains(&l.seq));
-        let later: Vec<&Op> = later.map(|l| &l.op).collect();
-        match outcome(root, &record.op, &later)? {
-            Fate::Done => {}
-            Fate::Finished(what) => settled.push(found(what)),
-            Fate::NotDone => {
-                let error = "the daemon ended before it was done".to_owned();
-                journal.note(
-                    Op::Abort {
-                        of: record.seq,
-                        error,
-                    },
-                    None,
-                )?;
-                settled.push(found(format!(
-                    "{} (record {}) had not been done",
-                    record.op.word(),
-                    record.seq
-                )));
-            }
-        }
-    }
+    settled.extend(
+        settle_records(root, &window, &journal)?
+            .into_iter()
+            .map(found),
+    );
     if settled.is_empty() && !state.is_fresh_copy() {
         settled.push(found(
             "the daemon had ended without unmounting; every recorded change had been done"
@@ -186,6 +155,41 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
         after: Some(after(session, &journal)),
         settled,
     })
+}
+
+/// Looks at the disk for what became of each of the last records, and notes what had not been done. Returns what is to be
+/// told of it.
+fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    let aborted: HashSet<u64> = window
+        .iter()
+        .filter_map(|record| match &record.op {
+            Op::Abort { of, .. } => Some(*of),
+            _ => None,
+        })
+        .collect();
+    let stands = |record: &&Record| !aborted.contains(&record.seq);
+    for (index, record) in window.iter().enumerate().rev() {
+        if !stands(&record) {
+            continue;
+        }
+        let later = window.iter().skip(index + 1).filter(stands);
+        let later: Vec<&Op> = later.map(|record| &record.op).collect();
+        match outcome(root, &record.op, &later)? {
+            Fate::Done => {}
+            Fate::Finished(what) => told.push(what),
+            Fate::NotDone => {
+                let of = record.seq;
+                let error = "the daemon ended before it was done".to_owned();
+                journal.note(Op::Abort { of, error }, None)?;
+                told.push(format!(
+                    "{} (record {of}) had not been done",
+                    record.op.word()
+                ));
+            }
+        }
+    }
+    Ok(told)
 }
 
 fn after(session: String, journal: &Journal) -> After {

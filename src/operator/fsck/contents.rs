@@ -10,7 +10,6 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 
 use super::super::Store;
-use super::super::kept::kept;
 use super::super::trash::entries;
 use super::journals::Journals;
 use super::{Finding, Kind, Progress};
@@ -80,16 +79,14 @@ impl Sums {
     /// A record: whichever inode it names is not what it was before.
     pub(super) fn record(&mut self, record: &Record) {
         let device = self.device;
-        record.op.inodes(|ids| {
-            if ids[0] == device
-                && let Some(removed) = self.removed.get_mut(&ids[1])
-            {
+        for ids in record.op.ids().filter(|ids| ids[0] == device) {
+            if let Some(removed) = self.removed.get_mut(&ids[1]) {
                 *removed = Removed {
                     last: (self.session.clone(), record.seq),
                     sum: None,
                 };
             }
-        });
+        }
     }
 
     /// Digests that a seal has.
@@ -218,7 +215,8 @@ impl Journals<'_> {
                     _ => {}
                 }
                 let of = |record: &Record| {
-                    let (path, _, kept, _) = kept(&record.op)?;
+                    let (kept, _) = record.op.kept()?;
+                    let path = record.op.path()?;
                     (kept.n == n).then(|| format!("{path} held before record {}", record.seq))
                 };
                 let was = self.path_of(&session, of);

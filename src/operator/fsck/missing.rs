@@ -156,48 +156,31 @@ impl Journals<'_> {
             }),
             _ => {}
         }
-        let (path, name) = match op {
-            Op::Unlink { path, trash, .. } | Op::Rmdir { path, trash, .. } => (path, trash),
-            Op::Rename {
-                to,
-                replaced: Some(replaced),
-                ..
+        let mut note = |key: u64, at: Vec<u8>, was: String| {
+            if self.awaited.contains_key(&key) {
+                missing.insert(key, (session.to_owned(), seq, at, was));
             }
-            | Op::Restore {
-                to,
-                replaced: Some(replaced),
-                ..
-            } => (to, &replaced.trash),
-            Op::Gather {
-                path,
-                trash,
-                entries,
-                names,
-            } => {
-                for entry in entries {
-                    let whole = names.iter().find(|(e, _)| e == entry);
-                    let name = whole.map(|(_, name)| name.0.as_slice());
-                    let Some(name) = name.or_else(|| parse_entry(&entry.0).map(|(_, name)| name))
-                    else {
-                        continue;
-                    };
-                    let key = hash(&[&trash.0, name]);
-                    if self.awaited.contains_key(&key) {
-                        let at = [trash.0.as_slice(), name].join(&b'/');
-                        let was = format!("{path}/{}", escape(name));
-                        missing.insert(key, (session.to_owned(), seq, at, was));
-                    }
-                }
-                return;
-            }
-            _ => return,
         };
-        let key = hash(&[&name.0]);
-        if self.awaited.contains_key(&key) {
-            missing.insert(
-                key,
-                (session.to_owned(), seq, name.0.clone(), path.to_string()),
-            );
+        if let Some(trashed) = op.trashed() {
+            let entry = &trashed.entry.0;
+            note(hash(&[entry]), entry.clone(), trashed.path.to_string());
+        }
+        if let Op::Gather {
+            path,
+            trash,
+            entries,
+            names,
+        } = op
+        {
+            for entry in entries {
+                let whole = names.iter().find(|(e, _)| e == entry);
+                let name = whole.map(|(_, name)| name.0.as_slice());
+                if let Some(name) = name.or_else(|| parse_entry(&entry.0).map(|(_, name)| name)) {
+                    let at = [trash.0.as_slice(), name].join(&b'/');
+                    let was = format!("{path}/{}", escape(name));
+                    note(hash(&[&trash.0, name]), at, was);
+                }
+            }
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-use super::super::kept::kept;
 use super::journals::{Gone, Here, Journals, RECENT, hash};
 use super::{Finding, Kind};
 use crate::error::{Error, Result};
@@ -19,7 +18,7 @@ impl Journals<'_> {
         let record = record.on(self.store.root().id().0);
         let seq = record.seq;
         self.sums.record(&record);
-        if let Some((path, _, kept, size)) = kept(&record.op) {
+        if let (Some(path), Some((kept, size))) = (record.op.path(), record.op.kept()) {
             self.version(here, seq, path, kept, size)?;
         }
         match &record.op {

@@ -235,15 +235,7 @@ impl Program {
 
 /// Returns whether something that was there is not there afterwards.
 fn destroys(op: &Op) -> bool {
-    match op {
-        Op::Unlink { .. } | Op::Rmdir { .. } => true,
-        Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced.is_some(),
-        Op::Write { kept, .. }
-        | Op::Truncate { kept, .. }
-        | Op::Allocate { kept, .. }
-        | Op::Content { kept, .. } => kept.is_some_and(|kept| kept.n > 0),
-        _ => false,
-    }
+    op.trashed().is_some() || op.kept().is_some_and(|(kept, _)| kept.n > 0)
 }
 
 /// The path that a person gives to a command, for a shell.

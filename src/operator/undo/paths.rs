@@ -33,7 +33,7 @@ impl Asked {
 
     /// Returns whether an operation is meant: all are, where no patterns were given.
     pub(super) fn concerns(&self, op: &Op) -> bool {
-        self.patterns.is_empty() || paths(op).into_iter().flatten().any(|path| self.fits(path))
+        self.patterns.is_empty() || op.paths().any(|path| self.fits(path))
     }
 
     fn fits(&self, path: &WorldPath) -> bool {
@@ -55,7 +55,7 @@ impl Asked {
             return Vec::new();
         }
         let mut above = Vec::new();
-        for path in paths(op).into_iter().flatten() {
+        for path in op.paths() {
             let mut dir = path.parent();
             while let Some(at) = dir {
                 above.extend(self.removed.remove(&at).into_iter().flatten());
@@ -68,28 +68,5 @@ impl Asked {
     /// Forgets them, at the end of a session: their numbers are its own.
     pub(super) fn next_session(&mut self) {
         self.removed.clear();
-    }
-}
-
-/// The paths that an operation names in the home.
-fn paths(op: &Op) -> [Option<&WorldPath>; 2] {
-    match op {
-        Op::Create { path, .. }
-        | Op::Mkdir { path, .. }
-        | Op::Mknod { path, .. }
-        | Op::Symlink { path, .. }
-        | Op::Link { path, .. }
-        | Op::Write { path, .. }
-        | Op::Truncate { path, .. }
-        | Op::Content { path, .. }
-        | Op::Allocate { path, .. }
-        | Op::Attr { path, .. }
-        | Op::Xattr { path, .. }
-        | Op::Unlink { path, .. }
-        | Op::Rmdir { path, .. } => [Some(path), None],
-        Op::Rename { path, to, .. }
-        | Op::Restore { path, to, .. }
-        | Op::Exchange { path, to, .. } => [Some(path), Some(to)],
-        _ => [None, None],
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::plan::{Conflict, InTheWay, OnConflict, Planner, content_of, is_unknown};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record};
+use crate::journal::Record;
 use crate::name::{NAME_MAX, escape};
 use crate::operator::Store;
 use crate::operator::past::tree::layer::Layer;
@@ -343,27 +343,8 @@ pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result
 
 /// Says in a few words what a record was, and who did it.
 fn words(record: &Record) -> String {
-    let path = match &record.op {
-        Op::Create { path, .. }
-        | Op::Mkdir { path, .. }
-        | Op::Mknod { path, .. }
-        | Op::Symlink { path, .. }
-        | Op::Link { path, .. }
-        | Op::Write { path, .. }
-        | Op::Truncate { path, .. }
-        | Op::Content { path, .. }
-        | Op::Allocate { path, .. }
-        | Op::Attr { path, .. }
-        | Op::Xattr { path, .. }
-        | Op::Unlink { path, .. }
-        | Op::Rmdir { path, .. } => path.to_string(),
-        Op::Rename { path, to, .. }
-        | Op::Restore { path, to, .. }
-        | Op::Exchange { path, to, .. } => {
-            format!("{path} → {to}")
-        }
-        _ => String::new(),
-    };
+    let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
+    let path = paths.join(" → ");
     let who = match &record.actor {
         Some(actor) if actor.undo.is_some() => " by an undo".to_owned(),
         Some(actor) if actor.comm.is_empty() => format!(" by process {}", actor.pid),

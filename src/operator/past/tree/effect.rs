@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::Result;
-use crate::journal::{At, Ids, Op, Record, Stamp};
+use crate::journal::{At, Ids, Record, Stamp};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::disk_tree::{NodeId, ROOT};
 use crate::operator::past::disk::interner::NameId;
@@ -133,8 +133,7 @@ impl Tree<'_> {
         effects: &mut Vec<Effect>,
         record: &Record,
     ) -> Result<()> {
-        let (path, to) = paths(&record.op);
-        for (path, at) in [path, to].into_iter().flatten().zip(&record.at) {
+        for (path, at) in record.op.changed_dirs().zip(&record.at) {
             let dir = self.dir_at(path, Some(at))?;
             effects.push(Effect::Time(dir, (at.0, at.1)));
         }
@@ -251,22 +250,5 @@ impl Tree<'_> {
             self.set_ids(node, ids);
         }
         Ok(node)
-    }
-}
-
-/// The paths of an operation whose directories change, in the order of the record's times.
-fn paths(op: &Op) -> (Option<&WorldPath>, Option<&WorldPath>) {
-    match op {
-        Op::Create { path, .. }
-        | Op::Mkdir { path, .. }
-        | Op::Mknod { path, .. }
-        | Op::Symlink { path, .. }
-        | Op::Link { path, .. }
-        | Op::Unlink { path, .. }
-        | Op::Rmdir { path, .. } => (Some(path), None),
-        Op::Rename { path, to, .. }
-        | Op::Exchange { path, to, .. }
-        | Op::Restore { path, to, .. } => (Some(path), Some(to)),
-        _ => (None, None),
     }
 }

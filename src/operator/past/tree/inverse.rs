@@ -95,102 +95,47 @@ impl Tree<'_> {
 
     /// What changes in a thing rather than in names.
     fn within(&mut self, effects: &mut Vec<Effect>, op: &Op, session: &Arc<str>) -> Result<()> {
+        if let Op::Purge { entries } = op {
+            let trash = self.trash()?;
+            for entry in entries {
+                let gone = self.disk().lost(FileType::Unknown);
+                let entry = self.disk().name_id(&entry.0);
+                effects.push(change(trash, entry, Some(gone), None));
+            }
+        }
+        // An evicted version is missed where its content is asked for.
+        let (Some(path), Some(ids)) = (op.path(), op.ids().next().copied()) else {
+            return Ok(());
+        };
+        let new = match op {
+            Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
+            _ => None,
+        };
+        let Some(node) = self.find(path, new.unwrap_or(ids))? else {
+            return Ok(());
+        };
+        if let Some((kept, size)) = op.content() {
+            let cut = is_known_by_size(op).then_some(size);
+            let was = new.map(|_| ids);
+            effects.push(content(node, session, kept, size, cut, was));
+        }
         match op {
-            Op::Write {
-                path,
-                ids,
-                size,
-                mtime,
-                mode,
-                kept,
-            } => {
-                let Some(node) = self.find(path, *ids)? else {
-                    return Ok(());
-                };
-                let cut = (*size == 0).then_some(0);
-                effects.push(content(node, session, *kept, *size, cut, None));
+            Op::Write { mtime, mode, .. } | Op::Truncate { mtime, mode, .. } => {
                 before(effects, node, *mtime, *mode);
             }
-            Op::Truncate {
-                path,
-                ids,
-                size,
-                to,
-                mtime,
-                mode,
-                kept,
-                new,
-            } => {
-                let Some(node) = self.find(path, new.unwrap_or(*ids))? else {
-                    return Ok(());
-                };
-                let cut = (*size == 0 || to >= size).then_some(*size);
-                let was = new.map(|_| *ids);
-                effects.push(content(node, session, *kept, *size, cut, was));
-                before(effects, node, *mtime, *mode);
-            }
-            Op::Content {
-                path,
-                ids,
-                size,
-                to,
-                mtime,
-                kept,
-                new,
-            } => {
-                let Some(node) = self.find(path, new.unwrap_or(*ids))? else {
-                    return Ok(());
-                };
-                let cut = (*size == 0 || to >= size).then_some(*size);
-                let was = new.map(|_| *ids);
-                effects.push(content(node, session, *kept, *size, cut, was));
+            Op::Content { mtime, .. } | Op::Allocate { mtime, .. } => {
                 before(effects, node, *mtime, None);
             }
-            Op::Allocate {
-                path,
-                ids,
-                mode,
-                size,
-                mtime,
-                kept,
-                ..
-            } => {
-                let Some(node) = self.find(path, *ids)? else {
-                    return Ok(());
-                };
-                // FALLOC_FL_KEEP_SIZE alone, and no flag at all, destroy nothing; a record of an earlier release has no size.
-                let cut = (*mode <= 1 && *mtime != (0, 0)).then_some(*size);
-                effects.push(content(node, session, *kept, *size, cut, None));
-                before(effects, node, *mtime, None);
+            Op::Attr { was, .. } => {
+                effects.push(Effect::Mode(node, was.mode));
+                effects.push(Effect::Owner(node, was.uid));
+                effects.push(Effect::Group(node, was.gid));
+                effects.push(Effect::Time(node, was.mtime));
             }
-            Op::Attr { path, ids, was, .. } => {
-                if let Some(node) = self.find(path, *ids)? {
-                    effects.push(Effect::Mode(node, was.mode));
-                    effects.push(Effect::Owner(node, was.uid));
-                    effects.push(Effect::Group(node, was.gid));
-                    effects.push(Effect::Time(node, was.mtime));
-                }
+            Op::Xattr { name, was, .. } => {
+                let was = was.as_ref().map(|was| was.0.clone());
+                effects.push(Effect::Xattr(node, name.0.clone(), was));
             }
-            Op::Xattr {
-                path,
-                ids,
-                name,
-                was,
-            } => {
-                if let Some(node) = self.find(path, *ids)? {
-                    let was = was.as_ref().map(|was| was.0.clone());
-                    effects.push(Effect::Xattr(node, name.0.clone(), was));
-                }
-            }
-            Op::Purge { entries } => {
-                let trash = self.trash()?;
-                for entry in entries {
-                    let gone = self.disk().lost(FileType::Unknown);
-                    let entry = self.disk().name_id(&entry.0);
-                    effects.push(change(trash, entry, Some(gone), None));
-                }
-            }
-            // An evicted version is missed where its content is asked for.
             _ => {}
         }
         Ok(())
@@ -275,6 +220,17 @@ fn change(dir: NodeId, name: NameId, before: Option<NodeId>, after: Option<NodeI
 /// A name that the record gave something.
 fn leave(dir: NodeId, name: NameId, node: NodeId) -> Effect {
     change(dir, name, None, Some(node))
+}
+
+/// Returns whether nothing but the length of a content can have been lost.
+fn is_known_by_size(op: &Op) -> bool {
+    match op {
+        Op::Write { size, .. } => *size == 0,
+        Op::Truncate { size, to, .. } | Op::Content { size, to, .. } => *size == 0 || to >= size,
+        // FALLOC_FL_KEEP_SIZE alone, and no flag at all, destroy nothing; a record of an earlier release has no size.
+        Op::Allocate { mode, mtime, .. } => *mode <= 1 && *mtime != (0, 0),
+        _ => false,
+    }
 }
 
 /// `cut`: the size before, where nothing but the length can have been lost.
