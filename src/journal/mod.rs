@@ -47,6 +47,7 @@ pub use refs::Ref;
 pub use reverse::Backward;
 pub use rights::Rights;
 pub use seal::{Content, Digest, Seal};
+pub use subject::Trashed;
 
 use crate::error::{Error, Result};
 use reserve::{For, Reserve};
