@@ -13,6 +13,7 @@
 //! - [`journal`]: what happened, hash-chained.
 //! - [`fuse`]: decodes requests, asks the world, replies.
 //! - [`daemon`]: mounting, signals, the control socket, changes made behind the mount.
+//! - [`mounts`]: the homes of this machine, and the store behind each.
 //! - [`exec`]: how somebody without a process of their own works in a home: the bundled shell.
 //! - [`operator`]: what an operator reads and does; prints nothing.
 //! - [`cli`]: what was typed, and every word printed.
@@ -25,6 +26,7 @@ pub mod error;
 pub mod exec;
 pub mod fuse;
 pub mod journal;
+pub mod mounts;
 pub mod name;
 pub mod operator;
 pub mod sys;

@@ -29,13 +29,15 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     (
         "cli",
         &[
-            "daemon", "exec", "operator", "world", "journal", "error", "name",
+            "daemon", "exec", "operator", "mounts", "world", "journal", "error", "name",
         ],
         "cli sees no protocol (fuse) and no unsafe room (sys)",
     ),
     (
         "daemon",
-        &["fuse", "operator", "world", "sys", "error", "name"],
+        &[
+            "fuse", "operator", "mounts", "world", "sys", "error", "name",
+        ],
         "daemon does not know cli, nor the format of the journal",
     ),
     (
@@ -57,6 +59,11 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
         "world",
         &["journal", "sys", "error", "name"],
         "world has every rule and no door: none of fuse, daemon, cli, operator",
+    ),
+    (
+        "mounts",
+        &["error", "name"],
+        "mounts looks at the mount table and the registry of mounts, and at no store: a leaf for daemon and its clients",
     ),
     (
         "journal",

@@ -12,13 +12,14 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{failed, plain};
-use crate::daemon::{mountpoint, nesting};
 use crate::error::{Error, Result};
 use crate::exec::mounted_home::MountedHome;
 use crate::exec::offline_home::OfflineHome;
 use crate::exec::shell::Shell;
 use crate::exec::{Home, Limits};
+use crate::mounts::{nesting, table};
 use crate::world::ViewOptions;
+use crate::world::view::STATE;
 
 mod prompt;
 
@@ -186,8 +187,8 @@ fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<OfflineHome>
 type Opened = (Arc<dyn Home>, Option<Arc<OfflineHome>>);
 
 fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Opened> {
-    if !mountpoint::holds(meta) {
-        nesting::check(root)?;
+    if !table::holds(meta) {
+        nesting::check(root, STATE)?;
         let patience = place.wait.unwrap_or(PATIENCE);
         let view = ViewOptions {
             hide: place.hide.clone(),

@@ -20,8 +20,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::daemon::{self, control, mountpoint, registry};
+use crate::daemon::{self, control};
 use crate::error::Error;
+use crate::mounts::{registry, table};
 use crate::operator::Store;
 
 /// What a command's end means, for scripts. A public contract: numbers never change their meaning.
@@ -173,7 +174,7 @@ fn exit_of(error: &Error) -> Exit {
 
 /// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home.
 fn store_of(target: &Path) -> crate::error::Result<PathBuf> {
-    if let Some(mounted) = mountpoint::find(target) {
+    if let Some(mounted) = table::find(target) {
         return of_device(target, &mounted.device);
     }
     let meta = std::fs::metadata(target).map_err(|error| Error::Refused {
@@ -183,7 +184,7 @@ fn store_of(target: &Path) -> crate::error::Result<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let device = format!("{major}:{minor}");
-    if mountpoint::mounted()
+    if table::mounted()
         .iter()
         .any(|mounted| mounted.device == device)
     {

@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{Exit, Size};
-use crate::daemon::{self, AccessTimes, MountFlagsWanted, Wanted, handover, mountpoint, registry};
+use crate::daemon::{self, AccessTimes, MountFlagsWanted, Wanted, handover};
 use crate::error::{Error, Result};
+use crate::mounts::unmount::unmount;
+use crate::mounts::{registry, table};
 use crate::world::KeepOptions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -234,10 +236,10 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
 
 /// Unmounts, and waits until the daemon has ended.
 pub(super) fn umount(args: &UmountArgs) -> Result<Exit> {
-    let home = mountpoint::resolve_without_touching(&args.home);
-    let mounted = mountpoint::find(&args.home).ok_or_else(|| mountpoint::not_mounted(&home))?;
+    let home = table::resolve_without_touching(&args.home);
+    let mounted = table::find(&args.home).ok_or_else(|| table::not_mounted(&home))?;
     let daemon = registry::find(&mounted.device);
-    mountpoint::unmount(&mounted.path, args.lazy)?;
+    unmount(&mounted.path, args.lazy)?;
     if let (Some(entry), false) = (daemon, args.lazy)
         && !handover::wait_for_end(&entry)
     {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use super::{mountpoint, registry};
 use crate::error::{Error, Result};
+use crate::mounts::{registry, table};
 use crate::operator::Store;
 use crate::world::state::{Holder, boot_id};
 
@@ -41,8 +41,8 @@ pub(super) fn claim(home: &Path) -> Result<Option<OwnedFd>> {
             Err(_) => return Ok(None),
             Ok(()) => taken = true,
         }
-        if mountpoint::find(home).is_some() {
-            return Err(mountpoint::already_mounted(home));
+        if table::find(home).is_some() {
+            return Err(table::already_mounted(home));
         }
         if taken {
             return Ok(Some(dir));
@@ -101,7 +101,7 @@ fn is_ending(holder: &Holder) -> bool {
     }
     use std::os::unix::ffi::OsStringExt;
     let home = std::path::PathBuf::from(std::ffi::OsString::from_vec(home));
-    match mountpoint::find(&home) {
+    match table::find(&home) {
         None => true,
         // Another home at the same place.
         Some(mounted) => registry::find(&mounted.device).is_some_and(|e| e.pid != holder.pid),

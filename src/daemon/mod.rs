@@ -9,10 +9,8 @@ pub mod control;
 pub mod follow;
 pub mod handover;
 mod live_applier;
-pub mod mountpoint;
-pub mod nesting;
+mod mountpoint;
 pub mod preflight;
-pub mod registry;
 mod session;
 pub mod watch;
 

@@ -1,21 +1,18 @@
-//! Mounting and unmounting a home, and what the mount table says.
+//! Mounting a home.
 //!
 //! As root the home is mounted by `mount(2)`; else by `fusermount3`, as every unprivileged FUSE mount is. Nothing of the
 //! store shows in the mount table: the source is always `trumanfs`.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 
 use super::atime::{Access, AccessTimes};
 use crate::error::{Error, Result};
-
-/// The type under which homes are mounted.
-pub const TYPE: &str = "fuse.trumanfs";
+use crate::mounts::table::TYPE;
 
 /// How a home is mounted.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -34,7 +31,7 @@ pub struct MountFlagsWanted {
 ///
 /// # Errors
 /// [`Error::Refused`] with what `mount(2)` or `fusermount3` says.
-pub fn mount(
+pub(super) fn mount(
     home: &Path,
     wanted: &MountFlagsWanted,
     access: Access,
@@ -84,7 +81,7 @@ fn mount_as_root(
 }
 
 /// Says why there is no /dev/fuse.
-pub fn no_device(error: &Error) -> Error {
+pub(super) fn no_device(error: &Error) -> Error {
     Error::refused(
         format!("/dev/fuse cannot be opened: {error}"),
         "Load the module with `modprobe fuse`; in a container, start it with `--device /dev/fuse`.",
@@ -151,197 +148,4 @@ fn receive_descriptor(socket: &OwnedFd) -> Option<OwnedFd> {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     })
-}
-
-/// How long a home may be in use that is to be unmounted: whoever looks at a program that has just ended, through /proc, holds
-/// what the program had open for that moment, be it `ps` or the daemon itself.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Unmounts a home. `lazy` takes it out of sight at once, although it is in use; else it may be in use for a moment.
-///
-/// # Errors
-/// [`Error::Refused`] where it is in use or nothing is mounted.
-pub fn unmount(home: &Path, lazy: bool) -> Result<()> {
-    let end = std::time::Instant::now() + PATIENCE;
-    loop {
-        match unmount_once(home, lazy)? {
-            Unmounted::Yes => return Ok(()),
-            Unmounted::InUse if std::time::Instant::now() < end => {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-            Unmounted::InUse => {
-                return Err(Error::refused(
-                    format!("{} is in use", home.display()),
-                    "Leave it with every shell and program (`fuser -vm` on it lists them), or use --lazy.",
-                ));
-            }
-        }
-    }
-}
-
-/// What came of an attempt.
-enum Unmounted {
-    Yes,
-    InUse,
-}
-
-fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
-    if rustix::process::geteuid().is_root() {
-        let flags = if lazy {
-            UnmountFlags::DETACH
-        } else {
-            UnmountFlags::NOFOLLOW
-        };
-        return match rustix::mount::unmount(home, flags) {
-            Ok(()) => Ok(Unmounted::Yes),
-            Err(rustix::io::Errno::BUSY) => Ok(Unmounted::InUse),
-            Err(rustix::io::Errno::INVAL) => Err(not_mounted(home)),
-            Err(errno) => Err(Error::refused(
-                format!(
-                    "cannot unmount {}: {}",
-                    home.display(),
-                    Error::os("umount2")(errno)
-                ),
-                "Only root and whoever mounted a home may unmount it.",
-            )),
-        };
-    }
-    let flag = if lazy { "-uzq" } else { "-uq" };
-    match Command::new("fusermount3")
-        .arg(flag)
-        .arg("--")
-        .arg(home)
-        .status()
-    {
-        Ok(status) if status.success() => Ok(Unmounted::Yes),
-        // It says no more than that it could not.
-        Ok(_) if find(home).is_none() => Err(not_mounted(home)),
-        Ok(_) => Ok(Unmounted::InUse),
-        Err(error) => Err(Error::refused(
-            format!("cannot unmount {}: fusermount3: {error}", home.display()),
-            "Install the package fuse3.",
-        )),
-    }
-}
-
-/// Says that a path is a home already.
-pub fn already_mounted(home: &Path) -> Error {
-    Error::refused(
-        format!("{}: a home is already mounted there", home.display()),
-        "Unmount it with `trumanfs umount`, or use another directory.",
-    )
-}
-
-/// Says that a path is no home.
-pub fn not_mounted(home: &Path) -> Error {
-    Error::refused(
-        format!("{} is not a mounted home", home.display()),
-        "`trumanfs status` lists the homes that are mounted.",
-    )
-}
-
-/// Returns whether something lies in a mounted home.
-pub fn holds(meta: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let device = format!(
-        "{}:{}",
-        rustix::fs::major(meta.dev()),
-        rustix::fs::minor(meta.dev())
-    );
-    mounted().iter().any(|home| home.device == device)
-}
-
-/// A home in the mount table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MountedAt {
-    /// Where.
-    pub path: PathBuf,
-    /// The device number, `major:minor`.
-    pub device: String,
-}
-
-/// Returns all homes in this process's mount table, later ones last.
-pub fn mounted() -> Vec<MountedAt> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    table
-        .split(|b| *b == b'\n')
-        .filter_map(parse_mountinfo)
-        .collect()
-}
-
-/// One line of mountinfo (proc(5)): id, parent, major:minor, root, mountpoint, options, optional fields, `-`, type, …
-fn parse_mountinfo(line: &[u8]) -> Option<MountedAt> {
-    let mut fields = line.split(|b| *b == b' ');
-    let device = String::from_utf8(fields.nth(2)?.to_vec()).ok()?;
-    let path = unescape_octal(fields.nth(1)?);
-    fields.find(|field| *field == b"-")?;
-    (fields.next()? == TYPE.as_bytes()).then(|| MountedAt {
-        path: PathBuf::from(std::ffi::OsString::from_vec(path)),
-        device,
-    })
-}
-
-/// The mount table writes space, tab, newline and backslash as `\040` and so on.
-fn unescape_octal(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, tail)) = rest.split_first() {
-        let digits = tail
-            .get(..3)
-            .filter(|d| *first == b'\\' && d.iter().all(|d| (b'0'..=b'7').contains(d)));
-        match digits {
-            Some(digits) => {
-                let value = digits.iter().fold(0u32, |n, d| n * 8 + u32::from(d - b'0'));
-                bytes.push((value & 0xff) as u8);
-                rest = tail.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    bytes
-}
-
-/// Finds a home in the mount table by its path, without touching it: it may be dead.
-pub fn find(home: &Path) -> Option<MountedAt> {
-    let home = resolve_without_touching(home);
-    mounted()
-        .into_iter()
-        .rev()
-        .find(|mounted| mounted.path == home)
-}
-
-/// Resolves all but the last component, for a path whose end may be a dead mount.
-pub fn resolve_without_touching(path: &Path) -> PathBuf {
-    if let Ok(path) = std::fs::canonicalize(path) {
-        return path;
-    }
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match (
-        path.parent()
-            .and_then(|parent| std::fs::canonicalize(parent).ok()),
-        path.file_name(),
-    ) {
-        (Some(parent), Some(name)) => parent.join(name),
-        _ => path,
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use std::os::unix::ffi::OsStrExt;
-
-    #[test]
-    fn the_mount_table_is_read() {
-        let line = b"39 22 0:34 / /mnt/my\\040home rw,nosuid,nodev shared:7 - fuse.trumanfs trumanfs rw,user_id=0";
-        let mounted = parse_mountinfo(line).unwrap();
-        assert_eq!(mounted.path.as_os_str().as_bytes(), b"/mnt/my home");
-        assert_eq!(mounted.device, "0:34");
-        assert!(parse_mountinfo(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw").is_none());
-        assert!(parse_mountinfo(b"").is_none());
-    }
 }

@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use super::atime::Access;
-use super::{Wanted, mountpoint, nesting};
+use super::{Wanted, mountpoint};
 use crate::error::{Error, Result};
+use crate::mounts::{nesting, table};
 use crate::sys::users::{self, User};
+use crate::world::view::STATE;
 
 /// What the checks have resolved.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub struct Checked {
 /// # Errors
 /// [`Error::Refused`] naming what is wrong and what to do about it.
 pub fn check(wanted: &Wanted) -> Result<Checked> {
-    if let Some(dead) = mountpoint::find(&wanted.home) {
+    if let Some(dead) = table::find(&wanted.home) {
         return Err(match std::fs::metadata(&dead.path) {
             Err(error)
                 if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NOTCONN) =>
@@ -39,12 +41,12 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
                     "Clean it up with `trumanfs umount` on it; nothing is lost.",
                 )
             }
-            _ => mountpoint::already_mounted(&dead.path),
+            _ => table::already_mounted(&dead.path),
         });
     }
     let store = directory(&wanted.store, "the store")?;
     let home = directory(&wanted.home, "the home")?;
-    nesting::check(&store)?;
+    nesting::check(&store, STATE)?;
     if is_within(&home, &store)? {
         return Err(Error::refused(
             format!(

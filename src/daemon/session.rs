@@ -15,15 +15,17 @@ use rustix::fs::{Mode, OFlags};
 
 use super::control::{self, Status};
 use super::follow::{Follower, Still};
-use super::mountpoint::{self, mount, unmount};
+use super::mountpoint::mount;
 use super::preflight::{self, Checked};
 use super::watch::Watcher;
-use super::{Wanted, handover, registry};
+use super::{Wanted, handover};
 use crate::error::{Error, Result};
 use crate::fuse::{
     Activity, Counters, Ends, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
     Mechanisms, Shared, Watch,
 };
+use crate::mounts::unmount::unmount;
+use crate::mounts::{registry, table};
 use crate::name::{WorldPath, escape};
 use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
@@ -101,7 +103,7 @@ struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if mountpoint::find(&self.home).is_some() {
+        if table::find(&self.home).is_some() {
             let _ = unmount(&self.home, true);
         }
     }
@@ -297,7 +299,7 @@ fn spawn<T: Send + 'static>(
 }
 
 fn register(checked: &Checked) -> Option<PathBuf> {
-    let mounted = mountpoint::find(&checked.home)?;
+    let mounted = table::find(&checked.home)?;
     let entry = registry::MountInfo::new(&checked.store, &checked.home);
     registry::write(&mounted.device, &entry)
         .inspect_err(|error| log::warn!("the home can only be named by its store: {error}"))

@@ -6,9 +6,10 @@ use clap::Args;
 
 use super::super::output::{bytes, json};
 use super::super::{Exit, open_store, say};
+use crate::daemon;
 use crate::daemon::control::{Answer, Request, Status};
-use crate::daemon::{self, mountpoint, registry};
 use crate::error::{Error, Result};
+use crate::mounts::{registry, table};
 
 /// What `trumanfs status` takes.
 #[derive(Args, Debug)]
@@ -38,7 +39,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
 
 fn status_of_all(as_json: bool) -> Result<Exit> {
     let mut found = Vec::new();
-    for mounted in mountpoint::mounted() {
+    for mounted in table::mounted() {
         let Some(entry) = registry::find(&mounted.device) else {
             eprintln!(
                 "trumanfs: {}: mounted by somebody else",

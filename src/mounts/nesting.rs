@@ -8,14 +8,13 @@ use std::path::Path;
 
 use super::registry;
 use crate::error::{Error, Result};
-use crate::world::view::STATE;
 
 /// Checks that a directory, which is or is to become a store, is not the whole machine, lies in no other store, and has in it
-/// none that is mounted.
+/// none that is mounted. `state` is what a store's own directory is called.
 ///
 /// # Errors
 /// [`Error::Refused`] naming the other store.
-pub fn check(store: &Path) -> Result<()> {
+pub fn check(store: &Path, state: &[u8]) -> Result<()> {
     let store = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
     let shown = store.display();
     let Some(above) = store.parent() else {
@@ -26,7 +25,7 @@ pub fn check(store: &Path) -> Result<()> {
     };
     // `..` as the kernel has it, and not as the path says, would lead through bind mounts no better.
     let outer = above.ancestors().find(|dir| {
-        std::fs::symlink_metadata(dir.join(OsStr::from_bytes(STATE)))
+        std::fs::symlink_metadata(dir.join(OsStr::from_bytes(state)))
             .is_ok_and(|state| state.is_dir())
     });
     if let Some(outer) = outer {

@@ -1,0 +1,80 @@
+//! Unmounting a home: by `umount2(2)` as root, else by `fusermount3`.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::mount::UnmountFlags;
+
+use super::table::{find, not_mounted};
+use crate::error::{Error, Result};
+
+/// How long a home may be in use that is to be unmounted: whoever looks at a program that has just ended, through /proc, holds
+/// what the program had open for that moment, be it `ps` or the daemon itself.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Unmounts a home. `lazy` takes it out of sight at once, although it is in use; else it may be in use for a moment.
+///
+/// # Errors
+/// [`Error::Refused`] where it is in use or nothing is mounted.
+pub fn unmount(home: &Path, lazy: bool) -> Result<()> {
+    let end = std::time::Instant::now() + PATIENCE;
+    loop {
+        match unmount_once(home, lazy)? {
+            Unmounted::Yes => return Ok(()),
+            Unmounted::InUse if std::time::Instant::now() < end => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Unmounted::InUse => {
+                return Err(Error::refused(
+                    format!("{} is in use", home.display()),
+                    "Leave it with every shell and program (`fuser -vm` on it lists them), or use --lazy.",
+                ));
+            }
+        }
+    }
+}
+
+/// What came of an attempt.
+enum Unmounted {
+    Yes,
+    InUse,
+}
+
+fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
+    if rustix::process::geteuid().is_root() {
+        let flags = if lazy {
+            UnmountFlags::DETACH
+        } else {
+            UnmountFlags::NOFOLLOW
+        };
+        return match rustix::mount::unmount(home, flags) {
+            Ok(()) => Ok(Unmounted::Yes),
+            Err(rustix::io::Errno::BUSY) => Ok(Unmounted::InUse),
+            Err(rustix::io::Errno::INVAL) => Err(not_mounted(home)),
+            Err(errno) => Err(Error::refused(
+                format!(
+                    "cannot unmount {}: {}",
+                    home.display(),
+                    Error::os("umount2")(errno)
+                ),
+                "Only root and whoever mounted a home may unmount it.",
+            )),
+        };
+    }
+    let flag = if lazy { "-uzq" } else { "-uq" };
+    match Command::new("fusermount3")
+        .arg(flag)
+        .arg("--")
+        .arg(home)
+        .status()
+    {
+        Ok(status) if status.success() => Ok(Unmounted::Yes),
+        // It says no more than that it could not.
+        Ok(_) if find(home).is_none() => Err(not_mounted(home)),
+        Ok(_) => Ok(Unmounted::InUse),
+        Err(error) => Err(Error::refused(
+            format!("cannot unmount {}: fusermount3: {error}", home.display()),
+            "Install the package fuse3.",
+        )),
+    }
+}
