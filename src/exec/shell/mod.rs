@@ -41,6 +41,7 @@ use crate::name::WorldPath;
 use admit::Rejection;
 use call::ShellState;
 use limit::Limited;
+pub use parse::Stand;
 use run::Streams;
 use stream::{Deadline, Input, Output};
 use substitute::Collected;
@@ -50,20 +51,6 @@ use syntax::{List, What};
 const REFUSED: u8 = 2;
 /// The status of a line whose time was up, as timeout(1) has it.
 const LATE: u8 = 124;
-
-/// How far a line stands that is being read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand {
-    /// It can run.
-    Complete,
-    /// More belongs to it: a quote is open, a here-document has no end, a backslash is the last there is.
-    Open,
-    /// It will not run, whatever follows.
-    Refused {
-        /// Whether more belongs to it all the same: the rest of a loop, say.
-        open: bool,
-    },
-}
 
 /// How a line that was run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

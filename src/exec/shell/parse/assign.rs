@@ -1,6 +1,6 @@
 //! Assignments before a command, and what looks like one: elements of arrays, `{NAME}` before a redirect.
 
-use super::Parser;
+use super::parser::Parser;
 use crate::exec::shell::lex::{Refusal, name_length};
 use crate::exec::shell::syntax::{Atom, Word};
 

@@ -1,24 +1,9 @@
 //! Compound commands, which this shell has not: each is read up to its own end, so that nothing of it is taken for a line of its
 //! own, and noted (bash(1), Compound Commands and Shell Function Definitions).
 
-use super::Parser;
-use crate::exec::shell::lex::{Refusal, word};
+use super::parser::{Close, Parser};
+use crate::exec::shell::lex::Refusal;
 use crate::exec::shell::syntax::Word;
-
-/// What closes a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::exec::shell) enum Close {
-    /// The end of what there is.
-    Input,
-    /// `)`
-    Paren,
-    /// `}`
-    Brace,
-    /// `;;`, `;&`, `;;&` or `esac`.
-    Case,
-    /// One of some reserved words.
-    Words(&'static [&'static str]),
-}
 
 /// Reads what follows a reserved word.
 type Reader<'l> = fn(&mut Parser<'l>) -> Result<(), Refusal>;
@@ -193,7 +178,7 @@ impl<'l> Parser<'l> {
             if self.lexer.peek().is_none() {
                 return Err(Refusal::early_end());
             }
-            if word(self)?.0.is_empty() {
+            if self.word()?.0.is_empty() {
                 self.lexer.skip(1);
             }
         }
@@ -203,7 +188,7 @@ impl<'l> Parser<'l> {
     fn words(&mut self) -> Result<(), Refusal> {
         loop {
             self.lexer.blanks();
-            if word(self)?.0.is_empty() {
+            if self.word()?.0.is_empty() {
                 return Ok(());
             }
         }
@@ -212,7 +197,7 @@ impl<'l> Parser<'l> {
     /// Reads a word that has to be there.
     fn operand(&mut self) -> Result<(), Refusal> {
         self.lexer.blanks();
-        match word(self)?.0.is_empty() {
+        match self.word()?.0.is_empty() {
             true => Err(self.unexpected()),
             false => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! Finds where something ends that is not supported: its partner, with quotes and what is nested in it passed over.
 
-use super::Parser;
+use super::parser::Parser;
 use crate::exec::shell::lex::Refusal;
 
 impl Parser<'_> {

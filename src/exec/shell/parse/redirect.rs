@@ -1,16 +1,8 @@
 //! Redirects, and the texts of here-documents, which stand after the line that asks for them (bash(1), REDIRECTION).
 
-use super::super::lex::{Refusal, here_text, word};
-use super::super::syntax::{Atom, List, Redirect, Target, What, Word};
-use super::Parser;
-
-/// The text of a here-document that has not come yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Awaited {
-    end: Vec<u8>,
-    tabs_stripped: bool,
-    quoted: bool,
-}
+use super::parser::{Awaited, Parser};
+use crate::exec::shell::lex::Refusal;
+use crate::exec::shell::syntax::{Atom, List, Redirect, Target, What, Word};
 
 impl Parser<'_> {
     /// Reads a redirect, if one comes next.
@@ -24,21 +16,10 @@ impl Parser<'_> {
             }
             _ => return Ok(false),
         };
-        let (number, shown) = (
-            number.to_vec(),
-            String::from_utf8_lossy(number).into_owned(),
-        );
+        let number = number.to_vec();
         self.lexer.skip(digits);
         let reads = self.lexer.rest().starts_with(b"<");
-        let stream = match (&number[..], reads) {
-            (b"", true) | (b"0", _) => 0,
-            (b"", false) | (b"1", _) => 1,
-            (b"2", _) => 2,
-            _ => {
-                self.note(format!("{shown}: streams other than 0, 1 and 2 are"));
-                1
-            }
-        };
+        let stream = self.stream(&number, reads);
         let to = match self.lexer.rest() {
             [b'<', b'(', ..] | [b'>', b'(', ..] => {
                 self.note("<( ) and >( ): process substitution is");
@@ -63,22 +44,11 @@ impl Parser<'_> {
             }
             [b'<', b'&', ..] | [b'>', b'&', ..] => {
                 self.lexer.skip(2);
-                let word = self.target()?;
-                match (word.plain().as_deref(), reads, &number[..]) {
-                    (Some(b"1"), false, _) => Target::Same(1),
-                    (Some(b"2"), false, _) => Target::Same(2),
-                    // `>&file` is `&>file`.
-                    (plain, false, b"")
-                        if plain.is_none_or(|text| {
-                            text != b"-" && !text.iter().all(u8::is_ascii_digit)
-                        }) =>
-                    {
+                match self.same(reads, number.is_empty())? {
+                    Ok(stream) => Target::Same(stream),
+                    Err(word) => {
                         push_both(redirects, Target::Write(word));
                         return Ok(true);
-                    }
-                    _ => {
-                        self.note("closing streams, and copying others than 1 and 2, is");
-                        Target::Same(1)
                     }
                 }
             }
@@ -101,6 +71,36 @@ impl Parser<'_> {
         Ok(true)
     }
 
+    /// Returns the stream that is redirected, by the number before the mark.
+    fn stream(&mut self, number: &[u8], reads: bool) -> u8 {
+        match (number, reads) {
+            (b"", true) | (b"0", _) => 0,
+            (b"", false) | (b"1", _) => 1,
+            (b"2", _) => 2,
+            _ => {
+                let shown = String::from_utf8_lossy(number);
+                self.note(format!("{shown}: streams other than 0, 1 and 2 are"));
+                1
+            }
+        }
+    }
+
+    /// Reads what follows `<&` or `>&`: the stream that is copied, or the file of `>&file`, which is `&>file`.
+    fn same(&mut self, reads: bool, no_number: bool) -> Result<Result<u8, Word>, Refusal> {
+        let word = self.target()?;
+        let plain = word.plain();
+        let is_file = |text: &[u8]| text != b"-" && !text.iter().all(u8::is_ascii_digit);
+        match (plain.as_deref(), reads) {
+            (Some(b"1"), false) => Ok(Ok(1)),
+            (Some(b"2"), false) => Ok(Ok(2)),
+            (plain, false) if no_number && plain.is_none_or(is_file) => Ok(Err(word)),
+            _ => {
+                self.note("closing streams, and copying others than 1 and 2, is");
+                Ok(Ok(1))
+            }
+        }
+    }
+
     /// Reads `&> word` or `&>> word`.
     fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), Refusal> {
         self.lexer.skip(2);
@@ -117,7 +117,7 @@ impl Parser<'_> {
 
     fn target(&mut self) -> Result<Word, Refusal> {
         self.lexer.blanks();
-        let word = word(self)?;
+        let word = self.word()?;
         if word.0.is_empty() {
             return Err(self.unexpected());
         }
@@ -174,7 +174,7 @@ impl Parser<'_> {
             let text = match awaited.quoted {
                 true => Word(text.into_iter().map(Atom::Quoted).collect()),
                 // What is wrong with a part may be right when the rest has come.
-                false => here_text(self, &text).map_err(|refusal| Refusal {
+                false => self.here_text(&text).map_err(|refusal| Refusal {
                     may_go_on: !ended,
                     ..refusal
                 })?,

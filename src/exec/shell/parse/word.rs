@@ -1,0 +1,196 @@
+//! Words: quotes, escapes, variables, commands in words, and the bodies of here-documents (bash(1), QUOTING and EXPANSION).
+
+use super::parser::Parser;
+use crate::exec::shell::ansi;
+use crate::exec::shell::lex::{Refusal, ends_word, name_length};
+use crate::exec::shell::syntax::{Atom, Word};
+
+impl Parser<'_> {
+    /// Reads a word; an empty one where none begins here.
+    pub(super) fn word(&mut self) -> Result<Word, Refusal> {
+        let mut word = Word::default();
+        while let Some(byte) = self.lexer.peek() {
+            match byte {
+                byte if ends_word(byte) => break,
+                b'\\' => {
+                    self.lexer.skip(1);
+                    match self.lexer.take() {
+                        Some(b'\n') => self.lexer.continuation(0),
+                        Some(byte) => word.0.push(Atom::Quoted(byte)),
+                        None => {
+                            self.lexer.continuation(0);
+                            word.0.push(Atom::Quoted(b'\\'));
+                        }
+                    }
+                }
+                b'\'' => {
+                    self.lexer.skip(1);
+                    let start = word.0.len();
+                    loop {
+                        match self.lexer.take() {
+                            Some(b'\'') => break,
+                            Some(byte) => word.0.push(Atom::Quoted(byte)),
+                            None => return Err(Refusal::unclosed(b'\'')),
+                        }
+                    }
+                    if word.0.len() == start {
+                        word.0.push(Atom::Nothing);
+                    }
+                }
+                b'"' => {
+                    self.lexer.skip(1);
+                    self.double_quoted(&mut word)?;
+                }
+                b'$' => match self.lexer.rest() {
+                    [_, b'\'', ..] => {
+                        self.lexer.skip(2);
+                        ansi::quoted(&mut self.lexer, &mut word)?;
+                    }
+                    // A text to be translated, where there are translations.
+                    [_, b'"', ..] => self.lexer.skip(1),
+                    _ => self.dollar(&mut word, false)?,
+                },
+                b'`' => self.backquoted(&mut word, false)?,
+                byte => {
+                    self.lexer.skip(1);
+                    word.0.push(Atom::Plain(byte));
+                }
+            }
+        }
+        Ok(word)
+    }
+
+    /// Reads up to the closing quote.
+    fn double_quoted(&mut self, word: &mut Word) -> Result<(), Refusal> {
+        let start = word.0.len();
+        loop {
+            match self.lexer.peek() {
+                Some(b'"') => {
+                    self.lexer.skip(1);
+                    break;
+                }
+                Some(_) => self.in_double_quotes(word, b"$`\"\\")?,
+                None => return Err(Refusal::unclosed(b'"')),
+            }
+        }
+        if word.0.len() == start {
+            word.0.push(Atom::Nothing);
+        }
+        Ok(())
+    }
+
+    /// Reads one byte, escape, variable or command as it is inside double quotes, where a backslash quotes only `escapable`.
+    fn in_double_quotes(&mut self, word: &mut Word, escapable: &[u8]) -> Result<(), Refusal> {
+        match self.lexer.rest() {
+            [b'\\', b'\n', ..] => self.lexer.skip(2),
+            [b'\\', byte, ..] if escapable.contains(byte) => {
+                word.0.push(Atom::Quoted(*byte));
+                self.lexer.skip(2);
+            }
+            [b'$', ..] => self.dollar(word, true)?,
+            [b'`', ..] => self.backquoted(word, true)?,
+            [byte, ..] => {
+                word.0.push(Atom::Quoted(*byte));
+                self.lexer.skip(1);
+            }
+            [] => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the text of a here-document in which variables and commands are expanded.
+    pub(super) fn here_text(&mut self, text: &[u8]) -> Result<Word, Refusal> {
+        self.apart(text, |inner| {
+            let mut word = Word::default();
+            while inner.lexer.peek().is_some() {
+                inner.in_double_quotes(&mut word, b"$`\\")?;
+            }
+            Ok(word)
+        })
+    }
+
+    /// Reads what begins with a dollar sign.
+    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), Refusal> {
+        let rest = self.lexer.rest();
+        let after = rest.get(1..).unwrap_or_default();
+        match after {
+            [b'(', b'(', ..] => {
+                self.note("$((: arithmetic is");
+                self.lexer.skip(1);
+                self.extent(b')')?;
+                word.0.push(Atom::Nothing);
+            }
+            [b'(', ..] => {
+                self.lexer.skip(2);
+                let list = self.substitution()?;
+                word.0.push(Atom::Command(Box::new(list), quoted));
+            }
+            [b'{', inner @ ..] => {
+                let end = inner.iter().position(|b| *b == b'}');
+                let name = end.and_then(|end| inner.get(..end)).unwrap_or_default();
+                if name == b"?" || (!name.is_empty() && name_length(name) == name.len()) {
+                    word.0.push(Atom::Variable(name.into(), quoted));
+                    self.lexer.skip(name.len() + 3);
+                    return Ok(());
+                }
+                self.lexer.skip(1);
+                self.extent(b'}')?;
+                // Its first line names it.
+                let typed = rest.get(..rest.len() - self.lexer.rest().len());
+                let typed = typed.and_then(|typed| typed.split(|b| *b == b'\n').next());
+                let what: &[u8] = b": only $NAME, ${NAME} and $? are supported; this expansion is";
+                self.note([typed.unwrap_or_default(), what].concat());
+                word.0.push(Atom::Nothing);
+            }
+            [b'?', ..] => {
+                word.0.push(Atom::Variable(b"?"[..].into(), quoted));
+                self.lexer.skip(2);
+            }
+            [b'0'..=b'9' | b'@' | b'*' | b'#' | b'$' | b'!' | b'-', ..] => {
+                let typed = rest.get(..2).unwrap_or_default();
+                self.note([typed, b": special parameters but $? are"].concat());
+                self.lexer.skip(2);
+                word.0.push(Atom::Nothing);
+            }
+            [b'[', ..] => {
+                self.note("$[: arithmetic is");
+                self.lexer.skip(1);
+                self.extent(b']')?;
+                word.0.push(Atom::Nothing);
+            }
+            _ => {
+                let length = name_length(after);
+                let name = after.get(..length).unwrap_or_default();
+                word.0.push(match (length, quoted) {
+                    (0, true) => Atom::Quoted(b'$'),
+                    (0, false) => Atom::Plain(b'$'),
+                    _ => Atom::Variable(name.into(), quoted),
+                });
+                self.lexer.skip(length + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a command between backquotes: inside, a backslash quotes `$`, a backquote and itself.
+    fn backquoted(&mut self, word: &mut Word, quoted: bool) -> Result<(), Refusal> {
+        self.lexer.skip(1);
+        let mut inner = Vec::new();
+        loop {
+            match self.lexer.take() {
+                Some(b'`') => break,
+                Some(b'\\') => match self.lexer.take() {
+                    Some(byte @ (b'$' | b'`' | b'\\')) => inner.push(byte),
+                    Some(byte @ b'"') if quoted => inner.push(byte),
+                    Some(byte) => inner.extend([b'\\', byte]),
+                    None => return Err(Refusal::unclosed(b'`')),
+                },
+                Some(byte) => inner.push(byte),
+                None => return Err(Refusal::unclosed(b'`')),
+            }
+        }
+        let list = self.apart(&inner, |inner| inner.alone())?;
+        word.0.push(Atom::Command(Box::new(list), quoted));
+        Ok(())
+    }
+}
