@@ -5,8 +5,7 @@
 //! `sort f > g; rm f`) was typed in the belief that it does, so nothing of the line runs. Where the command's name comes from an
 //! expansion, the line ends when it would have run.
 
-use super::call::{ShellState, reason};
-use super::commands;
+use super::call::{Rejection, ShellState, reason};
 use super::datetime::Zone;
 use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
 
@@ -142,28 +141,17 @@ const NOT_FOUND: u8 = 127;
 /// The status of a file that is there and cannot be run.
 const CANNOT_RUN: u8 = 126;
 
-/// Why a line does not run, or runs no further.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rejection {
-    /// What to say.
-    pub(super) message: Vec<u8>,
-    /// What it ends with.
-    pub(super) status: u8,
-}
-
-impl Rejection {
-    fn unsupported(what: &[u8]) -> Rejection {
-        Rejection {
-            message: [b"bash: ", what, b" not supported"].concat(),
-            status: REFUSED,
-        }
+fn unsupported(what: &[u8]) -> Rejection {
+    Rejection {
+        message: [b"bash: ", what, b" not supported"].concat(),
+        status: REFUSED,
     }
 }
 
 /// Returns why a name can never be run here: it is none of the commands.
 pub(super) fn absent(name: &[u8], state: &ShellState) -> Rejection {
     if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
-        return Rejection::unsupported(&[name, b": this builtin is"].concat());
+        return unsupported(&[name, b": this builtin is"].concat());
     }
     let (why, status) = match name.contains(&b'/') {
         false => ("command not found".to_owned(), NOT_FOUND),
@@ -242,12 +230,12 @@ fn word(word: &Word, state: &ShellState) -> Result<(), Rejection> {
             (Atom::Plain(b'~'), Some(Atom::Plain(sign @ (b'+' | b'-' | b'0'..=b'9'))))
                 if at == 0 =>
             {
-                return Err(Rejection::unsupported(
+                return Err(unsupported(
                     &[b"~", &[*sign][..], b": this tilde is"].concat(),
                 ));
             }
             (Atom::Variable(name, _), _) if is_bashs(name) => {
-                return Err(Rejection::unsupported(
+                return Err(unsupported(
                     &[b"$", &name[..], b": this variable is"].concat(),
                 ));
             }
@@ -261,7 +249,7 @@ fn command(words: &[Word], state: &ShellState) -> Result<(), Rejection> {
     let Some(name) = words.first().and_then(literal) else {
         return Ok(());
     };
-    if commands::named(&name).is_none() {
+    if state.registry.named(&name).is_none() {
         return Err(absent(&name, state));
     }
     if name == b"find" {
@@ -270,13 +258,19 @@ fn command(words: &[Word], state: &ShellState) -> Result<(), Rejection> {
             if each.as_deref() == Some(b"-exec")
                 && let Some(Some(name)) = words.next()
                 && name != b";"
-                && !commands::runs_for_find(&name)
+                && !runs_for_find(&name, state)
             {
                 return Err(absent(&name, state));
             }
         }
     }
     Ok(())
+}
+
+/// Returns whether `find -exec` can run a name.
+pub(super) fn runs_for_find(name: &[u8], state: &ShellState) -> bool {
+    let command = state.registry.named(name);
+    command.is_some_and(|command| command.runs_for_find)
 }
 
 /// Returns what a word says whatever the shell's state is; nothing where that depends on it.
@@ -319,7 +313,7 @@ fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), Rejection
         name if name.starts_with(b"LC_") => b"=: another locale than C is",
         _ => b"=: assigning to this variable is",
     };
-    Err(Rejection::unsupported(&[name, what].concat()))
+    Err(unsupported(&[name, what].concat()))
 }
 
 fn is_plain_locale(text: Option<Vec<u8>>) -> bool {

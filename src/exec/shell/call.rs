@@ -22,6 +22,8 @@ use crate::name::{Name, WorldPath};
 pub(super) struct ShellState {
     /// Where everything happens.
     pub(super) home: Arc<dyn Home>,
+    /// What can be called in it.
+    pub(super) registry: Registry,
     /// What the root is called, absolute, without a slash at the end (empty for `/`).
     pub(super) root: Arc<[u8]>,
     /// The working directory.
@@ -135,7 +137,7 @@ pub(super) enum Stop {
     /// It was typed wrongly: what to say after the command's name, and the status.
     Usage(Vec<u8>, u8),
     /// It is to run a command that is not here, with which the whole line ends.
-    Absent(Vec<u8>),
+    Rejected(Rejection),
     /// What it writes to or reads from failed: a reader that has gone, a full disk, a line whose time is up.
     Stream(io::Error),
 }
@@ -149,8 +151,38 @@ impl From<io::Error> for Stop {
 /// The status a command ends with, or why it ends early.
 pub(super) type Ended = Result<u8, Stop>;
 
+/// What a bundled command does.
+pub(super) type Run = fn(&mut Call<'_>) -> Ended;
+
 /// A bundled command.
-pub(super) type Command = fn(&mut Call<'_>) -> Ended;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Command {
+    /// What it is called.
+    pub(super) name: &'static str,
+    /// What it does.
+    pub(super) run: Run,
+    /// Whether it may change files.
+    pub(super) changes: bool,
+    /// Whether `find -exec` runs it.
+    pub(super) runs_for_find: bool,
+}
+
+/// The bundled commands, by name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Registry(pub(super) &'static [Command]);
+
+impl Registry {
+    /// Returns the command of a name.
+    pub(super) fn named(self, name: &[u8]) -> Option<Command> {
+        let found = self.0.iter().find(|known| known.name.as_bytes() == name);
+        found.copied()
+    }
+
+    /// Returns all names, in order.
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|known| known.name)
+    }
+}
 
 /// One call of a command.
 pub(super) struct Call<'a> {
@@ -261,15 +293,74 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// Those of writing; `TimedOut`.
-    pub(super) fn nested(
-        &mut self,
-        command: (&'static str, Command),
-        args: &[Vec<u8>],
-    ) -> io::Result<u8> {
+    pub(super) fn nested(&mut self, command: Command, args: &[Vec<u8>]) -> io::Result<u8> {
         self.out.flush()?;
         let outputs = (self.out.get_ref().clone(), self.err.clone());
-        super::commands::invoke(command, args, &mut Input::empty(), outputs, self.state)
+        invoke(command, args, &mut Input::empty(), outputs, self.state)
     }
+}
+
+/// The status of a command whose reader has gone: 128 and `SIGPIPE`.
+const READER_GONE: u8 = 141;
+
+/// Runs a command to its end and says what stopped it. Returns its status.
+///
+/// # Errors
+/// `TimedOut`, and nothing else: the line has to end.
+pub(super) fn invoke(
+    command: Command,
+    args: &[Vec<u8>],
+    stdin: &mut Input,
+    (out, mut err): (Output, Output),
+    state: &mut ShellState,
+) -> io::Result<u8> {
+    let mut call = Call::new(command.name, args, stdin, out, err.clone(), state);
+    let ended = (command.run)(&mut call);
+    // Where the command has ended early, so has what it would have written.
+    let ended = ended.and_then(|status| call.out.flush().map(|()| status).map_err(Stop::Stream));
+    // Taken apart, for what is left would be written when it is dropped.
+    let _ = call.out.into_parts();
+    let (message, status) = match ended {
+        Ok(status) => return Ok(status),
+        Err(Stop::Usage(message, status)) => (message, status),
+        Err(Stop::Rejected(why)) => return Err(why.end_line(&mut err, state)),
+        Err(Stop::Stream(error)) => match error.kind() {
+            io::ErrorKind::TimedOut => return Err(error),
+            io::ErrorKind::BrokenPipe => return Ok(READER_GONE),
+            // Only what is read can be one.
+            io::ErrorKind::IsADirectory => (b"-: Is a directory".to_vec(), 1),
+            _ => (
+                format!("write error: {}", reason(of_io(&error).errno())).into_bytes(),
+                1,
+            ),
+        },
+    };
+    // Where nobody listens, nobody is told.
+    let _ = err.write_all(&[command.name.as_bytes(), b": ", &message, b"\n"].concat());
+    Ok(status)
+}
+
+/// Why a line does not run, or runs no further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rejection {
+    /// What to say.
+    pub(super) message: Vec<u8>,
+    /// What it ends with.
+    pub(super) status: u8,
+}
+
+impl Rejection {
+    /// Says it, and ends the line. Returns the error that ends whatever is under way.
+    pub(super) fn end_line(self, err: &mut Output, state: &ShellState) -> io::Error {
+        let _ = err.write_all(&[&self.message[..], b"\n"].concat());
+        state.deadline.refuse(self.status)
+    }
+}
+
+/// Says something as the shell itself. Where nobody listens, nobody is told.
+pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
+    let message = [b"bash: ", &parts.concat()[..], b"\n"].concat();
+    let _ = err.write_all(&message);
 }
 
 /// The one file outside that is there for everybody.

@@ -1,25 +1,25 @@
 //! Whether a line may change anything, as far as can be told before it runs.
 
 use super::admit::literal;
-use super::call::NULL;
-use super::commands;
+use super::call::{NULL, Registry};
 use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
 
 /// Returns whether a line may change something: not where all that it runs only reads.
-pub(super) fn may_change(list: &List) -> bool {
+pub(super) fn may_change(list: &List, registry: Registry) -> bool {
     let mut pipelines = list.iter().flat_map(|AndOr { first, rest }| {
         std::iter::once(first).chain(rest.iter().map(|(_, pipeline)| pipeline))
     });
-    pipelines.any(|pipeline| pipeline.stages.iter().any(stage))
+    pipelines.any(|pipeline| pipeline.stages.iter().any(|each| stage(each, registry)))
 }
 
-fn stage(stage: &Stage) -> bool {
+fn stage(stage: &Stage, registry: Registry) -> bool {
+    let word = |each: &Word| word(each, registry);
     let does = match &stage.what {
-        What::Subshell(list) | What::Group(list) => may_change(list),
+        What::Subshell(list) | What::Group(list) => may_change(list, registry),
         What::Simple { assignments, words } => {
             assignments.iter().any(|(_, value)| word(value))
                 || words.iter().any(word)
-                || command(words)
+                || command(words, registry)
         }
     };
     does || stage.redirects.iter().any(|redirect| match &redirect.to {
@@ -29,14 +29,14 @@ fn stage(stage: &Stage) -> bool {
     })
 }
 
-fn word(word: &Word) -> bool {
+fn word(word: &Word, registry: Registry) -> bool {
     word.0.iter().any(|atom| match atom {
-        Atom::Command(list, _) => may_change(list),
+        Atom::Command(list, _) => may_change(list, registry),
         _ => false,
     })
 }
 
-fn command(words: &[Word]) -> bool {
+fn command(words: &[Word], registry: Registry) -> bool {
     let Some((name, rest)) = words.split_first() else {
         return false;
     };
@@ -46,7 +46,8 @@ fn command(words: &[Word]) -> bool {
             literal(word)
                 .is_none_or(|text| text == b"-delete" || text == b"-exec" || text.contains(&b'{'))
         }),
-        Some(name) => commands::changes(&name),
+        // One that is none ends the line.
+        Some(name) => registry.named(&name).is_none_or(|command| command.changes),
         None => true,
     }
 }

@@ -22,6 +22,7 @@ mod options;
 mod parse;
 mod pattern;
 mod quote;
+mod redirect;
 mod run;
 mod stream;
 mod substitute;
@@ -38,8 +39,7 @@ use parking_lot::Mutex;
 use super::{Home, Limits, Outcome};
 use crate::error::Error;
 use crate::name::WorldPath;
-use admit::Rejection;
-use call::ShellState;
+use call::{Rejection, ShellState};
 use limit::Limited;
 pub use parse::Stand;
 use run::Streams;
@@ -88,6 +88,7 @@ impl Shell {
             .map_or(0, |last| last + 1);
         let mut state = ShellState {
             home,
+            registry: commands::REGISTRY,
             root: root.get(..end).unwrap_or_default().into(),
             cwd: WorldPath::root(),
             variables: Default::default(),
@@ -172,7 +173,7 @@ impl Shell {
 
     /// Returns the names of the commands.
     pub fn commands() -> impl Iterator<Item = &'static str> {
-        commands::names()
+        commands::REGISTRY.names()
     }
 
     /// Returns a flag that ends the line under way when it is set. The next line begins with it unset.
@@ -212,7 +213,11 @@ impl Shell {
                 };
             }
         };
-        if let Err(error) = self.state.home.begin_line(effect::may_change(&list)) {
+        if let Err(error) = self
+            .state
+            .home
+            .begin_line(effect::may_change(&list, self.state.registry))
+        {
             self.state.status = 1;
             let why = call::reason(error.errno());
             let _ = writeln!(stderr, "bash: {why}; nothing of the line has run");

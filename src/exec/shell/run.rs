@@ -1,19 +1,14 @@
 //! Runs what was parsed: lists, pipelines whose stages work at the same time, groups, redirects, commands.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::admit::{self, Rejection};
-use super::call::{NULL, ShellState, reason};
-use super::commands;
+use super::admit;
+use super::call::{ShellState, invoke, tell};
 use super::expand::{self, Failure, Field};
+use super::redirect::{self, End};
 use super::stream::{Input, Output, pipe};
-use super::substitute::substitution;
-use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What, Word};
-use crate::error::Error;
-use crate::exec::home::Writing;
-
-/// What files made by a redirect may be used for, before the umask.
-const MADE: u32 = 0o666;
+use super::substitute::{Collected, copy, only_read};
+use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
 
 /// Where a command's streams go.
 pub(super) struct Streams<'s> {
@@ -132,9 +127,8 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
     let err = streams.err.clone();
     let mut substitute = |state: &mut ShellState, list: &List| {
         let output = substitution(list, &err, state)?;
-        substituted = output.1;
-        state.status = substituted;
-        Ok(output.0)
+        substituted = state.status;
+        Ok(output)
     };
     let fields = match expand::fields(words, state, &mut substitute) {
         Ok(fields) => fields,
@@ -146,13 +140,9 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
     };
     // Before its redirects: a command that is not here empties nothing.
     if let Some(first) = fields.first()
-        && commands::named(&first.text).is_none()
+        && state.registry.named(&first.text).is_none()
     {
-        return Err(refuse(
-            admit::absent(&first.text, state),
-            &mut streams.err,
-            state,
-        ));
+        return Err(admit::absent(&first.text, state).end_line(&mut streams.err, state));
     }
     let mut before = Vec::new();
     for (name, value) in assignments {
@@ -191,19 +181,45 @@ fn command(
     let Some((name, args)) = words.split_first() else {
         return Ok(0);
     };
-    match commands::named(name) {
+    match state.registry.named(name) {
         Some(command) => {
             let outputs = (streams.out.clone(), streams.err.clone());
-            commands::invoke(command, args, streams.stdin, outputs, state)
+            invoke(command, args, streams.stdin, outputs, state)
         }
-        None => Err(refuse(admit::absent(name, state), &mut streams.err, state)),
+        None => Err(admit::absent(name, state).end_line(&mut streams.err, state)),
     }
 }
 
-/// Ends the line, for what it asks for is not here.
-fn refuse(why: Rejection, err: &mut Output, state: &ShellState) -> io::Error {
-    let _ = err.write_all(&[&why.message[..], b"\n"].concat());
-    state.deadline.refuse(why.status)
+/// Runs a list in a copy of the shell, whose status becomes this one's. Returns what it writes.
+fn substitution(inner: &List, err: &Output, state: &mut ShellState) -> io::Result<Vec<u8>> {
+    let collected = Collected::counted(&state.deadline);
+    let mut out = Output::writer(collected.clone());
+    let mut copied = state.clone();
+    state.status = match only_read(inner) {
+        None => {
+            let mut streams = Streams {
+                stdin: &mut Input::empty(),
+                out,
+                err: err.clone(),
+            };
+            list(inner, &mut streams, &mut copied)?
+        }
+        Some(file) => match open(file, err, &mut copied)? {
+            Ok(End::In(mut input)) => copy(&mut input, &mut out, &mut err.clone(), &copied)?,
+            Ok(End::Out(_)) => 0,
+            Err(message) => {
+                tell(&mut err.clone(), &[&message]);
+                1
+            }
+        },
+    };
+    Ok(collected.take())
+}
+
+/// Opens the other end of a redirect, or says why not.
+fn open(to: &Target, err: &Output, state: &mut ShellState) -> io::Result<Result<End, Vec<u8>>> {
+    let mut substitute = |state: &mut ShellState, list: &List| substitution(list, err, state);
+    redirect::open(to, err, state, &mut substitute)
 }
 
 /// Does something with its streams redirected, from left to right; not at all where one redirect fails.
@@ -217,24 +233,24 @@ fn redirected(
         return act(streams, state);
     }
     let (mut own, mut out, mut err) = (None, streams.out.clone(), streams.err.clone());
-    for redirect in redirects {
-        if let Target::Same(stream) = redirect.to {
+    for each in redirects {
+        if let Target::Same(stream) = each.to {
             let same = if stream == 1 { &out } else { &err }.clone();
-            match redirect.stream {
+            match each.stream {
                 1 => out = same,
                 2 => err = same,
                 _ => {}
             }
             continue;
         }
-        let end = match open(&redirect.to, &err, state)? {
+        let end = match open(&each.to, &err, state)? {
             Ok(end) => end,
             Err(message) => {
                 tell(&mut err, &[&message]);
                 return Ok(1);
             }
         };
-        match (end, redirect.stream) {
+        match (end, each.stream) {
             (End::In(input), _) => own = Some(input),
             (End::Out(output), 2) => err = output,
             (End::Out(output), _) => out = output,
@@ -242,89 +258,4 @@ fn redirected(
     }
     let stdin = own.as_mut().unwrap_or(streams.stdin);
     act(&mut Streams { stdin, out, err }, state)
-}
-
-pub(super) enum End {
-    In(Input),
-    Out(Output),
-}
-
-/// Opens the other end of a redirect, or says why not.
-pub(super) fn open(
-    to: &Target,
-    err: &Output,
-    state: &mut ShellState,
-) -> io::Result<Result<End, Vec<u8>>> {
-    let mut substitute = |state: &mut ShellState, list: &List| {
-        let (output, status) = substitution(list, err, state)?;
-        state.status = status;
-        Ok(output)
-    };
-    let word = match to {
-        Target::Here(text) => {
-            let text = expand::text(text, state, &mut substitute)?;
-            return Ok(Ok(End::In(Input::bytes(text))));
-        }
-        Target::Read(word) | Target::Write(word) | Target::Append(word) => word,
-        Target::Same(_) => return Ok(Ok(End::Out(err.clone()))),
-    };
-    let path = match one(word, state, &mut substitute) {
-        Ok(field) => field,
-        Err(Failure::Ended(error)) => return Err(error),
-        Err(Failure::Told(message)) => return Ok(Err(message)),
-    };
-    let shown = path.tilde.as_ref().unwrap_or(&path.text);
-    Ok(end(to, &path.text, state)
-        .map_err(|error| [shown, &b": "[..], reason(error.errno()).as_bytes()].concat()))
-}
-
-fn end(to: &Target, path: &[u8], state: &ShellState) -> Result<End, Error> {
-    let how = match to {
-        Target::Write(_) => Writing::Truncate,
-        Target::Append(_) => Writing::Append,
-        _ if path == NULL => return Ok(End::In(Input::empty())),
-        _ => {
-            let path = state.path(path)?;
-            // A directory can be opened for reading; only reading it fails, which is the command's to say.
-            if state.home.stat(&path)?.is_dir() {
-                return Ok(End::In(Input::directory()));
-            }
-            return state
-                .home
-                .open(&path)
-                .map(|file| End::In(Input::file(file, &state.deadline)));
-        }
-    };
-    if path == NULL {
-        return Ok(End::Out(Output::null()));
-    }
-    let path = state.path_to_make(path)?;
-    state
-        .home
-        .open_write(&path, how, MADE)
-        .map(|file| End::Out(Output::file(file)))
-}
-
-/// Expands the word of a redirect, which must come to one.
-fn one(
-    word: &Word,
-    state: &mut ShellState,
-    run: &mut expand::Substitute<'_>,
-) -> Result<Field, Failure> {
-    let mut fields = expand::fields(std::slice::from_ref(word), state, run)?;
-    match (fields.pop(), fields.is_empty()) {
-        (Some(field), true) => Ok(field),
-        _ => {
-            let typed = word.plain().unwrap_or_else(|| b"redirect".to_vec());
-            Err(Failure::Told(
-                [&typed, &b": ambiguous redirect"[..]].concat(),
-            ))
-        }
-    }
-}
-
-/// Says something as the shell itself. Where nobody listens, nobody is told.
-pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
-    let message = [b"bash: ", &parts.concat()[..], b"\n"].concat();
-    let _ = err.write_all(&message);
 }

@@ -1,47 +1,16 @@
-//! `$(…)`: what a list writes when it runs in a copy of the shell, or what is in a file.
+//! What `$(…)` gathers, and `$(< file)`, which runs nothing.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::call::{ShellState, of_io, reason};
-use super::run::{End, Streams, list, open, tell};
+use super::call::{ShellState, of_io, reason, tell};
 use super::stream::{Deadline, Input, Output};
 use super::syntax::{AndOr, List, Redirect, Target, What};
 
-/// Runs a list in a copy of the shell. Returns what it writes, and its status.
-pub(super) fn substitution(
-    inner: &List,
-    err: &Output,
-    state: &ShellState,
-) -> io::Result<(Vec<u8>, u8)> {
-    let collected = Collected::counted(&state.deadline);
-    let mut out = Output::writer(collected.clone());
-    let mut state = state.clone();
-    let status = match only_read(inner) {
-        None => {
-            let mut streams = Streams {
-                stdin: &mut Input::empty(),
-                out,
-                err: err.clone(),
-            };
-            list(inner, &mut streams, &mut state)?
-        }
-        Some(file) => match open(file, err, &mut state)? {
-            Ok(End::In(mut input)) => copy(&mut input, &mut out, &mut err.clone(), &state)?,
-            Ok(End::Out(_)) => 0,
-            Err(message) => {
-                tell(&mut err.clone(), &[&message]);
-                1
-            }
-        },
-    };
-    Ok((collected.take(), status))
-}
-
 /// Returns the redirect of `$(< file)`, which stands for what is in the file.
-fn only_read(list: &List) -> Option<&Target> {
+pub(super) fn only_read(list: &List) -> Option<&Target> {
     let [AndOr { first, rest }] = &list[..] else {
         return None;
     };
@@ -58,8 +27,16 @@ fn only_read(list: &List) -> Option<&Target> {
     }
 }
 
-/// Copies all there is to read.
-fn copy(from: &mut Input, to: &mut Output, err: &mut Output, state: &ShellState) -> io::Result<u8> {
+/// Copies all there is to read. Returns the status.
+///
+/// # Errors
+/// `TimedOut`; those of writing.
+pub(super) fn copy(
+    from: &mut Input,
+    to: &mut Output,
+    err: &mut Output,
+    state: &ShellState,
+) -> io::Result<u8> {
     loop {
         state.deadline.check()?;
         let length = match from.fill_buf() {

@@ -6,7 +6,6 @@
 
 use std::io::Write;
 
-use super::named;
 use crate::exec::shell::call::{Call, Ended};
 use crate::exec::shell::options::{OptSpec, Takes};
 
@@ -21,12 +20,12 @@ pub(super) fn which(call: &mut Call<'_>) -> Ended {
     let mut status = u8::from(typed.operands.is_empty());
     for name in &typed.operands {
         call.check()?;
-        match named(name) {
+        match call.state.registry.named(name) {
             None => status = 1,
             // Said by its status alone.
             Some(_) if typed.has('s') => {}
             // All that there are of a name are one, so -a changes nothing.
-            Some((name, _)) => writeln!(call.out, "{name}: shell built-in command")?,
+            Some(command) => writeln!(call.out, "{}: shell built-in command", command.name)?,
         }
     }
     Ok(status)

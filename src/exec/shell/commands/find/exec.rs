@@ -3,8 +3,8 @@
 use std::io;
 
 use super::predicate::{invalid, missing};
-use crate::exec::shell::call::{Call, Stop, usage};
-use crate::exec::shell::commands::{named, runs_for_find};
+use crate::exec::shell::admit::{absent, runs_for_find};
+use crate::exec::shell::call::{Call, ShellState, Stop, usage};
 
 /// How many bytes of paths one call gets at most, as GNU's does by default.
 const MANY: usize = 128 * 1024;
@@ -26,13 +26,13 @@ impl Exec {
     ///
     /// # Errors
     /// What is wrong with it, in GNU's words.
-    pub(super) fn read(rest: &mut &[Vec<u8>]) -> Result<Exec, Stop> {
+    pub(super) fn read(rest: &mut &[Vec<u8>], state: &ShellState) -> Result<Exec, Stop> {
         let mut words: Vec<Vec<u8>> = Vec::new();
         while let Some((word, after)) = rest.split_first() {
             *rest = after;
             match (&word[..], words.last().map(Vec::as_slice)) {
                 (b";", None) => return Err(invalid(b";", b"-exec")),
-                (b";", _) => return template(words).map(Exec::Each),
+                (b";", _) => return template(words, state).map(Exec::Each),
                 (b"+", Some(b"{}")) => {
                     words.pop();
                     if words.iter().any(|word| has_place(word)) {
@@ -42,7 +42,7 @@ impl Exec {
                     if words.is_empty() {
                         return Err(invalid(b"{}", b"-exec"));
                     }
-                    return template(words).map(Exec::Many);
+                    return template(words, state).map(Exec::Many);
                 }
                 (b"+", Some(last)) if has_place(last) => {
                     let message =
@@ -57,9 +57,10 @@ impl Exec {
 }
 
 /// Makes a template of a command that is here.
-fn template(words: Vec<Vec<u8>>) -> Result<Template, Stop> {
-    match words.first().filter(|name| !runs_for_find(name)) {
-        Some(name) => Err(Stop::Absent(name.clone())),
+fn template(words: Vec<Vec<u8>>, state: &ShellState) -> Result<Template, Stop> {
+    let first = words.first();
+    match first.filter(|name| !runs_for_find(name, state)) {
+        Some(name) => Err(Stop::Rejected(absent(name, state))),
         None => Ok(Template(words)),
     }
 }
@@ -102,7 +103,7 @@ fn filled(word: &[u8], path: &[u8]) -> Vec<u8> {
 /// Runs a command; there is no status where there is none.
 fn run(call: &mut Call<'_>, words: &[Vec<u8>]) -> io::Result<Option<u8>> {
     match words.split_first() {
-        Some((name, args)) => match named(name) {
+        Some((name, args)) => match call.state.registry.named(name) {
             Some(command) => call.nested(command, args).map(Some),
             None => Ok(None),
         },

@@ -121,7 +121,7 @@ impl<'a, 'c> Reader<'a, 'c> {
                 Test::Delete
             }
             b"-exec" => {
-                return Ok(match Exec::read(rest)? {
+                return Ok(match Exec::read(rest, self.call.state)? {
                     Exec::Each(template) => Test::Exec(template),
                     Exec::Many(template) => {
                         self.settings.gathered.push(template);
