@@ -141,9 +141,6 @@ const LONG_FUNCTION: usize = 80;
 /// Functions that are longer still, by room and name. To be empty.
 const LONG_FUNCTIONS_ALLOWED: &[(&str, &str)] = &[
     ("daemon", "serve"),
-    ("exec", "file"),
-    ("exec", "item"),
-    ("exec", "redirect"),
     ("operator", "names"),
     ("operator", "select"),
     ("operator", "session"),
@@ -156,7 +153,6 @@ const LONG_FUNCTIONS_ALLOWED: &[(&str, &str)] = &[
 const IN_CIRCLES_ALLOWED: &[(&str, usize)] = &[
     ("cli", 19),
     ("daemon", 3),
-    ("exec", 42),
     ("fuse", 2),
     ("journal", 10),
     ("operator", 34),

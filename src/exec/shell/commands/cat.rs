@@ -262,8 +262,10 @@ mod tests {
         let path = bench.dir.path().join("a");
         let file = OpenOptions::new().append(true).open(&path).unwrap();
         let args = [b"a".to_vec()];
-        let status = super::super::invoke(
-            ("cat", cat),
+        let status = crate::exec::shell::call::invoke(
+            crate::exec::shell::commands::REGISTRY
+                .named(b"cat")
+                .unwrap(),
             &args,
             &mut Input::empty(),
             (Output::file(file), Output::null()),

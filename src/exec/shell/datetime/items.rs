@@ -29,70 +29,15 @@ pub(super) struct Items {
 impl Items {
     /// Reads the longest item at the start. Returns what follows it.
     pub(super) fn item<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
-        use Word::{Ago, Day, Mark, Month, Ordinal, Shift, Signed, T, Unsigned, Zone};
+        use Word::{Day, Half, Mark, Ordinal, Shift, Signed, T, Unsigned, Zone};
+        if let Some(rest) = self.calendar_date(words) {
+            return match (words, rest) {
+                // 2026-01-02T03:04
+                ([Unsigned(_), Signed(_), Signed(_), ..], [T, rest @ ..]) => self.time(rest),
+                _ => Some(rest),
+            };
+        }
         Some(match *words {
-            // 2026-01-02, 2026-01-02T03:04
-            [Unsigned(year), Signed(month), Signed(day), ref rest @ ..] => {
-                self.date(Some(year), -month.value, -day.value);
-                match rest {
-                    [T, rest @ ..] => self.time(rest)?,
-                    rest => rest,
-                }
-            }
-            // 1/2/2026, 2026/1/2, 1/2
-            [
-                Unsigned(a),
-                Mark(b'/'),
-                Unsigned(b),
-                Mark(b'/'),
-                Unsigned(c),
-                ref rest @ ..,
-            ] => {
-                if a.digits >= 4 {
-                    self.date(Some(a), b.value, c.value);
-                } else {
-                    self.date(Some(c), a.value, b.value);
-                }
-                rest
-            }
-            [Unsigned(month), Mark(b'/'), Unsigned(day), ref rest @ ..] => {
-                self.date(None, month.value, day.value);
-                rest
-            }
-            // 2-JAN-2026, 2 Jan 2026, 2 Jan
-            [Unsigned(day), Month(month), Signed(year), ref rest @ ..] => {
-                let value = -year.value;
-                self.date(Some(Number { value, ..year }), month, day.value);
-                rest
-            }
-            [Unsigned(day), Month(month), Unsigned(year), ref rest @ ..] => {
-                self.date(Some(year), month, day.value);
-                rest
-            }
-            [Unsigned(day), Month(month), ref rest @ ..] => {
-                self.date(None, month, day.value);
-                rest
-            }
-            // JAN-2-2026, Jan 2, 2026, Jan 2
-            [Month(month), Signed(day), Signed(year), ref rest @ ..] => {
-                let value = -year.value;
-                self.date(Some(Number { value, ..year }), month, -day.value);
-                rest
-            }
-            [
-                Month(month),
-                Unsigned(day),
-                Mark(b','),
-                Unsigned(year),
-                ref rest @ ..,
-            ] => {
-                self.date(Some(year), month, day.value);
-                rest
-            }
-            [Month(month), Unsigned(day), ref rest @ ..] => {
-                self.date(None, month, day.value);
-                rest
-            }
             [Day(day), ref rest @ ..] => {
                 self.weekday(0, day);
                 match rest {
@@ -125,37 +70,88 @@ impl Items {
                 self.add(unit, many.value.checked_mul(size)?, 0)?;
                 rest
             }
-            [Unsigned(_), Mark(b':') | Signed(_) | Word::Half(_), ..] => self.time(words)?,
-            _ => {
-                let (unit, many, nanos, rest) = match *words {
-                    [
-                        Unsigned(many) | Signed(many),
-                        Word::Unit(unit, size),
-                        ref rest @ ..,
-                    ] => (unit, many.value.checked_mul(size)?, 0, rest),
-                    [Ordinal(many), Word::Unit(unit, size), ref rest @ ..] => {
-                        (unit, many * size, 0, rest)
-                    }
-                    [Word::Unit(unit, size), ref rest @ ..] => (unit, size, 0, rest),
-                    [
-                        Word::Decimal(whole, nanos, _),
-                        Word::Unit(Unit::Second, _),
-                        ref rest @ ..,
-                    ] => (Unit::Second, whole, i64::from(nanos), rest),
-                    [Unsigned(number), ref rest @ ..] => {
-                        self.digits(number);
-                        return Some(rest);
-                    }
-                    _ => return None,
-                };
-                let (factor, rest) = match *rest {
-                    [Ago(factor), ref rest @ ..] => (factor, rest),
-                    _ => (1, rest),
-                };
-                self.add(unit, many.checked_mul(factor)?, nanos * factor)?;
-                rest
-            }
+            [Unsigned(_), Mark(b':') | Signed(_) | Half(_), ..] => self.time(words)?,
+            _ => self.amount(words)?,
         })
+    }
+
+    /// Reads a date with a day and a month, if one comes next. Returns what follows it.
+    fn calendar_date<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
+        use Word::{Mark, Month, Signed, Unsigned};
+        let (year, month, day, rest) = match *words {
+            // 2026-01-02
+            [Unsigned(year), Signed(month), Signed(day), ref rest @ ..] => {
+                (Some(year), -month.value, -day.value, rest)
+            }
+            // 1/2/2026, 2026/1/2, 1/2
+            [
+                Unsigned(a),
+                Mark(b'/'),
+                Unsigned(b),
+                Mark(b'/'),
+                Unsigned(c),
+                ref rest @ ..,
+            ] => match a.digits >= 4 {
+                true => (Some(a), b.value, c.value, rest),
+                false => (Some(c), a.value, b.value, rest),
+            },
+            [Unsigned(month), Mark(b'/'), Unsigned(day), ref rest @ ..] => {
+                (None, month.value, day.value, rest)
+            }
+            // 2-JAN-2026, 2 Jan 2026, 2 Jan
+            [Unsigned(day), Month(month), Signed(year), ref rest @ ..] => {
+                (Some(negated(year)), month, day.value, rest)
+            }
+            [Unsigned(day), Month(month), Unsigned(year), ref rest @ ..] => {
+                (Some(year), month, day.value, rest)
+            }
+            [Unsigned(day), Month(month), ref rest @ ..] => (None, month, day.value, rest),
+            // JAN-2-2026, Jan 2, 2026, Jan 2
+            [Month(month), Signed(day), Signed(year), ref rest @ ..] => {
+                (Some(negated(year)), month, -day.value, rest)
+            }
+            [
+                Month(month),
+                Unsigned(day),
+                Mark(b','),
+                Unsigned(year),
+                ref rest @ ..,
+            ] => (Some(year), month, day.value, rest),
+            [Month(month), Unsigned(day), ref rest @ ..] => (None, month, day.value, rest),
+            _ => return None,
+        };
+        self.date(year, month, day);
+        Some(rest)
+    }
+
+    /// Reads so many units of time, `ago` perhaps, or a number by itself. Returns what follows.
+    fn amount<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
+        use Word::{Ago, Ordinal, Signed, Unsigned};
+        let (unit, many, nanos, rest) = match *words {
+            [
+                Unsigned(many) | Signed(many),
+                Word::Unit(unit, size),
+                ref rest @ ..,
+            ] => (unit, many.value.checked_mul(size)?, 0, rest),
+            [Ordinal(many), Word::Unit(unit, size), ref rest @ ..] => (unit, many * size, 0, rest),
+            [Word::Unit(unit, size), ref rest @ ..] => (unit, size, 0, rest),
+            [
+                Word::Decimal(whole, nanos, _),
+                Word::Unit(Unit::Second, _),
+                ref rest @ ..,
+            ] => (Unit::Second, whole, i64::from(nanos), rest),
+            [Unsigned(number), ref rest @ ..] => {
+                self.digits(number);
+                return Some(rest);
+            }
+            _ => return None,
+        };
+        let (factor, rest) = match *rest {
+            [Ago(factor), ref rest @ ..] => (factor, rest),
+            _ => (1, rest),
+        };
+        self.add(unit, many.checked_mul(factor)?, nanos * factor)?;
+        Some(rest)
     }
 
     fn date(&mut self, year: Option<Number>, month: i64, day: i64) {
@@ -308,5 +304,13 @@ impl Items {
         self.clock = self.clock.checked_add(&length)?;
         self.clock = self.clock.checked_add(&Duration::nanoseconds(nanos))?;
         Some(())
+    }
+}
+
+/// A year after a hyphen.
+fn negated(year: Number) -> Number {
+    Number {
+        value: -year.value,
+        ..year
     }
 }

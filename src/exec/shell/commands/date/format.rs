@@ -9,7 +9,7 @@ use crate::sys::zone;
 
 /// A moment, as a clock in its zone shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::exec::shell::commands) struct Moment {
+pub(in super::super) struct Moment {
     local: NaiveDateTime,
     /// How far east of Greenwich, in seconds.
     east: i32,
@@ -124,7 +124,7 @@ impl Directive {
 
 impl Moment {
     /// A moment in the process's zone.
-    pub(in crate::exec::shell::commands) fn local(at: DateTime<Local>) -> Moment {
+    pub(in super::super) fn local(at: DateTime<Local>) -> Moment {
         Moment {
             local: at.naive_local(),
             east: at.offset().fix().local_minus_utc(),
@@ -154,7 +154,7 @@ impl Moment {
     }
 
     /// Writes the moment down.
-    pub(in crate::exec::shell::commands) fn format(&self, format: &[u8]) -> Vec<u8> {
+    pub(in super::super) fn format(&self, format: &[u8]) -> Vec<u8> {
         let mut written = Vec::new();
         let mut rest = format;
         while let Some((first, after)) = rest.split_first() {

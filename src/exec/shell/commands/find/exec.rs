@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::predicate::{invalid, missing};
+use super::wording::{invalid, missing};
 use crate::exec::shell::admit::{absent, runs_for_find};
 use crate::exec::shell::call::{Call, ShellState, Stop, usage};
 

@@ -8,6 +8,7 @@ mod eval;
 mod exec;
 mod parse;
 mod predicate;
+mod wording;
 
 use crate::exec::home::DirEntry;
 use crate::exec::shell::call::{Call, Ended, Stop};

@@ -4,6 +4,7 @@ use chrono::Local;
 use rustix::fs::FileType;
 
 use super::exec::{Exec, Template};
+use super::wording::{invalid, missing};
 use crate::exec::shell::call::{Call, Stop, reason, usage};
 use crate::exec::shell::datetime;
 use crate::exec::shell::mode::ModeChange;
@@ -246,14 +247,6 @@ fn clock(typed: &[u8]) -> Clock {
 
 fn newer(than: i128) -> Test {
     Test::Age(Clock::Content, Window(than, i128::MAX))
-}
-
-pub(super) fn missing(typed: &[u8]) -> Stop {
-    usage([b"missing argument to `", typed, b"'"].concat())
-}
-
-pub(super) fn invalid(arg: &[u8], typed: &[u8]) -> Stop {
-    usage([b"invalid argument `", arg, b"' to `", typed, b"'"].concat())
 }
 
 fn compared(arg: &[u8]) -> (Compare, &[u8]) {

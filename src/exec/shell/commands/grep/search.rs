@@ -56,18 +56,13 @@ impl Search {
     ) -> io::Result<Found> {
         let buffer = &mut self.buffer;
         buffer.clear();
-        let mut scan = Scan {
-            options,
-            matcher: &mut self.matcher,
-            deadline,
-            printer: Printer::new(options, out, name),
-            used: &mut self.used,
-            quiet: options.report != OutputMode::Lines,
-            first_only: !matches!(options.report, OutputMode::Lines | OutputMode::Count),
-            count: 0,
-            pending: 0,
-            printed: None,
-        };
+        let printer = Printer::new(options, out, name);
+        let mut scan = Scan::new(
+            &mut self.matcher,
+            &mut self.used,
+            (options, deadline),
+            printer,
+        );
         // How many lines were selected when the first NUL came.
         let mut text_count = None;
         let mut searched = 0;
@@ -150,7 +145,27 @@ struct Scan<'s> {
     printed: Option<usize>,
 }
 
-impl Scan<'_> {
+impl<'s> Scan<'s> {
+    fn new(
+        matcher: &'s mut Matcher,
+        used: &'s mut bool,
+        (options, deadline): (&'s Options<'s>, &'s Deadline),
+        printer: Printer<'s>,
+    ) -> Scan<'s> {
+        Scan {
+            options,
+            matcher,
+            deadline,
+            printer,
+            used,
+            quiet: options.report != OutputMode::Lines,
+            first_only: !matches!(options.report, OutputMode::Lines | OutputMode::Count),
+            count: 0,
+            pending: 0,
+            printed: None,
+        }
+    }
+
     /// Selects among whole lines.
     fn lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
         let mut at = range.start;

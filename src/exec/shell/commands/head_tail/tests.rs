@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::super::tests::Bench;
+use crate::exec::shell::call::invoke;
 
 fn bench() -> Bench {
     let bench = Bench::new();
@@ -185,7 +186,7 @@ fn what_comes_after_is_left() {
         let args = args.map(|arg| arg.as_bytes().to_vec());
         let outputs = (Output::null(), Output::null());
         let head = super::super::REGISTRY.named(b"head").unwrap();
-        super::super::invoke(head, &args, &mut input, outputs, &mut bench.state).unwrap();
+        invoke(head, &args, &mut input, outputs, &mut bench.state).unwrap();
         assert_eq!(input.fill_buf().unwrap(), rest.as_bytes());
     }
 }

@@ -3,16 +3,14 @@
 //! Standard output is never a terminal here: there are no colours and no columns, and names are not quoted. Nor are there
 //! links that -L and -H could follow.
 
+use super::keyword::{SERIOUS, word};
 use super::order::Order;
 use super::size::Scale;
 use super::times::Style;
-use crate::exec::shell::call::{Stop, usage};
+use crate::exec::shell::call::Stop;
 use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::pattern::Pattern;
 use crate::world::{Meta, Time};
-
-/// What is said of a wrong operand or option has this status.
-pub(super) const SERIOUS: u8 = 2;
 
 const OPTIONS: OptSpec = OptSpec {
     short: "1aABcdfFgGhHiI:klLnNoprRsStuUvX",
@@ -288,29 +286,4 @@ fn when(option: &str, typed: &[u8]) -> Result<bool, Stop> {
         b"" => Ok(true),
         typed => word(option, typed, WHENS),
     }
-}
-
-/// Returns what a word means that may be shortened as far as it is unique.
-///
-/// # Errors
-/// [`Stop::Usage`] in GNU's words.
-pub(super) fn word<T: Copy + PartialEq>(
-    option: &str,
-    typed: &[u8],
-    known: &[(&str, T)],
-) -> Result<T, Stop> {
-    if let Some((_, exact)) = known.iter().find(|(word, _)| word.as_bytes() == typed) {
-        return Ok(*exact);
-    }
-    let mut begun = known
-        .iter()
-        .filter(|(word, _)| word.as_bytes().starts_with(typed));
-    let what = match begun.next() {
-        Some((_, meant)) if begun.all(|(_, other)| other == meant) => return Ok(*meant),
-        Some(_) => "ambiguous",
-        None => "invalid",
-    };
-    let begin = format!("{what} argument '");
-    let end = format!("' for '{option}'");
-    Err(usage([begin.as_bytes(), typed, end.as_bytes()].concat()))
 }

@@ -3,11 +3,14 @@
 //! Two passes over a directory: the first gathers its entries, for columns are as wide as the widest of them; the second
 //! prints. So memory grows with the largest directory, not with the tree.
 
+mod file;
 mod flags;
+mod keyword;
 mod order;
 mod owners;
 mod rows;
 mod size;
+mod sort;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests;
@@ -21,8 +24,9 @@ use crate::error::Error;
 use crate::exec::home::DirEntry;
 use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::name::{Name, WorldPath};
-use crate::world::Meta;
-use flags::{Hidden, Mark, SERIOUS, Settings};
+use file::File;
+use flags::{Hidden, Mark, Settings};
+use keyword::SERIOUS;
 use order::Order;
 use rows::Rows;
 
@@ -31,31 +35,6 @@ const MINOR: u8 = 1;
 
 /// Of how many entries attributes are asked for at once.
 const AT_ONCE: usize = 64;
-
-/// One that is listed.
-struct File {
-    /// The name as it is printed.
-    name: Vec<u8>,
-    kind: FileType,
-    ino: u64,
-    /// Its attributes, where the listing needs them.
-    meta: Option<Meta>,
-}
-
-impl File {
-    fn new(name: &[u8], meta: Meta) -> File {
-        File {
-            name: name.to_vec(),
-            kind: meta.kind,
-            ino: meta.id.1,
-            meta: Some(meta),
-        }
-    }
-
-    fn is_dir(&self) -> bool {
-        self.kind == FileType::Directory
-    }
-}
 
 /// A directory that is still to be listed.
 struct Pending {
@@ -105,7 +84,7 @@ impl Listing<'_> {
                 Err(error) => self.complain(call, typed, &error, SERIOUS)?,
             }
         }
-        order::sort(&mut files, self.settings);
+        sort::sort(&mut files, self.settings);
         // All that was typed has a say in how wide the columns are.
         self.rows.measure(&files);
         let (dirs, files): (Vec<File>, Vec<File>) = files
@@ -143,7 +122,7 @@ impl Listing<'_> {
                 return self.complain(call, &dir.name, &error, status);
             }
         };
-        order::sort(&mut files, self.settings);
+        sort::sort(&mut files, self.settings);
         if self.titles {
             let blank: &[u8] = if self.begun { b"\n" } else { b"" };
             call.out.write_all(&[blank, &dir.name, b":\n"].concat())?;

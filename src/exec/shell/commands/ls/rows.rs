@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustix::fs::FileType;
 
-use super::File;
+use super::file::File;
 use super::flags::{Mark, Settings};
 use super::owners::Owners;
 use super::times::clock;

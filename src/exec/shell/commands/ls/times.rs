@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Local};
 
-use super::flags::{SERIOUS, word};
+use super::keyword::{SERIOUS, word};
 use crate::exec::shell::call::Stop;
 use crate::exec::shell::commands::date::Moment;
 use crate::world::Time;

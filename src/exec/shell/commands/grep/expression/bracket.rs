@@ -2,7 +2,7 @@
 
 use regex_syntax::hir::ClassBytes;
 
-use super::{Wrong, set};
+use super::set::{Wrong, set};
 use crate::exec::shell::pattern::class_of;
 
 const UNMATCHED: Wrong = "Unmatched [, [^, [:, [., or [=";

@@ -5,10 +5,13 @@
 //! regcomp(3). Back-references are no regular expressions and are refused.
 
 mod bracket;
+mod set;
 
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, Look, Repetition};
 
 use crate::exec::shell::pattern::class_of;
+pub(super) use set::Wrong;
+use set::set;
 
 /// How patterns are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +34,6 @@ pub(in super::super) enum Whole {
     /// A line (`-x`).
     Line,
 }
-
-/// What is wrong with an expression.
-pub(in super::super) type Wrong = &'static str;
 
 /// The largest number in an interval (`RE_DUP_MAX`).
 const MOST: u32 = 0x7fff;
@@ -86,11 +86,6 @@ fn one(byte: u8, ignore_case: bool) -> Hir {
     } else {
         Hir::literal([byte])
     }
-}
-
-fn set(has: impl Fn(u8) -> bool) -> ClassBytes {
-    let members = (0..=u8::MAX).filter(|byte| has(*byte));
-    ClassBytes::new(members.map(|byte| ClassBytesRange::new(byte, byte)))
 }
 
 /// A class without the newline.

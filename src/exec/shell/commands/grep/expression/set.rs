@@ -1,0 +1,11 @@
+//! Sets of bytes, and what is wrong with an expression.
+
+use regex_syntax::hir::{ClassBytes, ClassBytesRange};
+
+/// What is wrong with an expression.
+pub(in super::super) type Wrong = &'static str;
+
+pub(super) fn set(has: impl Fn(u8) -> bool) -> ClassBytes {
+    let members = (0..=u8::MAX).filter(|byte| has(*byte));
+    ClassBytes::new(members.map(|byte| ClassBytesRange::new(byte, byte)))
+}

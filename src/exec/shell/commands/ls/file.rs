@@ -1,0 +1,30 @@
+//! What is known of one entry of a listing.
+
+use rustix::fs::FileType;
+
+use crate::world::Meta;
+
+/// One that is listed.
+pub(super) struct File {
+    /// The name as it is printed.
+    pub(super) name: Vec<u8>,
+    pub(super) kind: FileType,
+    pub(super) ino: u64,
+    /// Its attributes, where the listing needs them.
+    pub(super) meta: Option<Meta>,
+}
+
+impl File {
+    pub(super) fn new(name: &[u8], meta: Meta) -> File {
+        File {
+            name: name.to_vec(),
+            kind: meta.kind,
+            ino: meta.id.1,
+            meta: Some(meta),
+        }
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+}
