@@ -37,7 +37,7 @@ impl Access {
     /// Returns what holds in a store.
     ///
     /// # Errors
-    /// What `statvfs(3)` says.
+    /// Any error from `statvfs(3)`.
     pub fn of_store(store: &Path) -> Result<Access> {
         let flags = rustix::fs::statvfs(store)
             .map_err(Error::os("statvfs"))?

@@ -125,7 +125,7 @@ fn handle_of(dir: BorrowedFd<'_>) -> Result<Handle> {
 /// Reads the events that are waiting, without waiting for more. `buffer` should hold 64 KiB.
 ///
 /// # Errors
-/// What `read(2)` says; `EAGAIN` is no error but an empty answer.
+/// Any error from `read(2)`; `EAGAIN` is no error but an empty answer.
 pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<Event>> {
     let length = match rustix::io::read(group.as_fd(), &mut *buffer) {
         Ok(n) => n,

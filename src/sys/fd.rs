@@ -10,7 +10,7 @@ const SYS_FCHMODAT2: libc::c_long = 452;
 /// Sets permission bits.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.6; what `fchmodat2(2)` says.
+/// `ENOSYS` before Linux 6.6; any error from `fchmodat2(2)`.
 pub fn chmod(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     // SAFETY: the descriptor lives through the call, and the path is empty and ends with NUL.
     let rc = unsafe {
@@ -28,7 +28,7 @@ pub fn chmod(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
 /// Has the kernel begin to write a file's data out, and does not wait for it (sync_file_range(2)).
 ///
 /// # Errors
-/// What `sync_file_range(2)` says.
+/// Any error from `sync_file_range(2)`.
 pub fn begin_writing_out(fd: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: takes numbers, and the descriptor lives through the call.
     check(libc::c_long::from(unsafe {
@@ -40,7 +40,7 @@ pub fn begin_writing_out(fd: BorrowedFd<'_>) -> Result<()> {
 /// disk before what is done to names and extents from then on.
 ///
 /// # Errors
-/// What `sync_file_range(2)` says.
+/// Any error from `sync_file_range(2)`.
 pub fn write_out(fd: BorrowedFd<'_>) -> Result<()> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
@@ -136,7 +136,7 @@ pub fn unwritten(fd: BorrowedFd<'_>, from: u64, to: u64) -> Result<Vec<(u64, u64
 /// Checks permissions with the effective ids: `R_OK`, `W_OK`, `X_OK`.
 ///
 /// # Errors
-/// `EACCES`, `EROFS`; what `faccessat2(2)` says.
+/// `EACCES`, `EROFS`; any error from `faccessat2(2)`.
 pub fn access(fd: BorrowedFd<'_>, wanted: u32) -> Result<()> {
     // SAFETY: the descriptor lives through the call, and the path is empty and ends with NUL.
     let rc = unsafe {

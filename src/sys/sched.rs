@@ -58,7 +58,7 @@ pub fn set_yielding(thread: u32) -> Result<()> {
 /// Lets the calling thread's reads wait for those of every other (`IOPRIO_CLASS_IDLE`), where the disk's scheduler knows of that.
 ///
 /// # Errors
-/// What `ioprio_set(2)` says.
+/// Any error from `ioprio_set(2)`.
 pub fn set_idle_reads() -> Result<()> {
     // linux/ioprio.h: IOPRIO_WHO_PROCESS, of which 0 is the calling thread; the class is in the upper three bits of sixteen.
     let (who, idle): (libc::c_int, libc::c_int) = (1, 3 << 13);

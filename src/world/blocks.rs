@@ -67,7 +67,7 @@ impl Blocks {
     /// Saves what a range holds, before it is overwritten, cut off or punched out.
     ///
     /// # Errors
-    /// `ENOSPC` where there is no room for it; then it must not be overwritten. What the system calls say.
+    /// `ENOSPC` where there is no room for it; then it must not be overwritten. Any error from the system calls.
     pub fn save(&self, from: u64, to: u64) -> Result<()> {
         let from = from / BLOCK * BLOCK;
         let to = to.div_ceil(BLOCK).saturating_mul(BLOCK).min(self.size);
@@ -109,7 +109,7 @@ impl Drop for Blocks {
 /// Copies a range to the same place of another file. Holes stay holes.
 ///
 /// # Errors
-/// What the system calls say.
+/// Any error from the system calls.
 pub(super) fn copy_range(
     source: BorrowedFd<'_>,
     target: BorrowedFd<'_>,

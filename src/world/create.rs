@@ -30,7 +30,7 @@ impl World {
     /// Makes a regular file and opens it. Without `O_EXCL`, one that is there already is opened.
     ///
     /// # Errors
-    /// `EEXIST` with `O_EXCL`; `ENOENT` at a hidden name; `EROFS`; what `open(2)` says.
+    /// `EEXIST` with `O_EXCL`; `ENOENT` at a hidden name; `EROFS`; any error from `open(2)`.
     pub fn create(
         &self,
         dir: &Dir,
@@ -82,7 +82,7 @@ impl World {
     /// Makes a directory.
     ///
     /// # Errors
-    /// `EEXIST`; `ENOENT` at a hidden name; `EROFS`; what `mkdir(2)` says.
+    /// `EEXIST`; `ENOENT` at a hidden name; `EROFS`; any error from `mkdir(2)`.
     pub fn mkdir(&self, dir: &Dir, name: Name<'_>, mode: u32, caller: Caller) -> Result<Meta> {
         let path = self.view.vacant_for(dir, name, true, caller)?;
         self.make(dir, name, Op::Mkdir { path, mode }, caller, |dir| {

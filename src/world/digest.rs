@@ -31,7 +31,7 @@ pub type Patience<'a> = &'a mut dyn FnMut(u64) -> bool;
 /// Makes the digest of an open file; `None` where nobody wanted to wait for it.
 ///
 /// # Errors
-/// What `pread(2)` says.
+/// Any error from `pread(2)`.
 pub fn of_file(file: &File, on: Patience<'_>) -> Result<Option<Sum>> {
     let size = file.metadata().map_err(|error| io("stat", &error))?.len();
     let mut hash = Contents::default();
@@ -42,7 +42,7 @@ pub fn of_file(file: &File, on: Patience<'_>) -> Result<Option<Sum>> {
 /// Makes the digest of a version, of what its files have; `None` where it is not there, or nobody wanted to wait.
 ///
 /// # Errors
-/// What the system calls say.
+/// Any error from the system calls.
 pub fn of_version(dir: &OwnedFd, n: u64, on: Patience<'_>) -> Result<Option<Sum>> {
     let Some(file) = open(dir, &file_name(n))? else {
         return Ok(None);

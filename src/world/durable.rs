@@ -1,9 +1,9 @@
-//! What `--durable` waits for: the disk has what is about to be destroyed before it is destroyed.
+//! What `--durable` waits for: data about to be destroyed reach the disk first.
 //!
-//! A content is synced where it becomes a former one (`versions.rs`, `replace.rs`) or goes into the trash (`remove.rs`,
-//! `rename.rs`), before the record that says so; records sync themselves (`journal`). The directories of a session are on
-//! the disk before its first change. After that, making a name and moving one need no sync of their own: file systems
-//! commit them in the order in which they were made, and the sync of a new file commits its name.
+//! A content is synced when it becomes a former one (`versions.rs`, `replace.rs`) or goes into the trash (`remove.rs`,
+//! `rename.rs`), before its record; records sync themselves (`journal`). A session's directories are on disk before
+//! its first change. After that, creating and moving names needs no sync: file systems commit these in order, and the
+//! sync of a new file commits its name.
 
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -15,10 +15,10 @@ use super::view::Visible;
 use crate::error::{Error, Result};
 
 impl World {
-    /// With `--durable`, waits until the disk has what a file holds; it is about to become a former content.
+    /// With `--durable`, waits until a file's content, about to become a former one, is on disk.
     ///
     /// # Errors
-    /// What `fdatasync(2)` says, `EIO` and `ENOSPC` above all. Then it must stay as it is.
+    /// Any error from `fdatasync(2)`, mainly `EIO` and `ENOSPC`; the file must then stay as it is.
     pub(super) fn secure(&self, node: &Node) -> Result<()> {
         if !self.versions.is_durable() || node.meta().kind != FileType::RegularFile {
             return Ok(());
@@ -34,14 +34,14 @@ impl World {
                 Err(error) => return Err(error),
             }
         }
-        // Whoever removes a file needs no right to it.
+        // Removing a file needs no permission on it, so it may not be possible to open it.
         self.state.sync_file_system()
     }
 
-    /// Does the same for what is about to go into the trash. With a directory goes what is in it.
+    /// Does the same for an entry that goes into the trash, with everything below it if it is a directory.
     ///
     /// # Errors
-    /// As [`World::secure`]; `ENOENT` where something else is there.
+    /// As [`World::secure`]; `ENOENT` if something else has taken its place.
     pub(super) fn secure_found(&self, found: &Visible<'_>, all_below: bool) -> Result<()> {
         match found.meta.kind {
             _ if !self.versions.is_durable() => Ok(()),
@@ -59,19 +59,19 @@ impl World {
 }
 
 impl StateDir {
-    /// Waits until all that the store's file system holds is on the disk.
+    /// Waits until everything on the store's file system is on disk.
     ///
     /// # Errors
-    /// What `syncfs(2)` says.
+    /// Any error from `syncfs(2)`.
     pub fn sync_file_system(&self) -> Result<()> {
         rustix::fs::syncfs(&self.lock).map_err(Error::os("syncfs"))
     }
 
-    /// Waits until what is kept hidden is on the disk: with the move that would show it, and without this, it would show
-    /// after a power cut.
+    /// Waits until the list of pinned inodes is on disk. Otherwise a power cut could keep the move and lose the pin,
+    /// and the hidden node would show.
     ///
     /// # Errors
-    /// What `fdatasync(2)` says; then the move must not be made.
+    /// Any error from `fdatasync(2)`; the move must then not be made.
     pub fn sync_pinned(&self) -> Result<()> {
         rustix::fs::fdatasync(&*self.pinned.lock()).map_err(Error::os("fdatasync"))
     }

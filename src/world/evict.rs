@@ -165,7 +165,7 @@ impl Evictor {
 /// more for it; `None` where that would be more than `most`, and nothing has been done.
 ///
 /// # Errors
-/// What the system calls say; then both are as they were to whoever reads them.
+/// Any error from the system calls; then both are as they were to whoever reads them.
 pub(super) fn fold(
     state: impl AsFd,
     into: &Link,

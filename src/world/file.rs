@@ -138,7 +138,7 @@ impl World {
     /// Reserves or frees space in an open file.
     ///
     /// # Errors
-    /// `EROFS`; `EOPNOTSUPP` for a mode the store's file system does not know; what `fallocate(2)` says.
+    /// `EROFS`; `EOPNOTSUPP` for a mode the store's file system does not know; any error from `fallocate(2)`.
     pub fn allocate(
         &self,
         located: &Located,
@@ -226,7 +226,7 @@ impl World {
     /// Waits until a directory's entries are on the disk.
     ///
     /// # Errors
-    /// What `fsync(2)` says.
+    /// Any error from `fsync(2)`.
     pub fn sync_dir(&self, dir: &Dir) -> Result<()> {
         super::sync_dir(&self.root, dir)
     }

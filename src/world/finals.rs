@@ -1,4 +1,4 @@
-//! What is told of versions that have become final (`finalize.rs`).
+//! The listener for versions that have become final (`finalize.rs`).
 
 use std::os::fd::OwnedFd;
 
@@ -9,16 +9,16 @@ use crate::journal::How;
 pub struct Final<'a> {
     /// The directory of the session's versions.
     pub dir: &'a OwnedFd,
-    /// Its number in this session.
+    /// Its number in the session.
     pub n: u64,
     /// How it was kept.
     pub how: How,
-    /// The size of the content that it is of.
+    /// The size of the whole content.
     pub size: u64,
 }
 
-/// Is told of versions that have become final, on the finalizer's thread.
+/// A listener for versions that have become final, called on the finalizer's thread.
 pub trait Finals: Send + Sync + std::fmt::Debug {
-    /// A version has become final: punched, where that gave anything back.
+    /// Reports a version that has become final, with its redundant ranges already punched out.
     fn became_final(&self, version: &Final<'_>);
 }

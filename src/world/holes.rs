@@ -1,24 +1,25 @@
-//! Space that is reserved and holds nothing (fallocate(2)): zeros to whoever reads, but no hole to `du`.
+//! Reserved space without data (fallocate(2)): it reads as zeros, but `du` does not count it as a hole.
 //!
-//! `lseek(2)` calls it a hole until somebody has read it and data from then on, because pages of zeros are in the cache then
-//! (iomap's `SEEK_DATA`). So it is asked for itself, where what is a hole and what is not matters.
+//! `lseek(2)` reports such space as a hole until somebody has read it and as data from then on, because the page cache
+//! then has pages of zeros (iomap's `SEEK_DATA`). So where holes matter, the file's extents are asked for instead.
 
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::SeekFrom;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 1 << 16;
 
-/// Returns the parts of a range that are reserved and hold nothing: starts and ends. None where the file system does not say.
+/// Returns the starts and ends of the parts of a range that are reserved and hold no data. Empty if the file system
+/// does not report extents.
 pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
     let mut reserved = crate::sys::fd::unwritten(file, from, to).unwrap_or_default();
-    // What has been written and is not on the disk yet is called unwritten, too.
+    // Data not yet written back are reported as unwritten, too.
     reserved.retain(|(start, end)| is_zero(file, *start, *end));
     reserved
 }
 
-/// Returns whether a range has a hole, one that is not reserved.
+/// Returns whether a range has a hole that is not reserved.
 pub(super) fn has_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
     let mut at = from;
     for (start, end) in crate::sys::fd::unwritten(file, from, to).unwrap_or_default() {
@@ -38,7 +39,7 @@ fn is_zero(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
     let mut buffer = vec![0; CHUNK];
     let mut at = from;
     while at < to {
-        // Only what the cache has is read; the rest is made of nothing.
+        // Cached pages come from memory, and the rest is unwritten, so reading costs no I/O.
         let want = usize::try_from(to - at).unwrap_or(CHUNK).min(CHUNK);
         let part = buffer.get_mut(..want).unwrap_or_default();
         match rustix::io::pread(file, &mut *part, at) {

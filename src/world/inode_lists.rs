@@ -1,7 +1,8 @@
-//! The two small lists in the state directory that say something of inodes: `links` and `pinned`.
+//! The two small inode lists in the state directory, `links` and `pinned`.
 //!
-//! Owns their format: lines that are only ever added to. Each names device and inode (0 for the device of the store, as in
-//! the journal), and means something only as long as that inode is the one it was written for; so what is deleted is taken back (`purge.rs`), and `fsck` writes them anew.
+//! Owns their format: lines that are only ever appended. Each names device and inode (0 for the store's device, as in
+//! the journal) and holds only while that inode is the one it was written for; so entries of deleted inodes are taken
+//! back (`purge.rs`), and `fsck` rewrites the lists.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -13,15 +14,15 @@ use super::meta::Id;
 use super::own;
 use crate::error::{Error, Result};
 
-/// How many of a file's hard links lie in the trash.
+/// The list of hard links in the trash.
 pub const LINKS: &str = "links";
-/// Inodes that stay hidden wherever they go.
+/// The list of inodes that stay hidden wherever they go.
 pub const PINNED: &str = "pinned";
 
-/// How long a list can be, in bytes: twenty million lines.
+/// The longest list, in bytes: twenty million lines.
 pub(super) const LONGEST: u64 = 256 << 20;
 
-/// Reads how many hard links of which file lie in the trash.
+/// Parses the number of hard links in the trash, by file.
 pub(super) fn parse_links(text: &str, device: u64) -> HashMap<Id, u32> {
     let mut by_id = HashMap::new();
     for line in text.lines() {
@@ -39,7 +40,7 @@ pub(super) fn parse_links(text: &str, device: u64) -> HashMap<Id, u32> {
     by_id
 }
 
-/// Reads what is kept hidden.
+/// Parses the set of hidden inodes.
 pub(super) fn parse_pinned(text: &str, device: u64) -> HashSet<Id> {
     let mut pinned = HashSet::new();
     for line in text.lines() {
@@ -60,16 +61,16 @@ fn parse_id(text: &str, device: u64) -> Option<Id> {
     Some(Id(dev, ino.parse().ok()?))
 }
 
-/// Returns how an inode is written down.
+/// Returns the line for an inode.
 pub(super) fn line(id: Id, device: u64) -> String {
     let dev = if id.0 == device { 0 } else { id.0 };
     format!("{dev} {}\n", id.1)
 }
 
-/// Reads both lists without the store's lock; empty where there are none.
+/// Reads both lists without the store's lock; empty if there are none.
 ///
 /// # Errors
-/// What `open(2)` and `read(2)` say.
+/// Any error from `open(2)` or `read(2)`.
 pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, HashSet<Id>)> {
     let (links, pinned) = (text(state, LINKS)?, text(state, PINNED)?);
     Ok((parse_links(&links, device), parse_pinned(&pinned, device)))
@@ -82,10 +83,10 @@ fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
     }
 }
 
-/// Writes both lists anew. The caller holds the store's lock, and nobody has them open.
+/// Rewrites both lists. The caller holds the store's lock, and nobody has them open.
 ///
 /// # Errors
-/// What the system calls say; each list is either the old one or the new one.
+/// Any error from the system calls; each list is then either the old or the new one.
 pub fn rewrite(
     state: BorrowedFd<'_>,
     device: u64,
@@ -103,11 +104,11 @@ pub fn rewrite(
     replace(state, PINNED, &lines.collect::<String>())
 }
 
-/// Puts both lists aside, where the inodes that they name are those of another store. Returns how many things were kept
-/// hidden. The caller holds the store's lock, and nobody has them open.
+/// Renames both lists away because their inodes are those of another store. Returns how many nodes were kept hidden.
+/// The caller holds the store's lock, and nobody has the lists open.
 ///
 /// # Errors
-/// What the system calls say.
+/// Any error from the system calls.
 pub(super) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
     let hidden = parse_pinned(&text(state, PINNED)?, 0).len();
     for name in [LINKS, PINNED] {
@@ -122,7 +123,7 @@ pub(super) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
 
 fn replace(state: BorrowedFd<'_>, name: &str, text: &str) -> Result<()> {
     let new = format!("{name}.new");
-    // One that is there was left by who was killed here, or came along with the store and may have other names.
+    // An existing file was left by a crash here, or came with the store and may have second names.
     let _ = rustix::fs::unlinkat(state, new.as_str(), AtFlags::empty());
     let mut file = own::make(state, new.as_bytes(), OFlags::WRONLY, 0o600)?;
     file.write_all(text.as_bytes())

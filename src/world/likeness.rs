@@ -1,6 +1,6 @@
-//! What a new inode has in common with the one whose place it takes, beside mode, owner and content: extended attributes of
-//! every kind, labels of the system too, the flags of chattr(1), the project. Decides what counts as alike; where two cannot
-//! be made so, the caller keeps the old inode in its place.
+//! What a new inode must share with the one whose place it takes, besides mode, owner and content: all extended
+//! attributes including system labels, the flags of chattr(1), the project id. Decides what counts as alike; where two
+//! inodes cannot be made alike, the caller keeps the old one in place.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,24 +11,24 @@ use rustix::io::Errno;
 use super::root::Node;
 use crate::error::{Error, Result};
 
-/// The rights that a program's file gives: a change of its content takes them away, whoever makes it (`file_remove_privs`).
+/// A program file's capabilities: any change of its content removes them (`file_remove_privs`).
 pub const CAPABILITY: &[u8] = b"security.capability";
 
-/// The most that one value, or the list of names, can take (limits.h).
+/// The largest size of one value or of the list of names (limits.h).
 const XATTR_SIZE_MAX: usize = 64 * 1024;
 
 /// Extended attributes by name.
 pub type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Reads all extended attributes that a file has on the disk, as far as this thread can see them.
+/// Reads all extended attributes of a file that this thread can see.
 ///
 /// # Errors
-/// What `listxattr(2)` and `getxattr(2)` say.
+/// Any error from `listxattr(2)` or `getxattr(2)`.
 pub fn xattrs(file: BorrowedFd<'_>) -> Result<Xattrs> {
-    // A descriptor of the `O_PATH` kind is taken by none of the calls on descriptors.
+    // The calls on descriptors do not accept `O_PATH` descriptors.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let names = match whole(|buffer| rustix::fs::listxattr(&path, buffer)) {
-        // The file system has none, or not for this kind of thing.
+        // The file system has none, or none for this type of file.
         Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(Xattrs::new()),
         names => names.map_err(Error::os("listxattr"))?,
     };
@@ -43,7 +43,7 @@ pub fn xattrs(file: BorrowedFd<'_>) -> Result<Xattrs> {
     Ok(found)
 }
 
-/// Reads what takes little room mostly.
+/// Reads a value that is usually small.
 fn whole(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut few = [0; 1024];
     match read(&mut few) {
@@ -56,15 +56,15 @@ fn whole(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
     Ok(many)
 }
 
-/// Makes a new file like another, which `open` has open; its capability goes, as a change of content takes it. `false` where
-/// something cannot be given to it.
+/// Makes a new file like another, which is open as `open`. Its capabilities go, as with any change of content. Returns
+/// `false` if something cannot be copied.
 ///
 /// # Errors
-/// `ENOSPC`, `EDQUOT`; what reading says.
+/// `ENOSPC`, `EDQUOT`; any error from reading.
 pub(super) fn make_alike(from: &Node, open: BorrowedFd<'_>, to: &OwnedFd) -> Result<bool> {
     let (mut wanted, has) = (xattrs(from.as_fd())?, xattrs(to.as_fd())?);
     wanted.remove(CAPABILITY);
-    // The system labels a new file by its own rules.
+    // The system may have put labels of its own on the new file.
     for name in has.keys().filter(|name| !wanted.contains_key(*name)) {
         if rustix::fs::fremovexattr(to, name.as_slice()).is_err() {
             return Ok(false);

@@ -1,6 +1,6 @@
-//! Listing a directory: the store's entries, without those that do not exist.
+//! Directory listings: the store's entries, without those hidden from the occupant.
 //!
-//! A position is the store's own (`d_off`), so it stays valid over changes and over descriptors, as POSIX wants of
+//! A position is the store's own (`d_off`), so it stays valid across changes and descriptors, as POSIX requires of
 //! telldir(3), for as many entries as the store's file system can hold.
 
 use std::mem::MaybeUninit;
@@ -16,17 +16,17 @@ use crate::name::{Name, WorldPath};
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// Its name; `.` and `..` are given too.
+    /// Its name; `.` and `..` are included.
     pub name: &'a [u8],
     /// Its inode number.
     pub ino: u64,
-    /// Its kind, where the file system tells; else `Unknown`.
+    /// Its type, or `Unknown` if the file system does not report it.
     pub kind: FileType,
     /// The position after it.
     pub next: u64,
 }
 
-/// One thing met on a walk.
+/// One node found on a walk.
 #[derive(Debug)]
 pub(super) struct WalkEntry<'a> {
     /// The directory it is in.
@@ -42,14 +42,14 @@ pub(super) struct WalkEntry<'a> {
 }
 
 impl WalkEntry<'_> {
-    /// Returns how much it takes on disk, in bytes; nothing where it has gone.
+    /// Returns its size on disk, in bytes; 0 if it has gone.
     pub(super) fn bytes(&self) -> u64 {
         self.dir.stat(self.name).map_or(0, |meta| meta.blocks * 512)
     }
 }
 
 impl World {
-    /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
+    /// Passes the visible entries from a position on to `visit`, until it returns false.
     ///
     /// # Errors
     /// As [`StoreView::list`](super::StoreView::list).
@@ -57,7 +57,7 @@ impl World {
         self.store_view().list(dir, from, visit)
     }
 
-    /// Gives all entries of the store's directory, hidden ones too, without `.` and `..`.
+    /// Passes all entries of the store's directory, including hidden ones, but not `.` and `..`.
     pub(super) fn list_all(&self, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
         raw(&self.root, dir, 0, |entry| {
             if !matches!(entry.name, b"." | b"..") {
@@ -67,7 +67,7 @@ impl World {
         })
     }
 
-    /// Visits everything below a directory, hidden or not. A directory is entered where `visit` says so.
+    /// Visits everything below a directory, hidden or not. `visit` returns whether to enter a directory.
     pub(super) fn walk(
         &self,
         top: &WorldPath,
@@ -76,7 +76,7 @@ impl World {
         let mut pending = vec![top.clone()];
         while let Some(path) = pending.pop() {
             let dir = match self.root.dir(&path) {
-                // Gone, or no directory: nothing is below it.
+                // It is gone or not a directory: nothing is below it.
                 Err(Error::NotFound | Error::NotDirectory) => continue,
                 dir => dir?,
             };
@@ -108,7 +108,7 @@ impl World {
     }
 }
 
-/// Gives all that the store's directory has, from a position on, until `visit` says stop by returning false.
+/// Passes all entries of the store's directory from a position on to `visit`, until it returns false.
 pub(super) fn raw(
     root: &Root,
     dir: &Dir,

@@ -1,8 +1,8 @@
-//! The store's lock, `flock(2)` on one file: who changes a store has it alone, those who only read share it.
+//! The store's lock, `flock(2)` on one file: exclusive for changing the store, shared for reading it.
 //!
-//! What the file says names the last session that was begun. Who shares the lock writes nothing, and who has it alone writes
-//! nothing before its session begins. So a lock that cannot be had is a daemon's only where the file names one that lives; any
-//! other holder is a command, which ends soon, and is waited for.
+//! The file's text names the last session begun. A reader writes nothing, and an exclusive holder writes nothing
+//! before its session begins. So an unavailable lock belongs to a daemon only if the file names a live one; any other
+//! holder is a command, which ends soon and is waited for.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,14 +16,14 @@ use super::state::{Holder, LOCK, boot_id, read_holder};
 use crate::error::{Error, Result};
 use crate::sys::locks;
 
-/// How long commands are waited for where nobody says how long.
+/// The default time to wait for commands.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often it is tried meanwhile: at first, and at most.
+/// The pause between attempts: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// Opens the lock's file; `None` where the store never had one.
+/// Opens the lock file; `None` if the store never had one.
 fn file(state: BorrowedFd<'_>, access: OFlags) -> Result<Option<File>> {
     match own::open(state, LOCK.as_bytes(), access) {
         Err(Error::NotFound) => Ok(None),
@@ -31,10 +31,10 @@ fn file(state: BorrowedFd<'_>, access: OFlags) -> Result<Option<File>> {
     }
 }
 
-/// Returns whether somebody has the store alone at this moment: a daemon, or a command that changes it.
+/// Returns whether a daemon or a command that changes the store has the exclusive lock.
 ///
 /// # Errors
-/// What `open(2)` and `flock(2)` say.
+/// Any error from `open(2)` or `flock(2)`.
 pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
     match file(state, OFlags::RDONLY)? {
         Some(file) => share(&file).map(|shared| !shared),
@@ -42,11 +42,10 @@ pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
     }
 }
 
-/// Takes the lock together with others who read; waits so long for a command that has it alone. `None` where the store never
-/// had one.
+/// Takes the shared lock, waiting for a command that has the exclusive one. `None` if the store never had a lock.
 ///
 /// # Errors
-/// [`Error::Refused`] naming who has the store alone; what the system calls say.
+/// [`Error::Refused`] naming the exclusive holder; any error from the system calls.
 pub(super) fn with_readers(state: BorrowedFd<'_>, patience: Duration) -> Result<Option<File>> {
     let Some(mut file) = file(state, OFlags::RDONLY)? else {
         return Ok(None);
@@ -55,7 +54,7 @@ pub(super) fn with_readers(state: BorrowedFd<'_>, patience: Duration) -> Result<
     Ok(Some(file))
 }
 
-/// Takes the lock alone, for changes to come; waits so long for commands. `None` where the store never had one.
+/// Takes the exclusive lock for changes to come, waiting for commands. `None` if the store never had a lock.
 ///
 /// # Errors
 /// As [`alone`].
@@ -67,7 +66,7 @@ pub(super) fn for_changes(state: BorrowedFd<'_>, patience: Duration) -> Result<O
     Ok(Some(file))
 }
 
-/// Returns the lock, held alone: the one that is held already, or else this makes the file where it is missing, and waits.
+/// Returns the exclusive lock: the one already held, or else a new one, on a file created if needed.
 ///
 /// # Errors
 /// As [`alone`].
@@ -78,15 +77,15 @@ pub(super) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> Result<File
     Ok(file)
 }
 
-/// Takes the lock alone; waits so long for commands.
+/// Takes the exclusive lock, waiting for commands.
 ///
 /// # Errors
-/// [`Error::Refused`] naming who has the store; what `flock(2)` says.
+/// [`Error::Refused`] naming the holder; any error from `flock(2)`.
 pub(super) fn alone(file: &mut File, patience: Duration) -> Result<()> {
     wait(file, patience, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Takes a lock on a directory that never was a store, so that two commands do not make it one at the same time.
+/// Locks a directory that never was a store, so that two commands do not turn it into one at the same time.
 ///
 /// # Errors
 /// As [`alone`].
@@ -119,19 +118,19 @@ fn wait(file: &mut File, patience: Duration, how: FlockOperation) -> Result<()> 
     }
 }
 
-/// Returns whether those who have the lock share it.
+/// Returns whether the present holders are readers.
 fn is_read(file: &File) -> Result<bool> {
     let shared = share(file)?;
     let_go(file);
     Ok(shared)
 }
 
-/// Lets the lock go.
+/// Releases the lock.
 pub(super) fn let_go(file: &File) {
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }
 
-/// Shares the lock, unless somebody has it alone.
+/// Takes the shared lock, unless somebody has the exclusive one.
 pub(super) fn share(file: &File) -> Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(true),
@@ -140,8 +139,8 @@ pub(super) fn share(file: &File) -> Result<bool> {
     }
 }
 
-/// Returns whether this may be a daemon that serves the store: one of another machine, which cannot be seen, or a process that
-/// lives.
+/// Returns whether the holder may be a daemon that serves the store: a live process, or one on another machine, which
+/// cannot be checked.
 fn is_daemon(holder: &Holder) -> bool {
     let here = rustix::system::uname();
     let here = here.nodename().to_string_lossy();
@@ -169,7 +168,7 @@ fn served(holder: &Holder) -> Error {
     )
 }
 
-/// Says who works on the store still, after so long.
+/// Returns the error that names the present holder after the wait.
 fn busy(file: &File, holder: Option<&Holder>, patience: Duration) -> Error {
     let mut who: Vec<String> = locks::holders(file.as_fd())
         .iter()

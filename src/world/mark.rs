@@ -1,4 +1,4 @@
-//! What no system call does to the world: an operator's marks in the journal, and moving a whole tree into the trash.
+//! Changes that no system call makes: an operator's marks in the journal, and moving a whole tree into the trash.
 
 use super::remove::Removed;
 use super::root::Dir;
@@ -8,11 +8,11 @@ use crate::journal::{Op, Pending};
 use crate::name::Name;
 
 impl World {
-    /// Records that an undo begins; the changes that belong to it name its number ([`Caller::undo`]). Where it turns out to
-    /// change nothing, the record is taken back ([`Pending::abort`]).
+    /// Records the start of an undo; the changes that belong to it have its number ([`Caller::undo`]). If the undo
+    /// changes nothing, the record is taken back ([`Pending::abort`]).
     ///
     /// # Errors
-    /// What the journal's `write(2)` says; then nothing may be done.
+    /// Any error from the journal's `write(2)`; the undo must then not act.
     pub fn note_undo(
         &self,
         what: String,
@@ -24,10 +24,10 @@ impl World {
         self.journal.begin(op, &[], Some(&self.actor(caller)))
     }
 
-    /// Gives this point a name, and returns the number of the record.
+    /// Records a named checkpoint and returns the number of its record.
     ///
     /// # Errors
-    /// What the journal's `write(2)` says.
+    /// Any error from the journal's `write(2)`.
     pub fn note_checkpoint(&self, name: &str, caller: Caller) -> Result<u64> {
         let op = Op::Checkpoint {
             name: name.to_owned(),
@@ -35,11 +35,11 @@ impl World {
         self.journal.note(op, Some(&self.actor(caller)))
     }
 
-    /// Moves anything into the trash, a directory with all that is in it as one entry. An operator does so, and
-    /// the shell's `rm -r` where nothing is mounted; with a system call it must be empty.
+    /// Moves a file, or a directory with everything in it, into the trash as one entry. For operators, and for the
+    /// shell's `rm -r` on an unmounted store; rmdir(2) takes only an empty directory.
     ///
     /// # Errors
-    /// `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
+    /// `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has changed.
     pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
         let mut names = Some(self.names.read());
         let found = self.view.admit_for(dir, name, caller)?;

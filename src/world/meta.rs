@@ -1,10 +1,10 @@
-//! What is known of one thing in the store: its identity and attributes, as one `statx` gave them.
+//! The identity and attributes of one node, as returned by one `statx`.
 //!
 //! Owns the translation of `statx(2)`; decides nothing.
 
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags};
 
-/// Which inode: device and inode number. Two names with the same `Id` are hard links of one thing.
+/// A device and inode number. Two names with the same `Id` are hard links of one file.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -24,16 +24,16 @@ pub struct Time {
     pub nsec: u32,
 }
 
-/// The attributes of one thing.
+/// The attributes of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
-    /// Which inode it is.
+    /// Its identity.
     pub id: Id,
-    /// What kind of thing.
+    /// Its type.
     pub kind: FileType,
     /// Type and permission bits, as `st_mode`.
     pub mode: u32,
-    /// Hard links; what the home shows leaves out those in the trash.
+    /// Number of hard links, including those in the trash, which the home does not show.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -51,8 +51,8 @@ pub struct Meta {
     pub mtime: Time,
     /// Last change of the attributes.
     pub ctime: Time,
-    /// When the inode was made, in nanoseconds since 1970; 0 where the file system does not say. Tells an inode number
-    /// that is used again from the thing that had it before.
+    /// Time of birth in nanoseconds since 1970; 0 if the file system does not report it. Tells a reused inode number
+    /// from its former owner.
     pub born: u64,
     /// Whether another file system (or a bind mount) is mounted here.
     pub mount_root: bool,

@@ -1,13 +1,14 @@
-//! The world: every rule, no FUSE.
+//! The world: every rule of the file system, without FUSE.
 //!
-//! [`World`] owns what exists for the occupant, what a removal means, and what is recorded. Its verbs take `(&Dir, Name)`
-//! or a [`Located`] thing, and each goes admit → prepare → record → act → settle. The FUSE daemon is one door to it; an
-//! unmounted store, opened in process, is the other.
+//! [`World`] decides what exists for the occupant, what a removal means, and what is recorded. Its methods take
+//! `(&Dir, Name)` or a [`Located`] node, and each goes through the same steps: admit, prepare, record, act, settle.
+//! There are two ways in: the FUSE daemon, and an unmounted store opened in process.
 //!
-//! Locks, in this order and never nested, but for the last: the view's pinned set, the trash's memory, the state's counts, the journal, and under
-//! it which versions are not final. None is
-//! held over a system call but the journal's own `write(2)`, and, before them all, `names`: no other inode takes the place of a
-//! file that moves. What else must not change between two calls is verified after the act by inode, and rolled back.
+//! Lock order: the view's pinned set, the trash's memory, the state's counts, the journal. They are never nested,
+//! except that the set of versions that are not final is taken under the journal's lock. None is held over a system
+//! call except the journal's own `write(2)`. `names` comes before them all: it keeps another inode from taking the
+//! place of a file that moves. Anything else that must not change between two calls is verified after the act by
+//! inode, and rolled back.
 
 mod attr;
 mod beyond;
@@ -93,35 +94,36 @@ use state::{Holder, StateDir};
 use trash::Trash;
 use versions::Versions;
 
-/// How long the end of a session waits for versions to become final; the others stay whole.
+/// How long the end of a session waits for versions to become final. A version that is not final by then stays whole.
 const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// To whom created things belong.
+/// The owner of newly created files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Identity {
-    /// To whoever the acting thread is: one owner.
+    /// The acting thread's user: a home with one owner.
     #[default]
     Thread,
-    /// To the caller of each request; the kernel has checked the caller's permissions.
+    /// The caller of each request; the kernel has already checked its permissions.
     Caller,
 }
 
-/// The choices a world is made from.
+/// The options of a world.
 #[derive(Debug, Clone, Default)]
 pub struct WorldOptions {
-    /// What exists.
+    /// What the occupant can see and change.
     pub view: ViewOptions,
-    /// To whom created things belong.
+    /// The owner of newly created files.
     pub identity: Identity,
-    /// Whether each record is on the disk before its act (against power cuts).
+    /// Whether each record is on disk before its act, to survive power cuts.
     pub durable: bool,
-    /// The user that acts on the store, where it is not this process's own: the trash must be theirs.
+    /// The user that acts on the store, if not this process's own: the trash must belong to that user.
     pub owner: Option<(u32, u32)>,
-    /// What is kept of contents.
+    /// Which former contents are kept.
     pub keep: KeepOptions,
-    /// The id of the session, unless that would not be the newest ([`StateDir::session`]); it names its directory.
+    /// The session's id, which names its directory. A later one is used if it would not be the newest
+    /// ([`StateDir::session`]).
     pub session: String,
-    /// Where the home is, for the record; absent for work on an unmounted store.
+    /// The home's mountpoint, for the record; absent for an unmounted store.
     pub home: Option<Vec<u8>>,
 }
 
@@ -139,36 +141,36 @@ pub struct World {
     actors: Actors,
     identity: Identity,
     session: String,
-    /// Whether it is the world of a home.
+    /// Whether a home is mounted on this world.
     mounted: bool,
-    /// What a removal is given on a full disk.
+    /// The reserved space that removals are given on a full disk.
     spare: Option<std::fs::File>,
-    /// Held for reading while a name moves, for writing while another inode takes a file's place (`replace.rs`).
+    /// Read-held while a name moves, write-held while another inode takes a file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
 }
 
-/// A thing and where it is known to be, for operations that come without a name.
+/// A node and its path, for operations that come without a name.
 #[derive(Debug)]
 pub struct Located {
-    /// The thing.
+    /// The node.
     pub node: Node,
-    /// Where it is; in the trash once it was removed.
+    /// Its path; in the trash after it was removed.
     pub path: WorldPath,
-    /// Whether it was removed while open: then it is as writable as it was before, wherever it lies.
+    /// Whether it was removed while open: it stays as writable as it was before, wherever it lies.
     pub removed: bool,
 }
 
 impl World {
-    /// Opens a store, locks it, settles what an earlier session left open, and begins a session.
+    /// Opens and locks a store, settles what an earlier session left open, and begins a session.
     ///
     /// # Errors
-    /// [`Error::Refused`] where the store is being served, or its trash or state is not what it should be;
-    /// [`Error::Damaged`] where the last journal cannot be read.
+    /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
+    /// [`Error::Damaged`] if the last journal cannot be read.
     pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         World::over((Root::open(store)?, None), options)
     }
 
-    /// Begins a session, as [`World::over`], where there is space for one.
+    /// Begins a session like [`World::over`], on a disk that has space for one.
     fn begin((root, located): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
         let mut holder = Holder::this_process(&options.session, home);
@@ -231,7 +233,7 @@ impl World {
         journal.note(begin, None)?;
         unbegun.has_begun();
         if options.durable {
-            // The directories of the session, and what the store held before it.
+            // The session's directories, and what the store held before the session.
             state.sync_file_system()?;
         }
         let world = World {
@@ -255,9 +257,9 @@ impl World {
         Ok((world, settled))
     }
 
-    /// Ends the session and lets the store go. One in which an operator, with nothing mounted, did nothing leaves nothing.
+    /// Ends the session and releases the store. A session without a home and without a change leaves no trace.
     pub fn close(&self) {
-        // Its begin is its only record.
+        // Only the `begin` record was written.
         if !self.mounted && self.journal.last() == 1 {
             self.state.forget_session(&self.session);
             return self.state.close();
@@ -280,7 +282,7 @@ impl World {
         &self.root
     }
 
-    /// Returns what exists.
+    /// Returns the rules of visibility.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -295,12 +297,12 @@ impl World {
         &self.state
     }
 
-    /// Returns how many records the session has.
+    /// Returns the number of records in this session.
     pub fn records(&self) -> u64 {
         self.journal.last()
     }
 
-    /// Returns what can be looked at.
+    /// Returns the read-only view of the store.
     pub fn store_view(&self) -> StoreView<'_> {
         StoreView {
             root: &self.root,
@@ -325,7 +327,7 @@ impl World {
         self.store_view().parent(path)
     }
 
-    /// Looks an entry up.
+    /// Looks up an entry.
     ///
     /// # Errors
     /// As [`View::admit`].
@@ -333,7 +335,7 @@ impl World {
         self.view.admit(dir, name)
     }
 
-    /// Looks an entry up and holds on to it.
+    /// Looks up an entry and opens it.
     ///
     /// # Errors
     /// As [`View::admit`].
@@ -341,7 +343,7 @@ impl World {
         self.store_view().hold(dir, name)
     }
 
-    /// Looks a path up and holds on to what is there, the root too.
+    /// Looks up a path, which may be the root, and opens what is there.
     ///
     /// # Errors
     /// As [`StoreView::dir`] and [`View::admit`].
@@ -349,7 +351,7 @@ impl World {
         self.store_view().find(path)
     }
 
-    /// Returns the number of hard links that the occupant is shown: those in the trash do not count.
+    /// Returns the number of hard links that the occupant sees. Links in the trash do not count.
     pub fn links_shown(&self, meta: &Meta, removed: bool) -> u32 {
         let trashed = match meta.is_dir() {
             true => 0,
@@ -358,12 +360,12 @@ impl World {
         self.store_view().links_shown(meta, removed, trashed)
     }
 
-    /// Returns the former contents.
+    /// Returns the store of former contents.
     pub fn versions(&self) -> &Versions {
         &self.versions
     }
 
-    /// Returns what makes former contents final.
+    /// Returns the thread that makes versions final.
     pub fn finalizer(&self) -> &Arc<Finalizer> {
         &self.finalizer
     }
@@ -387,10 +389,10 @@ impl World {
     }
 }
 
-/// Waits until a directory's entries are on the disk.
+/// Waits until a directory's entries are on disk.
 ///
 /// # Errors
-/// What `fsync(2)` says.
+/// Any error from `fsync(2)`.
 pub fn sync_dir(root: &Root, dir: &Dir) -> Result<()> {
     let fd = root.read_dir(dir)?;
     rustix::fs::fsync(fd.as_fd()).map_err(Error::os("fsync"))

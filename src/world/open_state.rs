@@ -1,8 +1,8 @@
-//! What the way into the world knows of a file's other opens, and what it has to hear of the file's content.
+//! The caller's knowledge of a file's other opens, and its hooks for the file's content.
 //!
-//! Keeping (`versions.rs`, `replace.rs`) depends on it: writes through an open file may pass the daemon by, and who has a
-//! file open must not be left with another inode than the name means. The FUSE daemon is one door; who works in process has
-//! [`NoOpenState`].
+//! Keeping a content (`versions.rs`, `replace.rs`) depends on it: writes through an open file may bypass the daemon,
+//! and an open file must not be left with another inode than its name has. The FUSE daemon implements it; in-process
+//! users have [`NoOpenState`].
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -12,42 +12,42 @@ use super::meta::Meta;
 use crate::error::Result;
 use crate::journal::Kept;
 
-/// What the way into the world knows of a file's other opens, and has to hear of its content. What it says by itself is
-/// what is true of somebody who sees nothing.
+/// What the caller knows of a file's other opens, and its hooks for the file's content. The defaults hold for a caller
+/// that sees nothing.
 pub trait OpenState {
     /// Returns whether the file is open.
     fn is_open(&self) -> bool;
-    /// Returns whether there is time to copy much.
+    /// Returns whether there is time for a long copy.
     fn may_wait(&self) -> bool {
         true
     }
-    /// Returns whether every write that may come can be seen, those of the open under way too.
+    /// Returns whether every later write can be seen, including those of the open in progress.
     fn sees_writes(&self) -> bool {
         false
     }
-    /// Returns whether an earlier record of the same open file has kept what is about to be destroyed.
+    /// Returns whether an earlier record of the same open file has already kept what is about to be destroyed.
     fn is_covered(&self) -> bool {
         false
     }
-    /// Returns the version that is saved block by block at this time.
+    /// Returns the version that is now being saved block by block.
     fn blocks(&self) -> Option<Arc<Blocks>> {
         None
     }
-    /// Returns the copy that was made of the whole content last, while the file has been open.
+    /// Returns the latest copy of the whole content made while the file has been open.
     fn copy(&self) -> Option<Kept> {
         None
     }
-    /// A version of the whole content has been begun.
+    /// Reports that a version of the whole content has been started.
     fn kept(&self, _begun: StartedVersion) {}
-    /// Returns whether another inode may take the file's place although it is open: whoever has it open gets the new one,
-    /// and nothing that is still to be written can go to the old one.
+    /// Returns whether another inode may take the file's place while it is open: all openers get the new inode, and no
+    /// pending write can reach the old one.
     fn hands_over(&self) -> bool {
         false
     }
-    /// Lets another inode, open as `file`, take the file's place.
+    /// Runs `act`, which puts another inode, open as `file`, in the file's place.
     ///
     /// # Errors
-    /// Those of `act`, and of opening the new inode for others; then it has not.
+    /// Any error from `act` or from opening the new inode for the openers; the old inode then stays.
     fn replace(
         &self,
         _new: &Meta,
@@ -58,16 +58,16 @@ pub trait OpenState {
     }
 }
 
-/// A version of a whole content, from now on.
+/// A newly started version of a whole content.
 #[derive(Debug, Clone, Default)]
 pub struct StartedVersion {
-    /// The one that is saved as the file is overwritten; else there is nothing to save.
+    /// The version being saved block by block as the file is overwritten; absent if nothing is to be saved.
     pub blocks: Option<Arc<Blocks>>,
-    /// The one that is a copy.
+    /// The version that is a whole copy.
     pub copy: Option<Kept>,
 }
 
-/// The door of who works in process: nothing is open, and nobody sees what is written through an open file.
+/// The open state of an in-process user: nothing is open, and writes through open files are not seen.
 #[derive(Debug, Clone, Copy)]
 pub struct NoOpenState;
 

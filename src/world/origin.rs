@@ -1,8 +1,9 @@
-//! Whether what the journals say of inodes holds here: not in a copy of the store, where the same numbers are other things.
+//! Whether the inode numbers in the journals hold here: in a copy of the store they belong to other files.
 //!
-//! Owns what tells a store from its copies. Each session says where it was recorded ([`StoreId`]); the first one in a copy
-//! also says which sessions came along with it, so the newest session alone tells. Sessions of earlier releases say
-//! nothing of it: there what lies in the trash and the versions is held against their records.
+//! Owns what tells a store from its copies. Each session says where it was recorded ([`StoreId`]); the first one in a
+//! copy also names the newest session that was copied with it, so the newest session's `begin` is enough. Sessions of
+//! earlier releases do not say where they were recorded; for them the trash and the versions are compared with the
+//! records.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -22,16 +23,16 @@ use crate::error::{Error, Result};
 use crate::journal::{Backward, How, Ids, Kept, Op, Reader, Record, StoreId};
 use crate::name::{Name, WorldPath};
 
-/// How many records of a session that does not say where it was recorded are held against the disk.
+/// The number of records to compare with the disk, in a session that does not say where it was recorded.
 const LOOKED_AT: usize = 4096;
 
-/// How many such sessions are looked at.
+/// The number of such sessions to look at.
 const SESSIONS_LOOKED_AT: usize = 64;
 
-/// Returns where sessions that begin now are recorded. `state` is the store's `.trumanfs`.
+/// Returns the identity of this store for new sessions. `state` is the store's `.trumanfs`.
 ///
 /// # Errors
-/// What `statx(2)` says.
+/// Any error from `statx(2)`.
 pub(super) fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
     let meta = stat_fd(state)?;
     let mut id = StoreId {
@@ -53,17 +54,17 @@ pub(super) fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
     Ok(id)
 }
 
-/// What a copied store brought along from the one that it is a copy of.
+/// What a copied store contains of its original.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// The newest session that was recorded in the original. It and all before it speak of inodes there.
+    /// The newest session recorded in the original. It and all earlier ones name inodes of the original.
     pub last: String,
-    /// Whether no session has begun here since.
+    /// Whether no session has begun in the copy yet.
     pub is_fresh: bool,
 }
 
 impl Copied {
-    /// Says what does not hold in a fresh copy. `shown`: how many things were hidden by inode.
+    /// Reports what no longer holds in a fresh copy. `shown` is the number of nodes that were hidden by inode.
     pub(super) fn told(&self, shown: usize) -> Vec<Settled> {
         let mut what = Vec::new();
         if self.is_fresh {
@@ -88,11 +89,11 @@ impl Copied {
     }
 }
 
-/// Finds out whether a store is a copy; `None` where all its sessions were recorded here. `named` is the session that the
+/// Returns whether a store is a copy; `None` if all its sessions were recorded here. `named` is the session that the
 /// lock names.
 ///
 /// # Errors
-/// What the system calls say.
+/// Any error from the system calls.
 pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result<Option<Copied>> {
     let here = here(state)?;
     let of_newest = match newest(state, named, OFlags::RDONLY)? {
@@ -109,7 +110,7 @@ pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result
     for session in sessions(state)?.into_iter().rev() {
         let recorded = open_journal(state, &session).ok().and_then(recorded);
         let found = match recorded {
-            // It had not begun; or it cannot be read, which is told elsewhere.
+            // The session had not begun, or its journal cannot be read, which is reported elsewhere.
             None => continue,
             Some((Some(there), copied)) if there == here => {
                 is_fresh = false;
@@ -131,7 +132,7 @@ pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result
     Ok(None)
 }
 
-/// Reads where a session was recorded, and what it says came along; `None` where it does not begin.
+/// Reads where a session was recorded and what it says was copied; `None` if it has no `begin`.
 fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
     match Reader::new(BufReader::new(journal)).next_record() {
         Ok(Some(Record {
@@ -142,7 +143,7 @@ fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
     }
 }
 
-/// How many inodes are those that records say, and how many are others.
+/// The number of inodes that match their records, and of those that do not.
 #[derive(Debug, Default)]
 struct Met {
     same: u64,
@@ -161,9 +162,9 @@ impl Met {
     }
 }
 
-/// Holds the records of a session against the disk. Nothing but a copy gives another inode to what lies in the trash and
-/// the versions, so most of it decides. Where nothing lies there, what the session left behind is looked at, but only if no
-/// later one can have changed it.
+/// Compares a session's records with the disk. Only a copy gives other inodes to the trash and the versions, so the
+/// majority decides. If nothing is there, the paths that the session left are compared, but only those that no later
+/// session can have changed.
 fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Result<bool> {
     let trash = root.dir(&WorldPath::parse(TRASH)?).ok();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -233,7 +234,8 @@ fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
     }
 }
 
-/// Returns which version an inode itself became, and which it may be: the new one, where the two had not changed places yet.
+/// Returns the version that an inode was moved to, and its possible inodes: also the new one, in case the two had not
+/// changed places yet.
 fn moved_aside(op: &Op) -> Option<(u64, Vec<Ids>)> {
     match op {
         Op::Truncate { kept, ids, new, .. } | Op::Content { kept, ids, new, .. } => match kept {
@@ -246,8 +248,8 @@ fn moved_aside(op: &Op) -> Option<(u64, Vec<Ids>)> {
     }
 }
 
-/// Returns the directories that a record's operation changed, with their inode numbers. Not the root, which has the same
-/// number on each file system of a kind.
+/// Returns the directories that a record's operation changed, with their inode numbers. The root is left out: it has
+/// the same number on every file system of a type.
 fn directories(record: &Record) -> Vec<(WorldPath, u64)> {
     let left = left_at(&record.op);
     if left.len() != record.at.len() {
@@ -264,8 +266,8 @@ fn directories(record: &Record) -> Vec<(WorldPath, u64)> {
         .collect()
 }
 
-/// Returns the paths that an operation changed, the one that it names last first, and what may be there where it says so. A
-/// daemon that died may not have done the last ones.
+/// Returns the paths that an operation changed, the last one first, and the inodes that may be there where known. A
+/// daemon that died may not have done the last of them.
 fn left_at(op: &Op) -> Vec<(WorldPath, Vec<Ids>)> {
     match op {
         Op::Create { path, .. }

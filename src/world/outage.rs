@@ -1,8 +1,9 @@
-//! Power cuts: with which sessions the machine went down, and which of their former contents may not have been on the disk.
+//! Power cuts: the sessions during which the machine went down, and their former contents that may not have reached
+//! the disk.
 //!
-//! Owns the mark `sessions/{id}/power-cut`, which says when the last record was made. Without `--durable` nobody waits for the
-//! disk, so what was kept shortly before may be there in part, or read as what the disk held before: nothing in it tells.
-//! It is given back, and doubted.
+//! Owns the mark `sessions/{id}/power-cut`, which holds the time of the last record. Without `--durable` nobody waits
+//! for the disk, so a recently kept content may be incomplete, or hold older data, without showing it. It is still
+//! given back, but reported as doubtful.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,14 +18,14 @@ use super::state::{Holder, SESSIONS, StateDir, boot_id, io};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, Tail};
 
-/// The file name of the mark in its session's directory.
+/// The name of the mark in its session's directory.
 const MARK: &str = "power-cut";
 
-/// How long it takes at the most until data are on the disk by themselves: the kernel begins after 30 s, and looks every 5 s.
+/// The longest time until data reach the disk by themselves: the kernel starts after 30 s, and checks every 5 s.
 const WRITTEN_OUT: TimeDelta = TimeDelta::seconds(60);
 
-/// Marks the session that is being settled where the machine went down with it and nobody had waited for the disk. Returns
-/// what is to be told of it.
+/// Marks the session being settled if the machine went down during it and nobody had waited for the disk. Returns the
+/// message for the operator.
 pub(super) fn mark(state: &StateDir, session: &str, tail: Option<&Tail>) -> Result<Option<String>> {
     let Some(tail) = tail.filter(|_| went_down(state.as_fd(), session, state.before.as_ref()))
     else {
@@ -43,8 +44,8 @@ pub(super) fn mark(state: &StateDir, session: &str, tail: Option<&Tail>) -> Resu
     )))
 }
 
-/// Returns the time from which former contents of a session are doubted, as records say it; `None` where none is. `last` is
-/// who held the lock last: the session may not have been settled yet.
+/// Returns the time, as in records, from which a session's former contents are doubtful; `None` if none are. `last` is
+/// the last holder of the lock: the session may not have been settled yet.
 pub fn doubtful_since(
     state: BorrowedFd<'_>,
     session: &str,
@@ -70,7 +71,7 @@ pub fn doubtful_since(
     Some(time.to_rfc3339_opts(SecondsFormat::Micros, true))
 }
 
-/// Returns whether a session began before the machine's present start, and nobody waited for the disk in it. It has not ended.
+/// Returns whether a session without an end began before the machine's last boot and did not wait for the disk.
 fn went_down(state: BorrowedFd<'_>, session: &str, holder: Option<&Holder>) -> bool {
     if holder.is_some_and(|holder| holder.durable && holder.session == session) {
         return false;

@@ -1,9 +1,9 @@
-//! Opening what lies in the state directory, where somebody else may have prepared it: a cloned repository or an unpacked archive
-//! can bring a `.trumanfs` along.
+//! Safe opening of what lies in the state directory. Somebody else may have prepared it: a cloned repository or an
+//! unpacked archive can contain a `.trumanfs`.
 //!
-//! Owns what counts as made by us. Directories are entered beneath each other and through no link. A file is a plain one, so
-//! that a FIFO makes nobody wait and no device acts; and one that is written to has no second name, which may be anywhere on
-//! the same file system.
+//! Owns what counts as made by this program. Directories are entered one beneath the other and through no link. A file
+//! must be a regular one, because a FIFO would block and a device would act. A file to be written must have no second
+//! name, which could be anywhere on the same file system.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,7 +17,8 @@ use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 
-/// Looks whether a directory of ours can have been made by whoever acts: theirs, and closed to everybody else.
+/// Checks that the acting user can have made this directory: it must belong to that user and be closed to everybody
+/// else.
 ///
 /// # Errors
 /// [`Error::Refused`] with the remedy.
@@ -44,7 +45,7 @@ pub(super) fn made_by(name: &[u8], meta: &Meta, uids: &[u32]) -> Result<()> {
 /// Opens a file below the state directory.
 ///
 /// # Errors
-/// `ENOENT`; [`Error::Refused`] where it is no plain file, or is to be written and has another name as well.
+/// `ENOENT`; [`Error::Refused`] if it is not a regular file, or is to be written and has a second name.
 pub fn open(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<File> {
     let fixed = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let looked = open_beneath(from, path, OFlags::PATH | fixed, Mode::empty())?;
@@ -69,7 +70,7 @@ pub fn open(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<File> {
     }
 }
 
-/// Opens a file below the state directory, making it where it is missing.
+/// Opens a file below the state directory, creating it if needed.
 ///
 /// # Errors
 /// As [`open`].
@@ -86,19 +87,19 @@ pub(super) fn open_or_make(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> 
     }
 }
 
-/// Makes a file below the state directory.
+/// Creates a file below the state directory.
 ///
 /// # Errors
-/// `EEXIST`; what `openat2(2)` says.
+/// `EEXIST`; any error from `openat2(2)`.
 pub(super) fn make(from: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: u32) -> Result<File> {
     let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     open_beneath(from, path, flags, Mode::from_raw_mode(mode)).map(File::from)
 }
 
-/// What keeps git, on the host, from adding the store's own directories.
+/// The file that keeps git, on the host, from adding the store's own directories.
 const FOR_GIT: (&str, &[u8]) = (".gitignore", b"*\n");
 
-/// Tells git to leave a directory alone. Should that fail, nothing depends on it.
+/// Makes git ignore a directory. Nothing depends on its success.
 pub(super) fn not_for_git(dir: BorrowedFd<'_>) {
     let (name, text) = FOR_GIT;
     let Ok(mut file) = make(dir, name.as_bytes(), OFlags::WRONLY, 0o644) else {
@@ -109,16 +110,16 @@ pub(super) fn not_for_git(dir: BorrowedFd<'_>) {
     }
 }
 
-/// Returns whether a name in a directory of the store is what `not_for_git` makes in the trash: no entry of it, and absent
-/// for the occupant.
+/// Returns whether a name in the trash is the file that `not_for_git` creates: it is not an entry, and absent for the
+/// occupant.
 pub fn is_for_git(dir: &WorldPath, name: &[u8]) -> bool {
     name == FOR_GIT.0.as_bytes() && dir.bytes() == TRASH
 }
 
-/// Reads a file that takes so much at most.
+/// Reads a file of limited size.
 ///
 /// # Errors
-/// [`Error::Refused`] where it is longer; what `read(2)` says.
+/// [`Error::Refused`] if it is longer; any error from `read(2)`.
 pub(super) fn read(file: &File, what: &str, most: u64) -> Result<String> {
     let mut bytes = Vec::new();
     let long = |length: u64| length > most;

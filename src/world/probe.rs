@@ -1,8 +1,8 @@
-//! What the store's file system must be able to do, tried out before anything else is done on it.
+//! A test of the store's file system, before anything else is done on it.
 //!
-//! Owns the list: moves that replace nothing and moves that exchange, of which every removal and replacement is made; modes,
-//! which keep others out of the state directory. What is tried is tried on names of its own in the state directory, under the
-//! store's lock, and is gone afterwards.
+//! Owns the list of requirements: moves that replace nothing and exchanges, of which every removal and replacement is
+//! made; and modes, which keep others out of the state directory. The test uses names of its own in the state
+//! directory, under the store's lock, and removes them afterwards.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,13 +13,13 @@ use super::meta::Meta;
 use super::root::stat_fd;
 use crate::error::{Error, Result};
 
-/// The names that are moved about.
+/// The names used by the test.
 const TRIED: [&str; 2] = ["tried.1", "tried.2"];
 
-/// Tries the ground under a state directory; `made`: whether it has just been made.
+/// Tests the file system of a state directory; `made` is whether the directory is new.
 ///
 /// # Errors
-/// [`Error::Refused`] naming what is missing; what the system calls say.
+/// [`Error::Refused`] naming what is missing; any error from the system calls.
 pub(super) fn fit(state: BorrowedFd<'_>, made: bool) -> Result<()> {
     if made {
         keeps_modes(&stat_fd(state)?)?;
@@ -27,21 +27,21 @@ pub(super) fn fit(state: BorrowedFd<'_>, made: bool) -> Result<()> {
     try_renames(state)
 }
 
-/// Tries what removals and replacements are made of.
+/// Tests the moves that removals and replacements need.
 fn try_renames(state: BorrowedFd<'_>) -> Result<()> {
     let clear = || {
         for name in TRIED {
             let _ = rustix::fs::unlinkat(state, name, AtFlags::empty());
         }
     };
-    // Whoever was killed between here and the end has left them.
+    // An earlier test that was killed may have left them.
     clear();
     let [one, two] = TRIED;
     let tried = make(state, one)
         .and_then(|()| rename(state, one, two, RenameFlags::NOREPLACE))
         .and_then(|()| make(state, one))
         .and_then(|()| rename(state, one, two, RenameFlags::EXCHANGE))
-        // A file system in a process may take the flag and do without.
+        // A file system in user space may accept the flag and ignore it.
         .and_then(
             |()| match rustix::fs::accessat(state, one, Access::EXISTS, AtFlags::empty()) {
                 Err(Errno::NOENT) => Err(lacks(RenameFlags::EXCHANGE)),
@@ -50,7 +50,7 @@ fn try_renames(state: BorrowedFd<'_>) -> Result<()> {
         );
     clear();
     match tried {
-        // The same shortage is met again, in so many words, by what is really to be made.
+        // The same shortage is reported later, more precisely, by the real files.
         Err(Error::Os { errno, .. }) if errno == Errno::NOSPC || errno == Errno::DQUOT => Ok(()),
         tried => tried,
     }
@@ -80,7 +80,7 @@ fn lacks(flag: RenameFlags) -> Error {
     )
 }
 
-/// Looks whether a directory that was made for nobody but its owner is so.
+/// Checks that a directory made with mode 0700 has that mode.
 fn keeps_modes(made: &Meta) -> Result<()> {
     match made.mode & 0o777 {
         0o700 => Ok(()),

@@ -76,7 +76,7 @@ impl World {
     /// Deletes entries of the trash for good. `step` is told how many bytes became free, now and then.
     ///
     /// # Errors
-    /// What the journal's `write(2)` says, and what making the place for it says, where it says so at once; later that is in
+    /// Any error from the journal's `write(2)`, and what making the place for it says, where it says so at once; later that is in
     /// the answer, as is what concerns single entries. The entries that have not been named by a record are untouched then.
     pub fn purge(
         &self,

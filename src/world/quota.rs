@@ -142,7 +142,7 @@ impl Quota {
 /// Opens the versions of a session; `None` where it has none.
 ///
 /// # Errors
-/// What `openat2(2)` says.
+/// Any error from `openat2(2)`.
 pub fn versions_of(state: impl AsFd, session: &str) -> Result<Option<OwnedFd>> {
     let path = format!("{SESSIONS}/{session}/{VERSIONS}");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -155,7 +155,7 @@ pub fn versions_of(state: impl AsFd, session: &str) -> Result<Option<OwnedFd>> {
 /// Lists the versions in a directory of them, oldest first: each one's number and what it takes on disk, in bytes.
 ///
 /// # Errors
-/// What `getdents64(2)` says.
+/// Any error from `getdents64(2)`.
 pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
     let mut found = std::collections::BTreeMap::new();
     for entry in rustix::fs::Dir::read_from(dir).map_err(Error::os("getdents64"))? {

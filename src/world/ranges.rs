@@ -89,7 +89,7 @@ impl Ranges {
     /// the disk then.
     ///
     /// # Errors
-    /// What the system calls say; then the former list, or none, is there.
+    /// Any error from the system calls; then the former list, or none, is there.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, n: u64, durable: bool) -> Result<u64> {
         let (new, name) = (new_name(n), map_name(n));
         // One that is there was left by who was killed here.
@@ -131,7 +131,7 @@ pub fn new_name(n: u64) -> String {
 /// Opens the list of a version; `None` where it has none.
 ///
 /// # Errors
-/// What `openat2(2)` says.
+/// Any error from `openat2(2)`.
 pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
     match own::open(dir, map_name(n).as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
@@ -142,7 +142,7 @@ pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
 /// Reads the list of a version; `None` where it has none, and so has all of the content.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the line that cannot be read; what the system calls say.
+/// [`Error::Damaged`] with the line that cannot be read; any error from the system calls.
 pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<Ranges>> {
     use std::io::Read;
     let Some(map) = open(dir, n)? else {

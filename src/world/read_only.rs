@@ -1,7 +1,7 @@
-//! [`ReadOnlyStore`]: a store that is only looked at. Nothing in it is written, no session begins.
+//! [`ReadOnlyStore`]: a store open for reading. It begins no session and writes nothing.
 //!
-//! The store's lock is shared with others who read. So nobody changes the store meanwhile, unless it never was a store: then
-//! there is no lock, and nothing that could tell of this reader either.
+//! Readers share the store's lock, so nobody changes the store meanwhile. A directory that never was a store has no
+//! lock, and a reader leaves no sign of itself there.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -25,38 +25,38 @@ use super::store_view::StoreView;
 use super::view::{View, ViewOptions};
 use crate::error::{Error, Result};
 
-/// A store and what exists in it.
+/// A store open for reading, and the rules of what exists in it.
 #[derive(Debug)]
 pub struct ReadOnlyStore {
     root: Root,
     view: View,
     state: Option<Id>,
-    /// How many hard links of which file lie in the trash.
+    /// The number of hard links in the trash, by file.
     links: HashMap<Id, u32>,
     lock: Option<File>,
-    /// What the lock said when this was opened: the session that was begun last, and how often there was one.
+    /// The lock's text when the store was opened: the last session begun, and the number of sessions so far.
     seen: Option<(String, u64)>,
-    /// What is held alone for a line that may change something.
+    /// The exclusive lock, held for a line that may change something.
     claim: Mutex<Option<Claim>>,
 }
 
-/// An open store, and its lock where that is held alone.
+/// An open store, and its lock if it is held exclusively.
 pub type Locked = (Root, Option<File>);
 
-/// What is held alone for changes to come.
+/// An exclusive lock, held for changes to come.
 #[derive(Debug)]
 pub enum Claim {
     /// The store's lock.
     Store(File),
-    /// The directory itself, which never was a store.
+    /// A lock on the directory itself, which never was a store.
     Directory(File),
 }
 
 impl ReadOnlyStore {
-    /// Opens a store. What an earlier session left open is settled first, which is the only reason for this to write.
+    /// Opens a store. It writes only to settle what an earlier session left open.
     ///
     /// # Errors
-    /// As [`World::open`](super::World::open), but for what keeps a store from being changed.
+    /// As [`World::open`](super::World::open), except for what only keeps a store from being changed.
     pub fn open(
         store: &Path,
         view: ViewOptions,
@@ -102,7 +102,7 @@ impl ReadOnlyStore {
         &self.root
     }
 
-    /// Returns what can be looked at.
+    /// Returns the read-only view of the store.
     pub fn store_view(&self) -> StoreView<'_> {
         StoreView {
             root: &self.root,
@@ -111,17 +111,17 @@ impl ReadOnlyStore {
         }
     }
 
-    /// Returns the number of hard links that the occupant is shown: those in the trash do not count.
+    /// Returns the number of hard links that the occupant sees. Links in the trash do not count.
     pub fn links_shown(&self, meta: &Meta) -> u32 {
         let trashed = self.links.get(&meta.id).copied().unwrap_or(0);
         self.store_view().links_shown(meta, false, trashed)
     }
 
-    /// Takes the store alone, before a line that may change it: nothing that the line does later has to wait. Nothing is written.
-    /// Returns whether the store is as it was when this was opened.
+    /// Takes the exclusive lock before a line that may change the store, so that no change in the line has to wait.
+    /// Writes nothing. Returns whether the store is unchanged since it was opened.
     ///
     /// # Errors
-    /// [`Error::Refused`] naming who has it; what the system calls say.
+    /// [`Error::Refused`] naming the holder; any error from the system calls.
     pub fn claim(&self, patience: Duration) -> Result<bool> {
         let mut claim = self.claim.lock();
         if claim.is_some() {
@@ -145,7 +145,7 @@ impl ReadOnlyStore {
             Ok(None) => return Ok(false),
             Err(error) => {
                 self.take_again();
-                // Nothing can be changed here, which is for the commands to say that try.
+                // The store cannot be changed at all; the commands that try report that.
                 return match error.errno() {
                     Errno::ROFS | Errno::ACCESS => Ok(true),
                     _ => Err(error),
@@ -157,7 +157,8 @@ impl ReadOnlyStore {
         Ok(now == self.seen)
     }
 
-    /// Returns what is held alone, for the session that begins; else the lock is let go, to be had alone.
+    /// Returns the exclusive lock for the session that begins. Without one, the shared lock is released so that the
+    /// session can take it.
     pub fn claimed(&self) -> Option<Claim> {
         let claim = self.claim.lock().take();
         if claim.is_none() {
@@ -166,7 +167,7 @@ impl ReadOnlyStore {
         claim
     }
 
-    /// Shares the store again, after a line that has changed nothing.
+    /// Shares the lock again after a line that changed nothing.
     pub fn unclaim(&self) {
         if self.claim.lock().take().is_some() {
             self.take_again();
@@ -179,7 +180,8 @@ impl ReadOnlyStore {
         }
     }
 
-    /// Takes the lock again, where it was not to be had alone. If somebody else has it now, this goes on without.
+    /// Takes the shared lock again after the exclusive one was not available. If somebody else now has it, reading
+    /// goes on without a lock.
     pub fn take_again(&self) {
         if let Some(file) = &self.lock {
             let _ = lock::share(file);
@@ -187,7 +189,7 @@ impl ReadOnlyStore {
     }
 }
 
-/// Takes the lock with other readers, when the newest session has been settled.
+/// Settles the newest session and takes the shared lock.
 fn settled(
     root: &Root,
     state: BorrowedFd<'_>,
@@ -201,7 +203,7 @@ fn settled(
         return Ok((Some(file), Vec::new()));
     }
     lock::let_go(&file);
-    // Whom the lock names stays the newest session.
+    // The session that the lock names stays the newest.
     let session = named.unwrap_or_else(super::new_session_id);
     let located = lock::for_changes(state, patience)?;
     let alone = StateDir::open(root, Holder::this_process(&session, None), located)?;

@@ -49,7 +49,7 @@ impl World {
     /// Removes anything but a directory.
     ///
     /// # Errors
-    /// `EISDIR`; `ENOENT`; `EROFS`; what `renameat2(2)` and the journal's `write(2)` say, then nothing has changed.
+    /// `EISDIR`; `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`, then nothing has changed.
     pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
         let _names = self.names.read();
         let found = self.view.admit(dir, name)?;

@@ -44,7 +44,7 @@ impl World {
     ///
     /// # Errors
     /// `ENOENT`; `EEXIST` with [`Renaming::NoReplace`]; `EISDIR`, `ENOTDIR`, `ENOTEMPTY` where the thing at the new name
-    /// cannot be replaced; `EROFS` into the trash; what `renameat2(2)` says. Whatever fails, both things are whole.
+    /// cannot be replaced; `EROFS` into the trash; any error from `renameat2(2)`. Whatever fails, both things are whole.
     pub fn rename(
         &self,
         dir: &Dir,

@@ -141,7 +141,7 @@ impl World {
     /// Lets a new inode take a file's place; the old one is a version from then on.
     ///
     /// # Errors
-    /// What `renameat2(2)` says; `ENOENT` where something else stood there, or it has two links. Then nothing has changed.
+    /// Any error from `renameat2(2)`; `ENOENT` where something else stood there, or it has two links. Then nothing has changed.
     pub(super) fn put_in_place(
         &self,
         located: &Located,

@@ -1,8 +1,8 @@
-//! What is kept free in a store while nobody serves it, so that it can be mounted, undone in and purged on a full disk.
+//! Space and inodes kept free in an unserved store, so that it can be mounted, undone in and purged on a full disk.
 //!
-//! Owns a file that takes space and some that take an inode each, in the state directory. A session that cannot begin takes them
-//! away; one that ends puts them back, from what its journal had reserved. A part of the space is for removals, whose move into the
-//! trash may take a block.
+//! Owns one file that takes space and several that take an inode each, in the state directory. A session that cannot
+//! begin deletes them; a session's end puts them back, from what its journal had reserved. Part of the space is for
+//! removals, whose move into the trash may take a block.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,16 +18,17 @@ use super::state::open_unlocked;
 use super::{Locked, World, WorldOptions};
 use crate::error::{Error, Result};
 
-/// The directory of what is kept free.
+/// The directory of the reserve.
 const RESERVE: &str = "reserve";
-/// What takes space.
+/// The file that takes space.
 const SPACE: &str = "space";
-/// What takes an inode each. A session has two directories, a journal, a log and a socket, and leaves all but the last behind.
+/// The files that take an inode each. A session needs two directories, a journal, a log and a socket, and only the
+/// socket is deleted at its end.
 const INODES: [&str; 12] = [
     "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
 ];
-/// How much is kept free: what a journal reserves, some directories, and what xfs wants to have free before it makes one; or less,
-/// where that is all there is, and no more than a part of a small disk.
+/// The sizes to try: a journal's reserve, some directories, and what xfs needs free before it makes one; smaller ones
+/// follow for a disk with less space, and a small disk gives only a part.
 const SIZES: [u64; 6] = [
     1024 << 10,
     768 << 10,
@@ -38,16 +39,16 @@ const SIZES: [u64; 6] = [
 ];
 const PART: u64 = 16;
 
-/// How often, and after what pause, it is tried whether what was given free is there.
+/// The number of attempts to use the freed space, and the pause between them.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How much is never given to removals, and how much they are given at once: a few blocks for the directory of the trash.
+/// The space never given to removals, and the space given at once: a few blocks for the trash's directory.
 const FLOOR: u64 = 512 << 10;
 const PIECE: u64 = 16 << 10;
 
 impl World {
-    /// Does the same with a store that is open already, and with its lock where that is held alone.
+    /// Begins a session in a store that is already open, with its lock if that is held exclusively.
     ///
     /// # Errors
     /// As [`World::open`].
@@ -69,10 +70,10 @@ impl World {
         }
     }
 
-    /// Does something that found no space once more, with what is kept free for this; `error` is what it met.
+    /// Retries an action that found no space, with the reserve freed. `error` is the first failure.
     ///
     /// # Errors
-    /// What it meets then; `error` where nothing was kept free.
+    /// The error of the retry; `error` if there was no reserve.
     pub fn with_reserve<T>(&self, error: Error, act: impl FnMut() -> Result<T>) -> Result<T> {
         match is_full(&error) {
             true => with_it(self.state.as_fd(), error, act),
@@ -81,13 +82,14 @@ impl World {
     }
 }
 
-/// Opens what takes space; to be given to removals while the store is served, by threads that may have an owner's rights only.
+/// Opens the space file for removals while the store is served. It is opened early, because the threads may have only
+/// an owner's rights.
 pub(super) fn spare(state: BorrowedFd<'_>) -> Option<File> {
     let path = format!("{RESERVE}/{SPACE}");
     own::open(state, path.as_bytes(), OFlags::RDWR).ok()
 }
 
-/// Gives a piece of it to a removal that found no space. Returns whether there was one to give.
+/// Frees a piece of the reserve for a removal that found no space. Returns whether there was one.
 pub(super) fn give(spare: &File) -> bool {
     let Some(left) = spare
         .metadata()
@@ -96,11 +98,11 @@ pub(super) fn give(spare: &File) -> bool {
     else {
         return false;
     };
-    // Ext4 gives out again only what has been committed as free.
+    // Ext4 reuses freed blocks only after the commit that frees them.
     left >= FLOOR && spare.set_len(left).is_ok() && spare.sync_all().is_ok()
 }
 
-/// Keeps something free, unless that has been done. Should it fail, nothing depends on it but a full disk.
+/// Sets up the reserve if it is missing. Without it, only work on a full disk suffers.
 pub(super) fn keep(state: BorrowedFd<'_>) {
     let size = |file: &File| file.metadata().map_or(0, |meta| meta.len());
     let most = SIZES.into_iter().max().unwrap_or_default();
@@ -123,7 +125,7 @@ pub(super) fn keep(state: BorrowedFd<'_>) {
     }
 }
 
-/// Gives free what was kept. Returns whether there was anything.
+/// Deletes the reserve. Returns whether there was one.
 pub(super) fn release(state: BorrowedFd<'_>) -> bool {
     let Ok(dir) = open(state) else { return false };
     let mut found = false;
@@ -135,10 +137,10 @@ pub(super) fn release(state: BorrowedFd<'_>) -> bool {
     found
 }
 
-/// Does something that found no space once more, when what was kept has been given free.
+/// Retries an action that found no space, after the reserve was deleted.
 ///
 /// # Errors
-/// What it meets then; `error` where nothing was kept.
+/// The error of the retry; `error` if there was no reserve.
 pub(super) fn with_it<T>(
     state: BorrowedFd<'_>,
     error: Error,
@@ -147,7 +149,7 @@ pub(super) fn with_it<T>(
     if !release(state) {
         return Err(error);
     }
-    // What was deleted is free a little later (xfs), or with the next commit (ext4).
+    // Deleted blocks become free a little later (xfs), or with the next commit (ext4).
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(dir) = open_beneath(state, b".", flags, Mode::empty()) {
         let _ = rustix::fs::syncfs(&dir);
@@ -166,7 +168,7 @@ fn open(state: BorrowedFd<'_>) -> Result<OwnedFd> {
     open_beneath(state, RESERVE.as_bytes(), flags, Mode::empty())
 }
 
-/// Returns whether an error says that the disk is full.
+/// Returns whether an error means that the disk is full.
 pub(super) fn is_full(error: &Error) -> bool {
     matches!(error, Error::Os { errno, .. } if [Errno::NOSPC, Errno::DQUOT].contains(errno))
 }

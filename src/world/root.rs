@@ -1,12 +1,12 @@
 //! Capabilities on the store: [`Root`], [`Dir`] and [`Node`], and the only place where a path becomes a descriptor.
 //!
-//! The store is opened once, by [`Root::open`]. After that every step starts at the root's descriptor and goes down with
-//! `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)`, so neither `..`, a link, a
-//! magic link nor a mount can lead out. A directory is resolved anew for every operation and never kept: one that
-//! somebody moved out of the store is absent from the next operation on, and no number of known files can use up the
-//! descriptors. What was expected is verified afterwards by device and inode.
+//! The store is opened once, by [`Root::open`]. Every later step starts at the root's descriptor and goes down with
+//! `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)`, so neither `..`, a
+//! link, a magic link nor a mount can lead out. A directory is resolved anew for every operation and never cached: one
+//! that is moved out of the store is absent from the next operation on, and no number of known files can use up the
+//! descriptors. The result is then checked by device and inode against what was expected.
 //!
-//! This file decides nothing about what the occupant may see; that is `view.rs`. It holds no locks.
+//! This file does not decide what the occupant may see; `view.rs` does. It holds no locks.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,29 +17,29 @@ use crate::error::{Error, Result};
 use crate::journal::At;
 use crate::name::{Name, WorldPath};
 
-/// How every path below the root is resolved.
+/// The resolution flags of every path below the root.
 pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// What `statx` is asked for.
+/// The fields requested from `statx`.
 const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// The longest path that one `openat2` is given; deeper ones go down in several steps (`PATH_MAX` is 4096).
+/// The longest path that one `openat2` is given; deeper ones are resolved in several steps (`PATH_MAX` is 4096).
 const STEP: usize = 3800;
 
-/// The store: the descriptor that everything starts from.
+/// The store: the descriptor from which every path is resolved.
 #[derive(Debug)]
 pub struct Root {
     fd: OwnedFd,
-    /// `/proc/self/fd`, to open again what an `O_PATH` descriptor has verified. Opened once, so that a later mount over
-    /// `/proc` cannot redirect it.
+    /// `/proc/self/fd`, for reopening a node that an `O_PATH` descriptor has verified. Opened once, so that a later
+    /// mount over `/proc` cannot redirect it.
     proc_fd: OwnedFd,
     id: Id,
 }
 
-/// A directory below the root, for the length of one operation.
+/// A directory below the root, open for one operation.
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
@@ -48,7 +48,7 @@ pub struct Dir {
     mtime: Time,
 }
 
-/// One thing below the root (an `O_PATH` descriptor), verified, for the length of one operation.
+/// A verified node below the root (an `O_PATH` descriptor), open for one operation.
 #[derive(Debug)]
 pub struct Node {
     fd: OwnedFd,
@@ -56,10 +56,10 @@ pub struct Node {
 }
 
 impl Root {
-    /// Opens the store. The only place where a path of the host is used.
+    /// Opens the store. Only this function uses a path of the host.
     ///
     /// # Errors
-    /// What `open(2)` says; `ENOTDIR` where the path is no directory.
+    /// Any error from `open(2)`; `ENOTDIR` if the path is not a directory.
     pub fn open(path: &std::path::Path) -> Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::os("open"))?;
@@ -73,10 +73,10 @@ impl Root {
         Ok(Root { fd, proc_fd, id })
     }
 
-    /// Opens the same store once more, without its path.
+    /// Duplicates the root, without its path.
     ///
     /// # Errors
-    /// What `fcntl(2)` says.
+    /// Any error from `fcntl(2)`.
     pub fn again(&self) -> Result<Root> {
         let again = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0);
         Ok(Root {
@@ -86,7 +86,7 @@ impl Root {
         })
     }
 
-    /// Returns which directory the store is.
+    /// Returns the identity of the store's directory.
     pub fn id(&self) -> Id {
         self.id
     }
@@ -94,8 +94,8 @@ impl Root {
     /// Resolves a directory.
     ///
     /// # Errors
-    /// `ENOENT` where it is absent, outside, behind a link or on another file system; `ENOTDIR`; `EACCES` where the
-    /// owner of the home may not search a directory on the way.
+    /// `ENOENT` if it is absent, outside, behind a link or on another file system; `ENOTDIR`; `EACCES` if the owner of
+    /// the home may not search a directory on the way.
     pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
         let fd = self.descend(
             path.bytes(),
@@ -110,10 +110,10 @@ impl Root {
         })
     }
 
-    /// Resolves a directory that must be the one with this identity.
+    /// Resolves a directory that must have this identity.
     ///
     /// # Errors
-    /// As [`Root::dir`], and `ENOENT` where something else has taken its place.
+    /// As [`Root::dir`], and `ENOENT` if something else has taken its place.
     pub fn dir_expecting(&self, path: &WorldPath, id: Id) -> Result<Dir> {
         let dir = self.dir(path)?;
         if dir.id == id {
@@ -123,7 +123,7 @@ impl Root {
         }
     }
 
-    /// Resolves anything. Symlinks are not followed but found.
+    /// Resolves a node of any kind. A symlink is returned itself, not followed.
     ///
     /// # Errors
     /// As [`Root::dir`].
@@ -134,7 +134,7 @@ impl Root {
         )?)
     }
 
-    /// Resolves anything that must be the thing with this identity. Symlinks are not followed but found.
+    /// Resolves a node of any kind that must have this identity. A symlink is returned itself, not followed.
     ///
     /// # Errors
     /// As [`Root::dir_expecting`].
@@ -147,13 +147,13 @@ impl Root {
         }
     }
 
-    /// Opens again, for reading or writing, what a [`Node`] has verified.
+    /// Reopens a verified [`Node`] for reading or writing.
     ///
-    /// The kernel checks permissions anew. Only regular files and directories are ever opened so: a FIFO would block the
-    /// daemon and a device would act.
+    /// The kernel checks permissions again. Only regular files and directories are opened this way: a FIFO would block
+    /// the daemon, and opening a device would act on it.
     ///
     /// # Errors
-    /// What `open(2)` says; `EINVAL` for anything but a regular file or a directory.
+    /// Any error from `open(2)`; `EINVAL` for anything but a regular file or a directory.
     pub fn reopen(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
         if !node.meta.is_dir() && node.meta.kind != rustix::fs::FileType::RegularFile {
             return Err(Error::Invalid);
@@ -161,7 +161,7 @@ impl Root {
         self.reopen_fd(node.fd.as_fd(), flags)
     }
 
-    /// Opens a held thing for reading, and leaves its access time alone where that is allowed.
+    /// Opens a node for reading, without updating its access time where that is allowed.
     ///
     /// # Errors
     /// As [`Root::reopen`].
@@ -170,16 +170,16 @@ impl Root {
         quietly.or_else(|_| self.reopen(node, OFlags::RDONLY))
     }
 
-    /// Returns the way to a descriptor's file by `/proc/self/fd`, for the calls that take no `AT_EMPTY_PATH`.
+    /// Returns the `/proc/self/fd` path of a node, for the calls that take no `AT_EMPTY_PATH`.
     pub fn by_proc(&self, node: &Node) -> (BorrowedFd<'_>, String) {
         use std::os::fd::AsRawFd;
         (self.proc_fd.as_fd(), node.fd.as_raw_fd().to_string())
     }
 
-    /// Sets the permission bits of what a [`Node`] has verified.
+    /// Sets the permission bits of a verified [`Node`].
     ///
     /// # Errors
-    /// What `fchmodat2(2)` says.
+    /// Any error from `fchmodat2(2)`.
     pub fn chmod(&self, node: &Node, mode: u32) -> Result<()> {
         let mode = mode & 0o7777;
         match crate::sys::fd::chmod(node.fd.as_fd(), mode) {
@@ -208,12 +208,12 @@ impl Root {
     /// Opens a directory for reading its entries.
     ///
     /// # Errors
-    /// What `open(2)` says.
+    /// Any error from `open(2)`.
     pub fn read_dir(&self, dir: &Dir) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let own = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&dir.fd, ".", own, Mode::empty()) {
-            // The name "." asks for the right to search the directory; reading it takes no such right.
+            // The name "." needs search permission on the directory; reading it does not.
             Err(rustix::io::Errno::ACCESS) => self.reopen_fd(dir.fd.as_fd(), flags),
             opened => opened.map_err(Error::os("open")),
         }
@@ -250,25 +250,25 @@ impl AsFd for Root {
 }
 
 impl Dir {
-    /// Returns where the directory is.
+    /// Returns the directory's path.
     pub fn path(&self) -> &WorldPath {
         &self.path
     }
 
-    /// Returns which directory it is.
+    /// Returns the directory's identity.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// Returns what a record says of it: when its entries had last changed, when it was resolved, and which it is.
+    /// Returns the directory as a record refers to it: its mtime when it was resolved, and its inode number.
     pub fn changed(&self) -> At {
         (self.mtime.sec, self.mtime.nsec, self.id.1)
     }
 
-    /// Asks for the attributes of one entry, without following it.
+    /// Returns the attributes of one entry, without following it.
     ///
     /// # Errors
-    /// What `statx(2)` says.
+    /// Any error from `statx(2)`.
     pub fn stat(&self, name: Name<'_>) -> Result<Meta> {
         stat_at(self.fd.as_fd(), name)
     }
@@ -276,7 +276,7 @@ impl Dir {
     /// Resolves one entry, without following it.
     ///
     /// # Errors
-    /// What `openat2(2)` says.
+    /// Any error from `openat2(2)`.
     pub fn node(&self, name: Name<'_>) -> Result<Node> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Node::from_fd(open_beneath(
@@ -290,7 +290,7 @@ impl Dir {
     /// Resolves a directory that is an entry of this one.
     ///
     /// # Errors
-    /// What `openat2(2)` says; `ENOTDIR` where it is no directory.
+    /// Any error from `openat2(2)`; `ENOTDIR` if it is not a directory.
     pub fn child(&self, name: Name<'_>) -> Result<Dir> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open_beneath(self.fd.as_fd(), name.bytes(), flags, Mode::empty())?;
@@ -311,14 +311,14 @@ impl AsFd for Dir {
 }
 
 impl Node {
-    /// Takes a descriptor and asks what it is.
+    /// Wraps a descriptor and reads its attributes.
     ///
     /// # Errors
-    /// What `statx(2)` says.
+    /// Any error from `statx(2)`.
     pub fn from_fd(fd: OwnedFd) -> Result<Node> {
         let meta = stat_fd(fd.as_fd())?;
         if meta.mount_root && meta.kind != rustix::fs::FileType::Directory {
-            // A file bind-mounted over this one; openat2 refuses directories of this kind by itself.
+            // A file is bind-mounted over this one; openat2 itself refuses only directories of this kind.
             return Err(Error::NotFound);
         }
         Ok(Node { fd, meta })
@@ -329,10 +329,10 @@ impl Node {
         &self.meta
     }
 
-    /// Returns the attributes as they are now.
+    /// Returns the current attributes.
     ///
     /// # Errors
-    /// What `statx(2)` says.
+    /// Any error from `statx(2)`.
     pub fn stat(&self) -> Result<Meta> {
         stat_fd(self.fd.as_fd())
     }
@@ -344,11 +344,11 @@ impl AsFd for Node {
     }
 }
 
-/// Opens a path below a directory, never leaving it. Retries where a concurrent rename made the kernel unsure
+/// Opens a path below a directory, never leaving it. Retries when a concurrent rename made the kernel unsure
 /// (`EAGAIN`, openat2(2)).
 ///
 /// # Errors
-/// What `openat2(2)` says; a link, a mount or a way out on the path is `ENOENT`.
+/// Any error from `openat2(2)`; `ENOENT` if a link, a mount or a way out is on the path.
 pub fn open_beneath(
     from: BorrowedFd<'_>,
     path: &[u8],
@@ -363,20 +363,20 @@ pub fn open_beneath(
     }
 }
 
-/// Asks for the attributes of what a descriptor stands for.
+/// Returns the attributes of an open descriptor.
 ///
 /// # Errors
-/// What `statx(2)` says.
+/// Any error from `statx(2)`.
 pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
     let x = rustix::fs::statx(fd, c"", flags, ASKED).map_err(Error::os("statx"))?;
     Ok(Meta::from_statx(&x))
 }
 
-/// Asks for the attributes of an entry, without following it.
+/// Returns the attributes of an entry, without following it.
 ///
 /// # Errors
-/// What `statx(2)` says; `ENOENT` where another file system is mounted on it.
+/// Any error from `statx(2)`; `ENOENT` if another file system is mounted on it.
 pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let x = rustix::fs::statx(fd, name.bytes(), flags, ASKED).map_err(Error::os("statx"))?;

@@ -1,4 +1,4 @@
-//! The sessions of a store: which there are, and the files of their journals.
+//! The sessions of a store: their ids, and the files of their journals.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ use crate::name::Name;
 /// Returns the ids of all sessions, oldest first.
 ///
 /// # Errors
-/// What reading the directory says.
+/// Any error from reading the directory.
 pub fn sessions(state: impl AsFd) -> Result<Vec<String>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = match open_beneath(state.as_fd(), SESSIONS.as_bytes(), flags, Mode::empty()) {
@@ -38,7 +38,7 @@ pub fn sessions(state: impl AsFd) -> Result<Vec<String>> {
 /// Opens the journal of a session for reading.
 ///
 /// # Errors
-/// `ENOENT` where there is none; what `open(2)` says.
+/// `ENOENT` if there is none; any error from `open(2)`.
 pub fn open_journal(state: impl AsFd, session: &str) -> Result<File> {
     open_session_file(state, session, OFlags::RDONLY)
 }
@@ -48,7 +48,7 @@ pub(super) fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) 
     own::open(state.as_fd(), path.as_bytes(), flags)
 }
 
-/// Returns a fresh session id: sortable, and different for each start.
+/// Returns a new session id: sortable, and different for each start.
 pub fn new_session_id() -> String {
     let mut salt = [0; 2];
     let _ = rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty());
@@ -56,11 +56,11 @@ pub fn new_session_id() -> String {
     format!("{now}-{:04x}", u16::from_ne_bytes(salt))
 }
 
-/// How a session id says when the session began.
+/// The format of the start time in a session id.
 const STARTS: &str = "%Y%m%dT%H%M%S%.6fZ";
 
-/// Returns the id itself where it sorts after those of all sessions, else one that does: the clock may have been put
-/// back, and whoever waited for the lock has an id from before. The caller holds the store's lock, which names `last`.
+/// Returns the given id if it sorts after all sessions, else one that does: the clock may have been put back, and an
+/// id may be older than the wait for the lock. The caller holds the store's lock, which names `last`.
 pub(super) fn following(state: impl AsFd, last: Option<&str>, id: String) -> Result<String> {
     let Some((_, salt)) = start(&id) else {
         return Ok(id); // of no session
@@ -87,18 +87,18 @@ pub(super) fn following(state: impl AsFd, last: Option<&str>, id: String) -> Res
     })
 }
 
-/// Takes an id apart: when the session began, and the rest.
+/// Splits an id into its start time and the rest.
 fn start(id: &str) -> Option<(chrono::NaiveDateTime, &str)> {
     let (began, salt) = id.split_once('-')?;
     let began = chrono::NaiveDateTime::parse_from_str(began, STARTS).ok()?;
     Some((began, salt))
 }
 
-/// Opens the journal of the newest session; `None` where there is none, or its beginner died before it.
+/// Opens the journal of the newest session; `None` if there is none, or the daemon died before creating it.
 ///
-/// A session begins under the lock, after the lock's file has been made to name it. So the one that is named there is the
-/// newest if it is there at all, and not all need be listed, which takes longer with each. Unless somebody has put others
-/// there since.
+/// A session begins under the lock, after the lock file names it. So the named session, if it exists, is the newest,
+/// and the directory need not be listed, which takes longer with every session. Listing is needed only if somebody has
+/// added sessions since.
 pub(super) fn newest(
     state: impl AsFd,
     named: Option<&str>,
@@ -118,13 +118,13 @@ pub(super) fn newest(
         return Ok(None);
     };
     match open(&session) {
-        // Killed between making the directory and the journal: nothing was done.
+        // The daemon was killed between creating the directory and the journal: nothing was done.
         Err(Error::NotFound) => Ok(None),
         file => file.map(|file| Some((session, file))),
     }
 }
 
-/// Returns whether no session was made or taken away since what is in this one was made.
+/// Returns whether the list of sessions is unchanged since this session's files were created.
 fn is_last_made(state: BorrowedFd<'_>, session: &str) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let changed = |path: &str| {
@@ -137,7 +137,7 @@ fn is_last_made(state: BorrowedFd<'_>, session: &str) -> bool {
     }
 }
 
-/// A session that has not begun yet: where it cannot, its directory is taken away.
+/// A session that has not begun yet. Dropping it removes its directory.
 pub(super) struct Unbegun<'a>(Option<(&'a StateDir, &'a str)>);
 
 impl<'a> Unbegun<'a> {
@@ -145,7 +145,7 @@ impl<'a> Unbegun<'a> {
         Unbegun(Some((state, session)))
     }
 
-    /// There it is.
+    /// Keeps the directory: the session has begun.
     pub(super) fn has_begun(mut self) {
         self.0 = None;
     }
@@ -181,7 +181,7 @@ mod tests {
         make(late);
         assert_eq!(follows(Some(late), early), "30000101T000000.000000Z-0001");
         assert_eq!(follows(Some(late), "fsck"), "fsck");
-        // Where the lock names no session, or not the last that was made, those that there are tell.
+        // If the lock names no session, or not the newest, the existing sessions decide.
         assert_eq!(follows(Some("gone"), early), "30000101T000000.000000Z-0001");
         assert_eq!(follows(Some("fsck"), early), "30000101T000000.000000Z-0001");
         let new = new_session_id();

@@ -1,7 +1,7 @@
-//! After a crash: finding out which of the last records' acts were done.
+//! Crash recovery: finding out which of the last records' acts were done.
 //!
-//! A record is written before its act, so when the daemon dies the last few (one a worker thread) may say what never
-//! happened. The disk knows. What was half done, a replacement between its two steps, is finished.
+//! A record is written before its act, so when the daemon dies the last few (one per worker thread) may name acts that
+//! never happened. The state of the disk decides. A replacement interrupted between its two steps is finished.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
@@ -22,17 +22,17 @@ use crate::error::{Error, Result};
 use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
 
-/// How many records at the end may be unsettled when the daemon died: more than it has worker threads.
+/// The number of final records that may be unsettled when the daemon dies: more than it has worker threads.
 const WINDOW: usize = 64;
 
-/// How many may be when the machine went down with it: records and acts of some seconds reach the disk in any order.
+/// The same after the machine went down: records and acts of several seconds reach the disk in any order.
 const WINDOW_AFTER_REBOOT: usize = 4096;
 
-/// Cuts off what follows the last whole line of a session's journal: a record that was being written when its writer
-/// died, so its act had not begun. Returns how many bytes that were. The caller holds the store's lock.
+/// Truncates a journal after its last whole line: the rest is a record that was being written when its writer died, so
+/// its act had not begun. Returns the number of bytes cut off. The caller holds the store's lock.
 ///
 /// # Errors
-/// What the system calls say.
+/// Any error from the system calls.
 pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64> {
     let file = open_session_file(state, session, OFlags::RDWR)?;
     let end = file.metadata().map(|m| m.len()).unwrap_or(length);
@@ -44,7 +44,7 @@ pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64>
 /// store's lock.
 ///
 /// # Errors
-/// [`Error::Damaged`] where there is no record at all; what the system calls say.
+/// [`Error::Damaged`] where there is no record at all; any error from the system calls.
 pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
     let tail = crate::journal::end_of(&file)?;
@@ -53,11 +53,11 @@ pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Resu
     journal.seal().map(|_| ())
 }
 
-/// Puts a seal under a journal that ends in one that was changed, so that it can be read to its end; the changed one stays.
+/// Appends a seal to a journal whose last seal was changed, so that it can be read to its end. The changed seal stays.
 /// The caller holds the store's lock.
 ///
 /// # Errors
-/// [`Error::Damaged`] where there is no record at all; what the system calls say.
+/// [`Error::Damaged`] where there is no record at all; any error from the system calls.
 pub fn seal_again(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
     let tail = crate::journal::end_of(&file)?;
@@ -65,10 +65,10 @@ pub fn seal_again(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     journal.seal_anew().map(|_| ())
 }
 
-/// Returns whether the newest session ended cleanly, if there is one. `named` is the session that the lock names.
+/// Returns whether the newest session, if any, ended cleanly. `named` is the session that the lock names.
 ///
 /// # Errors
-/// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
+/// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
 pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
     match newest(state, named, OFlags::RDONLY)? {
         Some((session, file)) => end(&session, &file).map(|(_, _, clean)| clean),
@@ -76,7 +76,7 @@ pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
     }
 }
 
-/// Returns how a journal ends, its length, and whether its session ended cleanly.
+/// Returns a journal's last records, its length, and whether its session ended cleanly.
 fn end(session: &str, file: &File) -> Result<(Option<Tail>, u64, bool)> {
     let length = file.metadata().map(|m| m.len()).unwrap_or(0);
     let tail = crate::journal::tail(file).map_err(|error| damaged(session, &error))?;
@@ -87,19 +87,19 @@ fn end(session: &str, file: &File) -> Result<(Option<Tail>, u64, bool)> {
     Ok((tail, length, clean))
 }
 
-/// The newest session before one that begins.
+/// The newest session before the one that begins.
 #[derive(Debug, Default)]
 pub struct Last {
-    /// What was found where it had not ended cleanly.
+    /// The findings, if it had not ended cleanly.
     pub settled: Vec<Settled>,
-    /// How it ends; absent where there is none.
+    /// The link to its end for the next `begin`; absent if there was no session.
     pub after: Option<After>,
 }
 
 /// Settles the newest session, if it did not end cleanly. The caller holds the store's lock.
 ///
 /// # Errors
-/// [`Error::Damaged`] where its journal cannot be read; what the system calls say.
+/// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
 pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     let flags = OFlags::RDWR | OFlags::APPEND;
     let Some((session, file)) = newest(state, state.before(), flags)? else {
@@ -130,7 +130,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     settled.extend(super::quota::sweep(state, &session)?.map(found));
     settled.extend(super::outage::mark(state, &session, tail.as_ref())?.map(found));
     let window = match state.is_fresh_copy() {
-        true => Vec::new(), // It speaks of inodes of another store.
+        true => Vec::new(), // Its inode numbers are those of another store.
         false => last_records(&session, &file, root.id().0)?,
     };
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
@@ -149,7 +149,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     if let Err(error) = journal.seal() {
         log::warn!("the journal of session {session} could not be sealed: {error}");
     }
-    // What it had reserved is for the session that begins now.
+    // Its reserve is for the session that begins now.
     journal.trim();
     Ok(Last {
         after: Some(after(session, &journal)),
@@ -284,15 +284,15 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
             new: Some(new),
             ..
         } => done(is(root, path, *new)? || later.iter().any(|op| replaces(op, path))),
-        // What these set can be set again; whether they were done makes no difference to where anything is. Space and
-        // attributes of the last moment may be as before or as asked.
+        // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
+        // of the last moment may be old or new.
         Op::Write { .. }
         | Op::Truncate { .. }
         | Op::Allocate { .. }
         | Op::Content { .. }
         | Op::Attr { .. }
         | Op::Xattr { .. } => done(true),
-        // Gathering is a convenience: each entry lies either by itself or under its directory.
+        // Gathering is a convenience: each entry is either on its own or under its directory.
         Op::Gather { .. }
         | Op::Begin { .. }
         | Op::End
@@ -304,7 +304,7 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
     }
 }
 
-/// Returns whether an operation takes a path's thing elsewhere.
+/// Returns whether an operation moves the node at a path elsewhere.
 fn leaves(op: &Op, path: &WorldPath) -> bool {
     match op {
         Op::Unlink { path: p, .. } | Op::Rmdir { path: p, .. } | Op::Rename { path: p, .. } => {
@@ -315,7 +315,7 @@ fn leaves(op: &Op, path: &WorldPath) -> bool {
     }
 }
 
-/// Returns whether an operation makes something else stand at a path than before.
+/// Returns whether an operation puts another node at a path.
 fn replaces(op: &Op, path: &WorldPath) -> bool {
     match op {
         Op::Truncate {
@@ -333,7 +333,8 @@ fn replaces(op: &Op, path: &WorldPath) -> bool {
     }
 }
 
-/// Returns whether an operation puts a thing (back) at a path, so that its standing there says nothing of what was before.
+/// Returns whether an operation puts a node (back) at a path, so that its presence there says nothing about earlier
+/// records.
 fn brings(op: &Op, at: &WorldPath, thing: Ids) -> bool {
     match op {
         Op::Rename { to, ids, .. } | Op::Restore { to, ids, .. } => to == at && *ids == thing,
@@ -348,7 +349,7 @@ fn brings(op: &Op, at: &WorldPath, thing: Ids) -> bool {
     }
 }
 
-/// The second step of a replacement: the replaced thing still has the old name.
+/// Does the second step of a replacement: the replaced node still has the old name.
 fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) -> Result<Fate> {
     let trash = super::trash::open(root)?;
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
@@ -380,7 +381,7 @@ fn is(root: &Root, path: &WorldPath, ids: Ids) -> Result<bool> {
     Ok(stat(root, path)?.is_some_and(|meta| meta.id == Id(ids[0], ids[1])))
 }
 
-/// Returns the path of an entry of the trash.
+/// Returns the path of a trash entry.
 pub fn entry_path(entry: &Escaped) -> Result<WorldPath> {
     Ok(WorldPath::parse(TRASH)?.join(Name::new(&entry.0)?))
 }

@@ -1,13 +1,13 @@
-//! What opening a store had to settle, or to say of it: one finding, for an operator to read.
+//! A finding from opening a store, for an operator to read.
 
-/// Something that was found when a store was opened: after a crash, or in a copy.
+/// Something found when a store was opened, after a crash or in a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
     /// The session it belongs to.
     pub session: String,
     /// What was found, in plain English.
     pub what: String,
-    /// Whether a crash has left it.
+    /// Whether a crash caused it.
     pub crash: bool,
 }
 

@@ -1,25 +1,26 @@
-//! What the trash and the versions take: counted once, and left out of what `df` shows.
+//! Space used by the trash and the versions: counted once, and left out of what `df` shows.
 
 use super::own;
 use super::{World, quota, settle, trash, view};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
-/// With less room on the disk than this, in bytes, no page cache stands before it.
+/// The free space in bytes below which writes bypass the page cache.
 const SCARCE: u64 = 256 << 20;
 
 impl World {
-    /// Returns whether the store's disk is so full that what is written has to reach it at once, to be refused where there is no room. What
-    /// the occupant cannot use does not count. Not scarce where the file system does not say.
+    /// Returns whether the store's disk is nearly full: then writes must reach it at once, so that they are refused
+    /// where there is no space. Space that the occupant cannot use does not count. False if the file system does not
+    /// report free space.
     pub fn is_room_scarce(&self) -> bool {
         rustix::fs::fstatvfs(&self.root)
             .is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < SCARCE)
     }
 
-    /// Asks for the state of the store's file system. What lies in the trash and the versions does not count as used.
+    /// Returns the store's `statfs`, without counting the trash and the versions as used.
     ///
     /// # Errors
-    /// What `fstatvfs(3)` says.
+    /// Any error from `fstatvfs(3)`.
     pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
         let mut fs = rustix::fs::fstatvfs(&self.root).map_err(Error::os("statfs"))?;
         let used = fs.f_blocks.saturating_sub(fs.f_bfree);
@@ -29,12 +30,12 @@ impl World {
         Ok(fs)
     }
 
-    /// Counts what already lies in the trash, so that `df` does not. May take long; meant for a thread of its own.
+    /// Counts the existing contents of the trash, so that `df` leaves them out. Slow; meant for a thread of its own.
     ///
     /// # Errors
-    /// What reading the trash says.
+    /// Any error from reading the trash.
     pub fn count_trash(&self) -> Result<()> {
-        // Nothing is purged meanwhile. What comes while this counts is counted by itself.
+        // Nothing is purged meanwhile. Newer entries are counted as they arrive.
         let _still = self.trash.still();
         let start = chrono::Utc::now();
         let top = WorldPath::parse(view::TRASH)?;
@@ -51,10 +52,10 @@ impl World {
         Ok(())
     }
 
-    /// Counts what earlier sessions have kept of contents. May take long; meant for a thread of its own.
+    /// Counts the versions of earlier sessions. Slow; meant for a thread of its own.
     ///
     /// # Errors
-    /// What reading the directories says.
+    /// Any error from reading the directories.
     pub fn count_versions(&self) -> Result<()> {
         for session in settle::sessions(&self.state)? {
             if session != self.session

@@ -1,7 +1,7 @@
 //! The daemon's own directory in the store, `.trumanfs`: the lock, the sessions, and two small lists.
 //!
-//! Owns its layout. All state of a home lies here, nothing is kept per host. Descriptors are opened once, while the
-//! process still has its own rights, so that threads that act for an owner need none in here.
+//! Owns its layout. All state of a home is kept here and none elsewhere on the host. Descriptors are opened once,
+//! while the process still has its own rights, so threads that act for an owner need no rights in here.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -23,26 +23,26 @@ use super::settled::Settled;
 use super::view::STATE;
 use crate::error::{Error, Result};
 
-/// The file whose lock says that the store is being served.
+/// The lock file; its lock means that the store is being served.
 pub const LOCK: &str = "lock";
-/// The socket on which a daemon takes operators' wishes.
+/// The socket on which a daemon takes operators' requests.
 pub const SOCKET: &str = "control.sock";
 /// The directory of sessions.
 pub const SESSIONS: &str = "sessions";
 
-/// How long the lock's text can be: a path, escaped, and little else.
+/// The longest lock text accepted: an escaped path and little else.
 const LONGEST_LOCK: u64 = 64 << 10;
 
-/// Returns what tells one run of the machine from the next (random(4)).
+/// Returns the machine's boot id, which tells one boot from the next (random(4)).
 pub fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     text.unwrap_or_default().trim().to_owned()
 }
 
-/// Who serves a store: what a second mount is told, and how `status` finds the daemon.
+/// The process that serves a store, as shown to a second mount. `status` finds the daemon by it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Holder {
-    /// The machine.
+    /// The host name.
     pub host: String,
     /// The machine's boot id: a pid means nothing after another boot.
     pub boot: String,
@@ -50,14 +50,14 @@ pub struct Holder {
     pub pid: u32,
     /// The session.
     pub session: String,
-    /// Where the home is, escaped; absent for work on an unmounted store.
+    /// The home's mountpoint, escaped; absent for an unmounted store.
     pub home: Option<String>,
-    /// Since when, RFC 3339.
+    /// The time the lock was taken, RFC 3339.
     pub since: String,
     /// How often this store has been locked.
     #[serde(default)]
     pub epoch: u64,
-    /// Whether former contents and records are on the disk before what they are of is destroyed.
+    /// Whether records and former contents reach the disk before the original is destroyed.
     #[serde(default)]
     pub durable: bool,
 }
@@ -81,18 +81,18 @@ impl Holder {
     }
 }
 
-/// The open `.trumanfs` of a store, locked.
+/// The open and locked `.trumanfs` of a store.
 #[derive(Debug)]
 pub struct StateDir {
     fd: OwnedFd,
     id: Id,
     session: String,
-    /// Who held the lock before.
+    /// The previous holder of the lock.
     pub(super) before: Option<Holder>,
     copied: Option<Copied>,
-    /// How many things were kept hidden by lists that are those of the original.
+    /// The number of nodes that the original's lists kept hidden.
     shown: usize,
-    /// Held for its lock.
+    /// Kept open for its lock.
     pub(super) lock: File,
     links: Mutex<Counts>,
     pub(super) pinned: Mutex<File>,
@@ -104,10 +104,10 @@ struct Counts {
     by_id: HashMap<Id, u32>,
 }
 
-/// Opens the directory without locking; `None` where the store has none yet.
+/// Opens the directory without locking it; `None` if the store has none yet.
 ///
 /// # Errors
-/// [`Error::Refused`] where `.trumanfs` is not a directory of this store.
+/// [`Error::Refused`] if `.trumanfs` is not a directory of this store.
 pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat2(root, STATE, flags, Mode::empty(), BENEATH) {
@@ -123,10 +123,10 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Reads who serves, or last served, a store; `None` where nobody ever has.
+/// Reads the current or last holder of a store; `None` if it never had one.
 ///
 /// # Errors
-/// What `open(2)` and `read(2)` say.
+/// Any error from `open(2)` or `read(2)`.
 pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
     match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
@@ -137,16 +137,18 @@ pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
 pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
     file.rewind().ok()?;
     let text = own::read(file, LOCK, LONGEST_LOCK).ok()?;
-    // What follows was left by somebody with more to say, who was interrupted.
+    // Trailing bytes are from a longer text whose replacement was interrupted.
     let mut holders = serde_json::Deserializer::from_str(&text).into_iter();
     holders.next()?.ok()
 }
 
 impl StateDir {
-    /// Opens and locks the directory, making it where it is missing. Who has the lock alone already gives it.
+    /// Opens and locks the directory, creating it if needed. A caller that already has the exclusive lock passes it
+    /// in.
     ///
     /// # Errors
-    /// [`Error::Refused`] naming who already serves the store, or what its file system cannot do; what the system calls say.
+    /// [`Error::Refused`] naming the process that serves the store, or what its file system cannot do; any error from
+    /// the system calls.
     pub fn open(root: &Root, mut holder: Holder, located: Option<File>) -> Result<StateDir> {
         let made = match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
             Ok(()) => true,
@@ -167,7 +169,8 @@ impl StateDir {
         }
         let mut lock = lock::taken(fd.as_fd(), located)?;
         if let Err(error) = probe::fit(fd.as_fd(), made) {
-            // Nothing half-made stays on ground that is refused. Over a network an open file keeps a name until it is closed.
+            // A refused file system keeps nothing half-made. On a network file system an open file keeps its name
+            // until it is closed, so the lock is dropped first.
             if made {
                 drop(lock);
                 let _ = rustix::fs::unlinkat(&fd, LOCK, AtFlags::empty());
@@ -180,7 +183,7 @@ impl StateDir {
         let last = before.as_ref().map(|holder| &*holder.session);
         holder.session = sessions::following(&fd, last, holder.session)?;
         let text = serde_json::to_string(&holder).unwrap_or_default();
-        // Over what is there, which takes no space; then what is left of it is cut off.
+        // Overwriting in place takes no space; the rest is then cut off.
         lock.rewind()
             .and_then(|()| lock.write_all(text.as_bytes()))
             .and_then(|()| lock.set_len(text.len() as u64))
@@ -191,7 +194,7 @@ impl StateDir {
             Err(errno) => return Err(Error::os("mkdirat")(errno)),
         }
         let copied = origin::copied(root, fd.as_fd(), last)?;
-        // Inodes of the original would hide other things here.
+        // The original's inode numbers would hide other files here.
         let shown = match copied.as_ref().is_some_and(|copied| copied.is_fresh) {
             true => inode_lists::set_aside(fd.as_fd())?,
             false => 0,
@@ -218,7 +221,7 @@ impl StateDir {
         })
     }
 
-    /// Returns the session that holds the lock: the one that was asked for, unless that would not be the newest.
+    /// Returns the session that holds the lock: the requested id, or a later one if that would not be the newest.
     pub fn session(&self) -> &str {
         &self.session
     }
@@ -228,32 +231,33 @@ impl StateDir {
         self.before.as_ref().map(|holder| &*holder.session)
     }
 
-    /// Returns the newest session that was recorded in another store, where this is a copy of that.
+    /// Returns the newest session recorded in the original store, if this store is a copy.
     pub fn copied(&self) -> Option<&str> {
         self.copied.as_ref().map(|copied| copied.last.as_str())
     }
 
-    /// Returns whether it is a copy in which no session has begun yet: then the last one says nothing of what is here.
+    /// Returns whether this is a copy in which no session has begun: the last session then says nothing about this
+    /// store.
     pub fn is_fresh_copy(&self) -> bool {
         self.copied.as_ref().is_some_and(|copied| copied.is_fresh)
     }
 
-    /// Says to whoever opens a copy for the first time what does not hold in it.
+    /// Reports what no longer holds in a copy, on its first opening.
     pub(super) fn tell_of_copy(&self) -> Vec<Settled> {
         let copied = self.copied.as_ref();
         copied.map_or_else(Vec::new, |copied| copied.told(self.shown))
     }
 
-    /// Returns which directory it is.
+    /// Returns the directory's identity.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// Makes the directory of a new session and its journal, and opens the journal for appending, and for reading what is
-    /// to be sealed.
+    /// Creates a new session's directory and journal. The journal is opened for appending, and for reading back what
+    /// is to be sealed.
     ///
     /// # Errors
-    /// `EEXIST` where there is a session of this id; what the system calls say.
+    /// `EEXIST` if a session has this id; any error from the system calls.
     pub fn new_session(&self, session: &str) -> Result<OwnedFd> {
         let sessions = self.dir(SESSIONS)?;
         rustix::fs::mkdirat(&sessions, session, Mode::RWXU).map_err(Error::os("mkdirat"))?;
@@ -262,7 +266,7 @@ impl StateDir {
         own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600).map(OwnedFd::from)
     }
 
-    /// Makes the file for the daemon's own messages in the directory of a new session.
+    /// Creates the daemon's log file in the directory of a new session.
     ///
     /// # Errors
     /// As [`StateDir::new_session`].
@@ -272,21 +276,22 @@ impl StateDir {
         own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)
     }
 
-    /// Opens a directory below this one, through no link.
+    /// Opens a directory below this one, following no link.
     fn dir(&self, path: &str) -> Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         open_beneath(self.fd.as_fd(), path.as_bytes(), flags, Mode::empty())
     }
 
-    /// Takes the directory of a session away that has recorded nothing. What kept a content is not one of those, and stays.
+    /// Removes the directory of a session that has recorded nothing. A session that kept a content has a record, and
+    /// stays.
     pub(super) fn forget_session(&self, session: &str) {
         use rustix::fs::{AtFlags, unlinkat};
         let dir = format!("{SESSIONS}/{session}");
         let versions = format!("{dir}/{}", super::versions::VERSIONS);
         let journal = format!("{dir}/{}", crate::journal::FILE);
-        // A session without a journal is one that never began: wherever this stops, what is left says so.
+        // A session without a journal never began, so an interruption here leaves nothing to settle.
         let without = match unlinkat(&self.fd, versions, AtFlags::REMOVEDIR) {
-            Err(rustix::io::Errno::NOENT) => Ok(()), // It did not come to that.
+            Err(rustix::io::Errno::NOENT) => Ok(()), // The session failed before this was made.
             taken => taken,
         };
         let _ = without
@@ -294,10 +299,10 @@ impl StateDir {
             .and_then(|()| unlinkat(&self.fd, dir, AtFlags::REMOVEDIR));
     }
 
-    /// Makes the directory of a session's versions, for whoever acts on the store, and opens it.
+    /// Creates and opens the directory of a session's versions, owned by the user that acts on the store.
     ///
     /// # Errors
-    /// What the system calls say.
+    /// Any error from the system calls.
     pub fn versions(&self, session: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
         let (path, name) = (format!("{SESSIONS}/{session}"), super::versions::VERSIONS);
         let above = self.dir(&path)?;
@@ -315,7 +320,7 @@ impl StateDir {
         Ok(dir)
     }
 
-    /// Returns how many of a file's hard links lie in the trash.
+    /// Returns how many of a file's hard links are in the trash.
     pub fn trashed_links(&self, id: Id) -> u32 {
         let counts = self.links.lock();
         if counts.by_id.is_empty() {
@@ -325,7 +330,7 @@ impl StateDir {
         }
     }
 
-    /// Notes that one more, or one less, of a file's hard links lies in the trash.
+    /// Counts one more, or one less, of a file's hard links in the trash.
     pub fn count_link(&self, id: Id, came: bool) {
         let mut counts = self.links.lock();
         let count = counts.by_id.entry(id).or_default();
@@ -339,16 +344,16 @@ impl StateDir {
         }
         let sign = if came { '+' } else { '-' };
         let line = format!("{sign}{}", inode_lists::line(id, self.id.0));
-        // Only a number that `stat` shows depends on it; a full disk must not keep a file from being removed.
+        // Only the link count in `stat` depends on it; a full disk must not keep a file from being removed.
         if let Err(error) = counts.file.write_all(line.as_bytes()) {
             log::warn!("cannot note a link in the trash: {error}");
         }
     }
 
-    /// Keeps something hidden, in this session and later ones.
+    /// Keeps an inode hidden, in this session and later ones.
     ///
     /// # Errors
-    /// What `write(2)` says; then the move that would show it must not be made.
+    /// Any error from `write(2)`; the move that would show the inode must then not be made.
     pub fn pin(&self, id: Id) -> Result<()> {
         let line = inode_lists::line(id, self.id.0);
         self.pinned
@@ -357,7 +362,7 @@ impl StateDir {
             .map_err(|e| io(&e))
     }
 
-    /// Keeps something hidden no longer: it has been deleted, and its inode number may come to mean another thing.
+    /// Stops hiding an inode that has been deleted: its number may be given to another file.
     pub fn unpin(&self, id: Id) {
         let line = format!("-{}", inode_lists::line(id, self.id.0));
         if let Err(error) = self.pinned.lock().write_all(line.as_bytes()) {
@@ -365,10 +370,10 @@ impl StateDir {
         }
     }
 
-    /// Returns what earlier sessions kept hidden.
+    /// Returns the inodes that earlier sessions kept hidden.
     ///
     /// # Errors
-    /// What `read(2)` says.
+    /// Any error from `read(2)`.
     pub fn pinned(&self) -> Result<HashSet<Id>> {
         let mut file = self.pinned.lock();
         file.rewind().map_err(|e| io(&e))?;
@@ -376,7 +381,7 @@ impl StateDir {
         Ok(parse_pinned(&text, self.id.0))
     }
 
-    /// Lets the lock go and leaves a word on who held it last.
+    /// Releases the lock. The file still names the last holder.
     pub fn close(&self) {
         lock::let_go(&self.lock);
     }

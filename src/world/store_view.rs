@@ -1,7 +1,7 @@
-//! What can be looked at: paths resolved as the occupant sees them, and nothing changed.
+//! The read-only view of a store: paths resolved as the occupant sees them.
 //!
-//! Owns the way from a path to a thing for everybody: for a [`World`](super::World), in which things change, and for who
-//! only reads ([`ReadOnlyStore`](super::ReadOnlyStore)).
+//! Owns the lookup of paths for both kinds of users: a [`World`](super::World), which changes the store, and a reader
+//! ([`ReadOnlyStore`](super::ReadOnlyStore)).
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -15,32 +15,32 @@ use super::view::{STATE, View, Visible};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
-/// A store and what exists in it, for looking.
+/// A store and the rules of what exists in it.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreView<'a> {
     pub(super) root: &'a Root,
     pub(super) view: &'a View,
-    /// The state directory; nothing where the store has none yet.
+    /// The state directory; absent if the store has none yet.
     pub(super) state: Option<Id>,
 }
 
 impl<'s> StoreView<'s> {
-    /// Returns what exists.
+    /// Returns the rules of visibility.
     pub fn view(&self) -> &'s View {
         self.view
     }
 
-    /// Resolves a directory as the occupant sees it, each component admitted.
+    /// Resolves a directory as the occupant sees it: each component must be visible.
     ///
     /// # Errors
-    /// `ENOENT` where any component is absent or hidden; `ENOTDIR`.
+    /// `ENOENT` if any component is absent or hidden; `ENOTDIR`.
     pub fn dir(&self, path: &WorldPath) -> Result<Dir> {
         if self.shows_all_of(path)
             && let Ok(dir) = self.root.dir(path)
         {
             return Ok(dir);
         }
-        // Step by step, also to find out what to answer: what is in the way may be hidden.
+        // Component by component, which also finds the right error: the obstacle may be hidden.
         let mut dir = self.root.dir(&WorldPath::root())?;
         for name in path.components() {
             let found = self.view.admit(&dir, name)?;
@@ -52,11 +52,12 @@ impl<'s> StoreView<'s> {
         Ok(dir)
     }
 
-    /// Returns whether a path may be resolved at once. A state directory is known by its place, so it must be there.
+    /// Returns whether a path may be resolved in one call. The state directory is recognised by its place, so it must
+    /// be there.
     fn shows_all_of(&self, path: &WorldPath) -> bool {
         let state = || stat_at(self.root.as_fd(), Name::new(STATE)?);
         let in_place = || match self.state {
-            // Nothing lies on the way to the root.
+            // No component precedes the root.
             Some(id) => path.is_root() || state().is_ok_and(|meta| meta.id == id),
             None => true,
         };
@@ -66,7 +67,7 @@ impl<'s> StoreView<'s> {
     /// Resolves the directory that holds a path, and the path's last name.
     ///
     /// # Errors
-    /// As [`StoreView::dir`]; `EBUSY` for the root, which is an entry of nothing.
+    /// As [`StoreView::dir`]; `EBUSY` for the root, which has no parent.
     pub fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
         let busy = Error::Os {
             call: "resolve",
@@ -78,7 +79,7 @@ impl<'s> StoreView<'s> {
         Ok((self.dir(&parent)?, name))
     }
 
-    /// Returns the attributes of what is there, of the root too.
+    /// Returns the attributes of a path, which may be the root.
     ///
     /// # Errors
     /// As [`StoreView::dir`] and [`View::admit`].
@@ -87,7 +88,7 @@ impl<'s> StoreView<'s> {
             return stat_fd(self.root.as_fd());
         };
         if parent.is_root() {
-            // The root is open already.
+            // The root is already open.
             let meta = stat_at(self.root.as_fd(), name)?;
             match self.view.exists_in_root(name, &meta) {
                 Some(true) => return Ok(meta),
@@ -99,7 +100,7 @@ impl<'s> StoreView<'s> {
         self.view.admit(&dir, name).map(|found| found.meta)
     }
 
-    /// Looks an entry up.
+    /// Looks up an entry.
     ///
     /// # Errors
     /// As [`View::admit`].
@@ -107,7 +108,7 @@ impl<'s> StoreView<'s> {
         self.view.admit(dir, name)
     }
 
-    /// Looks an entry up and holds on to it.
+    /// Looks up an entry and opens it.
     ///
     /// # Errors
     /// As [`View::admit`].
@@ -124,7 +125,7 @@ impl<'s> StoreView<'s> {
         })
     }
 
-    /// Looks a path up and holds on to what is there, the root too.
+    /// Looks up a path, which may be the root, and opens what is there.
     ///
     /// # Errors
     /// As [`StoreView::dir`] and [`View::admit`].
@@ -143,7 +144,7 @@ impl<'s> StoreView<'s> {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// `EISDIR`; `EINVAL` for what is no regular file; `EACCES` and the like as `open(2)` says.
+    /// `EISDIR`; `EINVAL` if it is not a regular file; any error from `open(2)`, such as `EACCES`.
     pub fn read(&self, located: &Located) -> Result<OwnedFd> {
         match located.node.meta().is_dir() {
             true => Err(Error::IsDirectory),
@@ -151,10 +152,10 @@ impl<'s> StoreView<'s> {
         }
     }
 
-    /// Gives the entries that exist, from a position on, until `visit` says stop by returning false.
+    /// Passes the visible entries from a position on to `visit`, until it returns false.
     ///
     /// # Errors
-    /// `EACCES` where the directory may not be read; what `getdents64(2)` says.
+    /// `EACCES` if the directory may not be read; any error from `getdents64(2)`.
     pub fn list(
         &self,
         dir: &Dir,
@@ -170,13 +171,14 @@ impl<'s> StoreView<'s> {
         })
     }
 
-    /// Returns the number of hard links that the occupant is shown: those in the trash, so many, do not count.
+    /// Returns the number of hard links that the occupant sees, given how many are in the trash.
     pub fn links_shown(&self, meta: &Meta, removed: bool, trashed: u32) -> u32 {
         if meta.is_dir() && removed {
             return 0;
         }
         if meta.is_dir() {
-            // A directory's count is two and its sub-directories; the root's has the two that are ours.
+            // A directory's count is two plus its sub-directories; the root also has the trash and the state
+            // directory.
             return if meta.id == self.root.id() && self.state.is_some() {
                 meta.nlink.saturating_sub(2).max(2)
             } else {

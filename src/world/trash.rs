@@ -126,7 +126,7 @@ impl Trash {
     /// Opens the trash for one move. It is made anew where an operator has removed it meanwhile.
     ///
     /// # Errors
-    /// What `openat2(2)` and `mkdirat(2)` say.
+    /// Any error from `openat2(2)` or `mkdirat(2)`.
     pub fn dir(&self, root: &Root) -> Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
@@ -219,7 +219,7 @@ impl Trash {
 /// Moves something without ever replacing anything.
 ///
 /// # Errors
-/// `EEXIST` where the new name is taken; what `renameat2(2)` says.
+/// `EEXIST` where the new name is taken; any error from `renameat2(2)`.
 pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) -> Result<()> {
     rustix::fs::renameat_with(from, name.bytes(), to, new.bytes(), RenameFlags::NOREPLACE)
         .map_err(Error::os("renameat2"))

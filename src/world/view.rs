@@ -1,8 +1,8 @@
 //! What exists for the occupant.
 //!
 //! Owns every decision on visibility: reserved names, symlinks, special files, `--hide`, `--read-only`. No operation
-//! starts from a bare name: [`View::admit`] gives a [`Visible`], [`View::vacant`] a [`Vacant`], and whatever is hidden
-//! is [`Error::NotFound`], the same value as absent.
+//! starts from a bare name: [`View::admit`] returns a [`Visible`], [`View::vacant`] a [`Vacant`], and a hidden entry
+//! is [`Error::NotFound`], the same value as an absent one.
 //!
 //! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
 
@@ -23,26 +23,26 @@ pub const TRASH: &[u8] = b".trash";
 /// The daemon's own directory, an entry of the root.
 pub const STATE: &[u8] = b".trumanfs";
 
-/// What becomes of symlinks.
+/// How symlinks are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Symlinks {
-    /// They do not exist, and none can be made.
+    /// Symlinks do not exist, and none can be made.
     #[default]
     Hidden,
-    /// Those that cannot lead out of the store exist.
+    /// Symlinks that cannot lead out of the store exist.
     Inside,
 }
 
-/// The choices a view is made from.
+/// The options of a view.
 #[derive(Debug, Clone, Default)]
 pub struct ViewOptions {
-    /// Patterns of what does not exist, in gitignore syntax, relative to the root of the store.
+    /// Patterns of hidden paths, in gitignore syntax, relative to the root of the store.
     pub hide: Vec<String>,
-    /// Patterns of what cannot be changed.
+    /// Patterns of read-only paths.
     pub read_only: Vec<String>,
-    /// Whether nothing at all can be changed.
+    /// Whether everything is read-only.
     pub all_read_only: bool,
-    /// What becomes of symlinks.
+    /// How symlinks are treated.
     pub symlinks: Symlinks,
     /// Whether `.trash` is listed in the root.
     pub list_trash: bool,
@@ -54,52 +54,52 @@ pub struct View {
     hide: Patterns,
     read_only: Patterns,
     options: ViewOptions,
-    /// The state directory; nothing where the store had none when this view was made.
+    /// The state directory; absent if the store had none when this view was made.
     state: Option<Id>,
-    /// Things that a pattern with a slash hid and whose directory has moved since: they stay hidden.
+    /// Nodes that a pattern with a slash hid and whose directory has moved since: they stay hidden.
     pinned: RwLock<HashSet<Id>>,
 }
 
 /// An entry that exists for the occupant.
 #[derive(Debug)]
 pub struct Visible<'a> {
-    /// Where it is.
+    /// The directory it is in.
     pub dir: &'a Dir,
-    /// Its name there.
+    /// Its name in that directory.
     pub name: Name<'a>,
-    /// What it is.
+    /// Its attributes.
     pub meta: Meta,
 }
 
-/// A name at which something may come to be.
+/// A name at which something may be created.
 #[derive(Debug)]
 pub struct Vacant<'a> {
-    /// Where.
+    /// The directory.
     pub dir: &'a Dir,
     /// The name.
     pub name: Name<'a>,
 }
 
 impl Visible<'_> {
-    /// Returns its path.
+    /// Returns the entry's path.
     pub fn path(&self) -> WorldPath {
         self.dir.path().join(self.name)
     }
 }
 
 impl Vacant<'_> {
-    /// Returns the path it would have.
+    /// Returns the path that a new entry would have.
     pub fn path(&self) -> WorldPath {
         self.dir.path().join(self.name)
     }
 }
 
 impl View {
-    /// Makes the view; `state` is the directory that never exists for the occupant. Where there is none, nothing of its name
+    /// Makes a view. `state` is the directory that never exists for the occupant; without it, nothing of that name
     /// exists in the root.
     ///
     /// # Errors
-    /// [`Error::Refused`] naming the pattern that cannot be understood.
+    /// [`Error::Refused`] naming the pattern that cannot be parsed.
     pub fn new(options: ViewOptions, state: Option<Id>, pinned: HashSet<Id>) -> Result<View> {
         Ok(View {
             hide: Patterns::new("--hide", &options.hide)?,
@@ -113,7 +113,7 @@ impl View {
     /// Returns an entry that exists for the occupant.
     ///
     /// # Errors
-    /// `ENOENT` where it is absent or hidden, which is the same; what `statx(2)` says.
+    /// `ENOENT` if it is absent or hidden, which are the same; any error from `statx(2)`.
     pub fn admit<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
         let meta = dir.stat(name)?;
         if self.exists(dir, name, &meta) {
@@ -123,10 +123,10 @@ impl View {
         }
     }
 
-    /// Returns a name that something may be made at. Whether it is free, the making itself finds out.
+    /// Returns a name at which something may be created. Creating it finds out whether the name is free.
     ///
     /// # Errors
-    /// `ENOENT` for a name that is hidden whether or not something is there; `EROFS` as [`View::changeable`].
+    /// `ENOENT` for a hidden name, whether or not it is in use; `EROFS` as [`View::changeable`].
     pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<Vacant<'a>> {
         if (dir.path().is_root() && name.bytes() == STATE)
             || own::is_for_git(dir.path(), name.bytes())
@@ -141,19 +141,19 @@ impl View {
         Ok(Vacant { dir, name })
     }
 
-    /// Returns what the occupant hears when a name turned out to be taken.
+    /// Returns the error for a name that turned out to be taken.
     pub fn taken(&self, dir: &Dir, name: Name<'_>) -> Error {
         match self.admit(dir, name) {
             Ok(_) => Error::Exists,
-            // Something hidden is there: it stays untouched, and nothing can be made.
+            // A hidden entry has the name: it stays untouched, and nothing can be created.
             Err(_) => Error::NotFound,
         }
     }
 
-    /// Says whether a thing may be changed.
+    /// Checks that a path may be changed.
     ///
     /// # Errors
-    /// `EROFS` in the trash, for the trash itself, and where `--read-only` says so.
+    /// `EROFS` in the trash, for the trash itself, and for paths under `--read-only`.
     pub fn changeable(&self, path: &WorldPath, is_dir: bool) -> Result<()> {
         if self.options.all_read_only || in_trash(path) || self.read_only.matches(path, is_dir) {
             Err(Error::ReadOnly)
@@ -162,7 +162,7 @@ impl View {
         }
     }
 
-    /// Returns whether something that was found in a directory exists for the occupant.
+    /// Returns whether an entry found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
         if self.is_kept_out(dir.path().is_root(), name, meta)
             || own::is_for_git(dir.path(), name.bytes())
@@ -176,20 +176,20 @@ impl View {
         by_kind && !(self.hide.any() && self.hide.matches(&dir.path().join(name), meta.is_dir()))
     }
 
-    /// Returns the same of something in the root; nothing where a link's target or a pattern has a say.
+    /// Returns the same for an entry of the root; `None` if a link's target or a pattern would decide.
     pub(super) fn exists_in_root(&self, name: Name<'_>, meta: &Meta) -> Option<bool> {
         let a_link = meta.kind == FileType::Symlink && self.offers_symlinks();
         let alone = !a_link && !self.hide.any();
         alone.then(|| !self.is_kept_out(true, name, meta) && ordinary(meta.kind))
     }
 
-    /// Returns whether something is the state directory, or stays hidden wherever it goes.
-    /// Returns which the store's own directory is.
+    /// Returns the identity of the state directory.
     pub(super) fn state_id(&self) -> Option<Id> {
         self.state
     }
 
     fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
+    /// Returns whether a node is the state directory or a pinned inode, hidden wherever it goes.
         let is_state = match self.state {
             Some(id) => meta.id == id,
             None => in_root && name.bytes() == STATE,
@@ -197,7 +197,7 @@ impl View {
         is_state || self.pinned.read().contains(&meta.id)
     }
 
-    /// Returns whether an entry is given out by readdir. `kind` is what the directory says of it.
+    /// Returns whether readdir shows an entry. `kind` is the directory's own word on its type.
     pub fn listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
         let may_be_state = self.state.is_none_or(|id| id.1 == ino);
         if may_be_state && name.bytes() == STATE && dir.path().is_root() {
@@ -219,10 +219,10 @@ impl View {
         self.admit(dir, name).is_ok()
     }
 
-    /// Returns whether a symlink at this place and with this target exists: relative, and unable to climb out.
+    /// Returns whether a symlink at this path with this target exists: it must be relative and unable to climb out.
     ///
-    /// `..` may only stand at the beginning. After a name it would be taken from wherever that name leads (it may be a
-    /// link itself), so counting levels would prove nothing.
+    /// `..` may only stand at the beginning. After a name it would be resolved from wherever that name leads (which
+    /// may itself be a link), so counting levels would prove nothing.
     pub fn target_stays_inside(&self, dir: &WorldPath, target: &[u8]) -> bool {
         if self.options.symlinks == Symlinks::Hidden
             || target.is_empty()
@@ -243,42 +243,42 @@ impl View {
         true
     }
 
-    /// Returns whether symlinks can be made at all.
+    /// Returns whether the occupant can make symlinks at all.
     pub fn offers_symlinks(&self) -> bool {
         self.options.symlinks == Symlinks::Inside
     }
 
-    /// Returns whether moving a directory can change what is hidden or read-only in it, so that its tree must be looked
-    /// through first.
+    /// Returns whether moving a directory can change what is hidden or read-only in it, so that its tree must be
+    /// searched first.
     pub fn depends_on_place(&self) -> bool {
         self.hide.anchored || self.read_only.any()
     }
 
-    /// Returns whether each directory on a path exists if it is there: nothing is hidden, or was when it moved, but the
-    /// state directory in the root.
+    /// Returns whether no directory on a path can be hidden: nothing is hidden or pinned except the state directory in
+    /// the root.
     pub fn hides_no_directory(&self, path: &WorldPath) -> bool {
         let state = path.components().next().map(Name::bytes) == Some(STATE);
         !state && !self.hide.any() && self.pinned.read().is_empty()
     }
 
-    /// Returns whether `--hide` names this path.
+    /// Returns whether `--hide` matches this path.
     pub fn hides(&self, path: &WorldPath, is_dir: bool) -> bool {
         self.hide.matches(path, is_dir)
     }
 
-    /// Returns whether `--read-only` names this path.
+    /// Returns whether `--read-only` matches this path.
     pub fn protects(&self, path: &WorldPath, is_dir: bool) -> bool {
         self.read_only.matches(path, is_dir)
     }
 
-    /// Keeps something hidden wherever it goes.
+    /// Keeps an inode hidden wherever it goes.
     pub fn pin(&self, id: Id) {
         self.pinned.write().insert(id);
     }
 
-    /// Keeps a thing hidden no longer, because it has been deleted. Returns whether it was kept hidden.
+    /// Stops hiding an inode that has been deleted. Returns whether it was hidden.
     pub fn unpin(&self, id: Id) -> bool {
-        // Hardly ever is anything; then no reader has to wait.
+        // The set is nearly always empty; checking first keeps readers from waiting.
         !self.pinned.read().is_empty() && self.pinned.write().remove(&id)
     }
 
@@ -289,7 +289,7 @@ impl View {
     }
 }
 
-/// Returns whether things of a kind exist wherever they are.
+/// Returns whether nodes of a kind exist wherever they are.
 fn ordinary(kind: FileType) -> bool {
     !matches!(
         kind,
@@ -308,7 +308,7 @@ pub fn in_trash(path: &WorldPath) -> bool {
 #[derive(Debug)]
 struct Patterns {
     set: Gitignore,
-    /// Whether a pattern names a place (it has a slash before its end), so that moving a directory may change what it
+    /// Whether a pattern names a place (it has a slash before its end), so that moving a directory may change its
     /// matches.
     anchored: bool,
 }

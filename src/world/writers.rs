@@ -1,4 +1,4 @@
-//! Who has files open for writing, as far as the world has to know: whether a file is at rest.
+//! The world's question to its caller: does anybody have this file open for writing?
 
 use std::os::fd::OwnedFd;
 
@@ -6,25 +6,25 @@ use super::meta::Id;
 use super::root::Root;
 use crate::name::WorldPath;
 
-/// What a file is doing.
+/// The answer about one file.
 #[derive(Debug)]
 pub enum Rest {
-    /// Nobody has it open for writing. Here it is, open for reading; absent where it cannot be found.
+    /// Nobody has the file open for writing. It is given open for reading; absent if it cannot be found.
     AtRest(Option<OwnedFd>),
-    /// It is being written.
+    /// Somebody has it open for writing.
     Written,
-    /// Somebody has its turn just now.
+    /// Another thread holds the file's inode lock.
     Busy,
 }
 
-/// Knows who has files open.
+/// The table of files that are open for writing.
 pub trait Writers: Send + Sync + std::fmt::Debug {
-    /// Finds out whether a file is at rest, and calls `look` with the answer in the file's turn, unless it is busy. `path`:
-    /// where it was last.
+    /// Calls `look` with whether the file is at rest, under the file's inode lock, unless the file is busy. `path` is
+    /// its last known path.
     fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest;
 }
 
-/// Where nobody but the world itself has files open, and has closed them all.
+/// The answer for a world used in process, once it has closed all its own files.
 #[derive(Debug)]
 pub(super) struct NobodyWrites<'a>(pub(super) &'a Root);
 

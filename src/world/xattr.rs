@@ -1,5 +1,5 @@
-//! Extended attributes. For the occupant only the `user.` kind exists: the others belong to the system. An operator puts any
-//! kind back.
+//! Extended attributes. For the occupant only the `user.` namespace exists: the others belong to the system. An
+//! operator's restore may set any.
 
 use rustix::fs::XattrFlags;
 
@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Escaped;
 
-/// The most that one value, or the list of names, can take (limits.h).
+/// The largest size of one value or of the list of names (limits.h).
 const XATTR_SIZE_MAX: usize = 64 * 1024;
 
 impl World {
-    /// Reads an extended attribute of the `user.` kind.
+    /// Reads an extended attribute of the `user.` namespace.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for other kinds; `ENODATA`.
+    /// `EOPNOTSUPP` for other namespaces; `ENODATA`.
     pub fn get_xattr(&self, located: &Located, name: &[u8]) -> Result<Vec<u8>> {
         check_xattr(name)?;
         self.read_xattr(located, name)
@@ -30,10 +30,10 @@ impl World {
         Ok(value)
     }
 
-    /// Lists extended attributes of the `user.` kind, each name with its NUL.
+    /// Lists the extended attributes of the `user.` namespace, each name with its NUL.
     ///
     /// # Errors
-    /// What `listxattr(2)` says.
+    /// Any error from `listxattr(2)`.
     pub fn list_xattr(&self, located: &Located) -> Result<Vec<u8>> {
         let mut buffer = vec![0; XATTR_SIZE_MAX];
         let path = self.proc_path(located);
@@ -48,7 +48,7 @@ impl World {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// `EROFS`; `EOPNOTSUPP` for other kinds than `user.`; `EEXIST` and `ENODATA` as the flags say.
+    /// `EROFS`; `EOPNOTSUPP` outside `user.`; `EEXIST` and `ENODATA` as the flags require.
     pub fn set_xattr(
         &self,
         located: &Located,
@@ -75,10 +75,10 @@ impl World {
         })
     }
 
-    /// Puts an extended attribute of whatever kind back as it was, for an operator; `None` where there was none.
+    /// Restores an extended attribute of any namespace, for an operator; `None` removes it.
     ///
     /// # Errors
-    /// `EROFS`; what `setxattr(2)` and `removexattr(2)` say, `EPERM` above all.
+    /// `EROFS`; any error from `setxattr(2)` or `removexattr(2)`, mainly `EPERM`.
     pub fn put_xattr(
         &self,
         located: &Located,
@@ -93,10 +93,10 @@ impl World {
         })
     }
 
-    /// Records the capability of a program's file whose content or owner is about to change: the kernel takes it away then,
-    /// and an undo gives it back.
+    /// Records the capabilities of a program file whose content or owner is about to change: the kernel then removes
+    /// them, and an undo restores them.
     pub(super) fn note_capability(&self, located: &Located, caller: Caller) -> Result<()> {
-        // A buffer of its own: this is asked for each file that is opened for writing.
+        // A small buffer on the stack: this runs for every file opened for writing.
         let mut value = [0; 64];
         let path = self.proc_path(located);
         let Ok(length) = rustix::fs::getxattr(path, CAPABILITY, &mut value) else {
@@ -122,7 +122,7 @@ impl World {
         pending.settle(act(&path))
     }
 
-    /// The calls on extended attributes take no descriptor of the `O_PATH` kind, only a path.
+    /// The calls on extended attributes take no `O_PATH` descriptor, only a path.
     fn proc_path(&self, located: &Located) -> String {
         format!("/proc/self/fd/{}", self.root.by_proc(&located.node).1)
     }
