@@ -185,7 +185,7 @@ impl Inodes {
         table.known(id)
     }
 
-    /// Returns the number that a thing has or would have; any error from `d_ino`.
+    /// Returns the inode number that a node has or would get, and `d_ino` reports.
     pub fn peek_or_reserve(&self, id: Id) -> u64 {
         let table = self.table.lock();
         match table.given.get(&id) {

@@ -188,8 +188,8 @@ impl View {
         self.state
     }
 
-    fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
     /// Returns whether a node is the state directory or a pinned inode, hidden wherever it goes.
+    fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
         let is_state = match self.state {
             Some(id) => meta.id == id,
             None => in_root && name.bytes() == STATE,
