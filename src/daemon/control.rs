@@ -19,7 +19,7 @@ use crate::name::{Escaped, WorldPath};
 use crate::operator;
 use crate::world::state::SOCKET;
 use crate::world::view::TRASH;
-use crate::world::{Caller, Purged, World};
+use crate::world::{Caller, Origin, Purged, World};
 
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -231,7 +231,7 @@ fn serve_one(
         pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
         uid: peer.uid.as_raw(),
         gid: peer.gid.as_raw(),
-        undo: None,
+        origin: Origin::default(),
     };
     converse(connection, |request| answer(request, caller))
 }

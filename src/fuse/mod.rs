@@ -26,7 +26,7 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Located, Meta, World};
+use crate::world::{Caller, Dir, Located, Meta, Origin, World};
 pub use counters::Counters;
 pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
@@ -279,7 +279,7 @@ fn caller(req: &fuser::Request) -> Caller {
         pid: req.pid(),
         uid: req.uid(),
         gid: req.gid(),
-        undo: None,
+        origin: Origin::default(),
     }
 }
 

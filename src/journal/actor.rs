@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::image::{Image, Look};
+use super::origin::{Origin, OriginKind, RunId};
 use super::record::Actor;
 use crate::name::escape;
 
@@ -43,8 +44,8 @@ pub struct Caller {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// The record of the undo that it works for.
-    pub undo: Option<u64>,
+    /// What it is the doing of, as far as the executor or the daemon says.
+    pub origin: Origin,
 }
 
 impl Caller {
@@ -54,9 +55,33 @@ impl Caller {
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
-            undo: None,
+            origin: Origin::default(),
         }
     }
+
+    /// Returns the same caller, at work for a run.
+    #[must_use]
+    pub fn for_run(self, origin: Origin) -> Caller {
+        Caller { origin, ..self }
+    }
+
+    /// Returns the same caller, at work for an undo: the one under way, or else a run of its own.
+    #[must_use]
+    pub fn for_undo(self) -> Caller {
+        match self.origin.is_undo() {
+            true => self,
+            false => self.for_run(Origin::of_run(OriginKind::Undo, RunId::random())),
+        }
+    }
+}
+
+/// Who asked for a change, and what the change is the doing of.
+#[derive(Debug, Clone)]
+pub struct Author {
+    /// The process.
+    pub actor: Arc<Actor>,
+    /// The run, if there is one.
+    pub origin: Origin,
 }
 
 /// The processes lately seen.
@@ -120,6 +145,14 @@ impl Default for Actors {
 }
 
 impl Actors {
+    /// Returns who asked for a change.
+    pub fn author(&self, caller: Caller) -> Author {
+        Author {
+            actor: self.of(caller),
+            origin: caller.origin,
+        }
+    }
+
     /// Returns the process behind a request.
     pub fn of(&self, caller: Caller) -> Arc<Actor> {
         let now = Instant::now();
@@ -128,7 +161,7 @@ impl Actors {
         if let Some(seen) = &known
             && let actor = &seen.actor
             && now.duration_since(seen.since) < FRESH
-            && (actor.uid, actor.gid, actor.undo) == (caller.uid, caller.gid, caller.undo)
+            && (actor.uid, actor.gid) == (caller.uid, caller.gid)
         {
             return actor.clone();
         }
@@ -202,7 +235,7 @@ fn read(caller: Caller) -> (Actor, Option<u32>) {
         gid: caller.gid,
         comm: String::new(),
         exe: String::new(),
-        undo: caller.undo,
+        undo: None,
     };
     let mut parent = None;
     let Ok(status) = std::fs::read(format!("/proc/{}/status", caller.pid)) else {
@@ -286,7 +319,7 @@ mod tests {
             pid: u32::MAX,
             uid: 7,
             gid: 8,
-            undo: None,
+            origin: Origin::default(),
         };
         let actor = Actors::default().of(gone);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Stamp;
+use super::stamp::Stamp;
 
 /// The place where a session was recorded: the directory `.trumanfs` of its store, which no copy of the store has. It stays
 /// the same under another path, mount or device number, and in an image or a snapshot of the file system.

@@ -5,8 +5,41 @@
 
 use super::ids::Ids;
 use super::op::{How, Kept, Op, Replaced, Was};
-use super::record::{Actor, At, Record, Stamp};
+use super::origin::{Origin, OriginKind};
+use super::record::{Actor, Record};
+use super::stamp::{At, Stamp};
 use crate::name::{Escaped, WorldPath};
+
+impl Record {
+    /// Parses a line. The same as by its `Deserialize`, but serde keeps every field of a flattened enum with a tag aside,
+    /// twice, before it knows what to make of them; lines that stand as they are usually written are spared that.
+    ///
+    /// # Errors
+    /// What is wrong with a line that is no record.
+    pub fn parse(line: &[u8]) -> serde_json::Result<Record> {
+        match record(line, true) {
+            Some(record) => Ok(record),
+            None => serde_json::from_slice(line),
+        }
+    }
+
+    /// As [`Record::parse`], for whoever wants to know what was done and nothing else: `time`, `actor` and `prev` are left
+    /// empty. They are most of the memory that a record takes.
+    ///
+    /// # Errors
+    /// As [`Record::parse`].
+    pub fn parse_act(line: &[u8]) -> serde_json::Result<Record> {
+        match record(line, false) {
+            Some(record) => Ok(record),
+            None => serde_json::from_slice(line).map(|record: Record| Record {
+                time: String::new(),
+                actor: None,
+                prev: String::new(),
+                ..record
+            }),
+        }
+    }
+}
 
 /// Reads a line; `None` where it does not stand as it is usually written. Who did it, when, and the hash of the line before
 /// are read in any case, and kept if that is `wanted`.
@@ -83,6 +116,9 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
         actor: text
             .optional(",\"actor\":", |text| text.actor(keep))?
             .filter(|_| wanted),
+        origin: text
+            .optional(",\"origin\":", Text::origin)?
+            .unwrap_or_default(),
         prev: keep(text.field(",\"prev\":", Text::string)?),
     };
     (text.0 == "}").then_some(record)
@@ -242,6 +278,16 @@ impl<'a> Text<'a> {
         Some(was)
     }
 
+    fn origin(&mut self) -> Option<Origin> {
+        let kind = self.field("{\"kind\":", Text::string)?;
+        let origin = Origin {
+            kind: OriginKind::of_word(kind)?,
+            run: self.optional(",\"run\":", |text| text.string()?.parse().ok())?,
+        };
+        self.skip("}")?;
+        Some(origin)
+    }
+
     fn actor(&mut self, keep: impl Fn(&str) -> String) -> Option<Actor> {
         let text = |text: Option<&str>| keep(text.unwrap_or_default());
         let actor = Actor {
@@ -357,6 +403,10 @@ mod tests {
             exe: ["", "/usr/bin/rm"][i / 2 % 2].to_owned(),
             undo: i.is_multiple_of(3).then_some(12),
         };
+        let origin = |i: usize| Origin {
+            kind: OriginKind::ALL[i % OriginKind::ALL.len()],
+            run: (i % 5 > 1).then(|| "0123456789ab".parse().unwrap()),
+        };
         let record = |(i, op): (usize, Op)| Record {
             v: 1,
             seq: i as u64 + 1,
@@ -364,6 +414,7 @@ mod tests {
             op,
             at: vec![(-1, 5, 77); i % 3],
             actor: (i % 4 > 0).then(|| actor(i)),
+            origin: origin(i),
             prev: "ab".repeat(32),
         };
         ops.into_iter().enumerate().map(record).collect()

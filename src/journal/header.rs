@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use super::origin::{Origin, OriginKind};
+
 /// The first fields of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct RecordHeader<'a> {
@@ -66,6 +68,19 @@ impl<'a> RecordHeader<'a> {
     /// Returns whether the line has a field of this name.
     pub fn has(&self, field: &str) -> bool {
         self.value(field).is_some()
+    }
+
+    /// Returns what the record is the doing of. A change of an undo in a journal of schema 2 or before says so in its actor.
+    pub fn origin(&self) -> Origin {
+        let parsed = self.value("origin").and_then(|value| {
+            let mut values = serde_json::Deserializer::from_slice(value).into_iter::<Origin>();
+            values.next()?.ok()
+        });
+        let of_undo = || match self.has("undo") {
+            true => OriginKind::Undo.into(),
+            false => Origin::default(),
+        };
+        parsed.unwrap_or_else(of_undo)
     }
 
     /// What follows a field's name. Inside of a text each quote has a backslash before it, so a name with its quotes and

@@ -17,6 +17,7 @@ mod image;
 mod lenient;
 mod lines;
 mod op;
+mod origin;
 mod read;
 mod record;
 mod refs;
@@ -25,8 +26,11 @@ mod reverse;
 mod rights;
 mod seal;
 mod sealing;
+mod stamp;
 mod subject;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -35,21 +39,24 @@ use std::thread::Thread;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-pub use actor::{Actors, Caller};
+pub use actor::{Actors, Author, Caller};
 pub use begin::{After, StoreId};
 pub use header::RecordHeader;
 pub use ids::Ids;
 pub use lenient::{LenientReader, Line, What};
 pub use op::{How, Kept, Op, Replaced, WORDS, Was};
+pub use origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use read::{Reader, Tail, end_of, seq_at, tail};
-pub use record::{Actor, At, Record, SCHEMA, SEALED, Stamp};
+pub use record::{Actor, Record, SCHEMA, SEALED};
 pub use refs::Ref;
 pub use reverse::Backward;
 pub use rights::Rights;
 pub use seal::{Content, Digest, Seal};
+pub use stamp::{At, Stamp};
 pub use subject::Trashed;
 
 use crate::error::{Error, Result};
+use crate::name::Escaped;
 use reserve::{For, Reserve};
 use sealing::Sealing;
 
@@ -92,6 +99,8 @@ struct WriterState {
     reserve: Reserve,
     /// What was not done, and could not be taken back: nothing else is written before that.
     owed: Vec<(u64, String)>,
+    /// The runs of this session, each with its record until that is written.
+    runs: HashMap<RunId, Option<Op>>,
     line: Vec<u8>,
 }
 
@@ -115,6 +124,7 @@ impl Journal {
                 length: tail.map_or(0, |t| t.length),
                 reserve: Reserve::default(),
                 owed: Vec::new(),
+                runs: HashMap::new(),
                 line: Vec::with_capacity(1024),
             }),
             durable,
@@ -137,8 +147,8 @@ impl Journal {
     ///
     /// # Errors
     /// What `write(2)` says, `ENOSPC` above all; then nothing was recorded and nothing may be done.
-    pub fn begin(&self, op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<Pending<'_>> {
-        let seq = self.append(op, at, actor)?;
+    pub fn begin(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<Pending<'_>> {
+        let seq = self.append(op, at, author)?;
         Ok(Pending { journal: self, seq })
     }
 
@@ -146,8 +156,37 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::begin`].
-    pub fn note(&self, op: Op, actor: Option<&Arc<Actor>>) -> Result<u64> {
-        self.append(op, &[], actor)
+    pub fn note(&self, op: Op, author: Option<&Author>) -> Result<u64> {
+        self.append(op, &[], author)
+    }
+
+    /// Takes note of a run that begins. Its record is written before the first record that it causes, so a run that changes
+    /// nothing leaves none.
+    ///
+    /// # Errors
+    /// `EEXIST` where there was a run of this id in the session.
+    pub fn begin_run(&self, run: &Run) -> Result<()> {
+        let mut state = self.state.lock();
+        match state.runs.entry(run.id) {
+            Entry::Occupied(_) => Err(Error::Exists),
+            Entry::Vacant(place) => {
+                let (command, length) = Run::cut(&run.command.0);
+                place.insert(Some(Op::Run {
+                    command: Escaped(command.to_vec()),
+                    length,
+                    cwd: run.cwd.clone(),
+                }));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes note that a run has ended. What it has recorded keeps its id from being given to another.
+    pub fn end_run(&self, id: RunId) {
+        let mut state = self.state.lock();
+        if state.runs.get(&id).is_some_and(Option::is_some) {
+            state.runs.remove(&id);
+        }
     }
 
     /// Returns the number of the last record.
@@ -168,10 +207,10 @@ impl Journal {
         let _ = rustix::fs::ftruncate(&state.file, state.length);
     }
 
-    fn append(&self, op: Op, at: &[At], actor: Option<&Arc<Actor>>) -> Result<u64> {
+    fn append(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<u64> {
         let mut state = self.state.lock();
         self.pay(&mut state)?;
-        self.put(&mut state, op, at, actor)
+        self.put(&mut state, op, at, author)
     }
 
     /// Takes back what was not done; where that cannot be written, it stays owed.
@@ -194,12 +233,35 @@ impl Journal {
     fn put(
         &self,
         state: &mut WriterState,
+        op: Op,
+        at: &[At],
+        author: Option<&Author>,
+    ) -> Result<u64> {
+        let origin = author.map(|author| author.origin).unwrap_or_default();
+        if let Some(run) = origin.run.and_then(|id| state.runs.get_mut(&id))
+            && let Some(first) = run.take()
+        {
+            let told = self.put_one(state, first.clone(), &[], author);
+            if told.is_err()
+                && let Some(run) = origin.run
+            {
+                state.runs.insert(run, Some(first));
+            }
+            told?;
+        }
+        self.put_one(state, op, at, author)
+    }
+
+    fn put_one(
+        &self,
+        state: &mut WriterState,
         mut op: Op,
         at: &[At],
-        actor: Option<&Arc<Actor>>,
+        author: Option<&Author>,
     ) -> Result<u64> {
         op.off(self.device);
-        let whose = whose(&op, actor);
+        let origin = author.map(|author| author.origin).unwrap_or_default();
+        let whose = whose(&op, origin);
         let time = now();
         let record = Record {
             v: self.v,
@@ -207,7 +269,8 @@ impl Journal {
             time,
             op,
             at: at.to_vec(),
-            actor: actor.map(|a| Actor::clone(a)),
+            actor: author.map(|author| Actor::clone(&author.actor)),
+            origin,
             prev: String::from_utf8_lossy(&state.prev).into_owned(),
         };
         state.line.clear();
@@ -297,7 +360,7 @@ impl Pending<'_> {
 }
 
 /// Returns for whom a record is written.
-fn whose(op: &Op, actor: Option<&Arc<Actor>>) -> For {
+fn whose(op: &Op, origin: Origin) -> For {
     match op {
         Op::Abort { .. } | Op::End => For::Truth,
         Op::Begin { .. }
@@ -306,7 +369,7 @@ fn whose(op: &Op, actor: Option<&Arc<Actor>>) -> For {
         | Op::Restore { .. }
         | Op::Purge { .. }
         | Op::Evict { .. } => For::Operator,
-        _ if actor.is_some_and(|actor| actor.undo.is_some()) => For::Operator,
+        _ if origin.is_undo() => For::Operator,
         _ => For::Occupant,
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::begin::{After, StoreId};
 use super::ids::Ids;
-use super::record::{Stamp, is_zero};
+use super::stamp::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
 
 /// Attributes before a change, so that they can be put back.
@@ -85,6 +85,16 @@ pub enum Op {
     },
     /// The session ended cleanly.
     End,
+    /// A run begins to change something: the records that it causes follow, each with its origin.
+    Run {
+        /// What was asked for: the line of the shell, or the words of a program; its beginning, where it is very long.
+        command: Escaped,
+        /// How long the whole is in bytes, where only its beginning is here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        length: Option<u64>,
+        /// The directory in which it began.
+        cwd: WorldPath,
+    },
     /// A regular file came to be.
     Create {
         /// Its path.
@@ -305,7 +315,7 @@ pub enum Op {
         /// The name.
         name: String,
     },
-    /// An operator took something back. The changes that belong to it name this record in their actor.
+    /// An operator took something back. The changes that belong to it have the same run in their origin.
     Undo {
         /// What was asked for, in the words of the command.
         what: String,
@@ -354,6 +364,7 @@ macro_rules! words {
 words! {
     Begin "begin"
     End "end"
+    Run "run"
     Create "create"
     Mkdir "mkdir"
     Mknod "mknod"

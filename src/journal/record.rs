@@ -5,25 +5,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fast_parse;
 use super::op::Op;
+use super::origin::{Origin, UndoId};
+use super::stamp::At;
 
-/// The number of the schema, the field `v` of each record. Since 2 there are seals.
-pub const SCHEMA: u32 = 2;
+/// The number of the schema, the field `v` of each record. Since 2 there are seals. Since 3 there are runs: a change says by its
+/// origin, and not in its actor, which undo it belongs to, so an older release would take an operator's changes for an
+/// occupant's.
+pub const SCHEMA: u32 = 3;
 
 /// The first schema with seals; a journal of an older one gets none.
 pub const SEALED: u32 = 2;
-
-/// A time of a file: seconds since 1970 and nanoseconds.
-pub type Stamp = (i64, u32);
-
-/// A record of an earlier release says nothing of the time.
-pub(super) fn is_zero(stamp: &Stamp) -> bool {
-    *stamp == (0, 0)
-}
-
-/// A directory that an act changes: when it had last changed (seconds and nanoseconds), and its inode number.
-pub type At = (i64, u32, u64);
 
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,37 +36,20 @@ pub struct Record {
     /// Who did it; absent for what the daemon did by itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub actor: Option<Actor>,
+    /// What it is the doing of; absent for a process without a run.
+    #[serde(skip_serializing_if = "Origin::is_plain", default)]
+    pub origin: Origin,
     /// SHA-256 (hex) of the line before, without its newline; 64 zeros for the first.
     pub prev: String,
 }
 
 impl Record {
-    /// Parses a line. The same as by its `Deserialize`, but serde keeps every field of a flattened enum with a tag aside,
-    /// twice, before it knows what to make of them; lines that stand as they are usually written are spared that.
-    ///
-    /// # Errors
-    /// What is wrong with a line that is no record.
-    pub fn parse(line: &[u8]) -> serde_json::Result<Record> {
-        match fast_parse::record(line, true) {
-            Some(record) => Ok(record),
-            None => serde_json::from_slice(line),
-        }
-    }
-
-    /// As [`Record::parse`], for whoever wants to know what was done and nothing else: `time`, `actor` and `prev` are left
-    /// empty. They are most of the memory that a record takes.
-    ///
-    /// # Errors
-    /// As [`Record::parse`].
-    pub fn parse_act(line: &[u8]) -> serde_json::Result<Record> {
-        match fast_parse::record(line, false) {
-            Some(record) => Ok(record),
-            None => serde_json::from_slice(line).map(|record: Record| Record {
-                time: String::new(),
-                actor: None,
-                prev: String::new(),
-                ..record
-            }),
+    /// Returns which undo it belongs to: the record of the undo itself, and each change of it.
+    pub fn undo_id(&self) -> Option<UndoId> {
+        match self.origin.run.filter(|_| self.origin.is_undo()) {
+            Some(run) => Some(UndoId::Run(run)),
+            None if matches!(self.op, Op::Undo { .. }) => Some(UndoId::Record(self.seq)),
+            None => self.actor.as_ref()?.undo.map(UndoId::Record),
         }
     }
 
@@ -85,6 +60,7 @@ impl Record {
             self.op,
             Op::Begin { .. }
                 | Op::End
+                | Op::Run { .. }
                 | Op::Gather { .. }
                 | Op::Checkpoint { .. }
                 | Op::Purge { .. }
@@ -109,7 +85,7 @@ pub struct Actor {
     /// Its program (`/proc/pid/exe`), escaped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub exe: String,
-    /// The record of the undo that this change is a part of, by its number in the session.
+    /// Up to schema 2: the record of the undo that this change is a part of, by its number in the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<u64>,
 }

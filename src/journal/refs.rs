@@ -38,7 +38,10 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
     let mut rest = Rest(line.get(start..)?);
     rest.skip(b",\"op\":")?;
     // Those that name many things, or none, are rare.
-    if matches!(rest.text()?, b"gather" | b"purge" | b"undo" | b"evict") {
+    if matches!(
+        rest.text()?,
+        b"gather" | b"purge" | b"run" | b"undo" | b"evict"
+    ) {
         return None;
     }
     loop {
@@ -77,6 +80,11 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
                 rest.0 = rest.0.get(end + 2..)?;
             }
             b"actor" => rest.actor()?,
+            b"origin" => {
+                rest.skip(b":{")?;
+                rest.skip_to(b'}')?;
+                rest.skip(b"}")?;
+            }
             // Nothing follows it: no field was overlooked.
             b"prev" => {
                 rest.value_text()?;
@@ -226,6 +234,7 @@ fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
         | Op::Restore { .. }
         | Op::Begin { .. }
         | Op::End
+        | Op::Run { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }
         | Op::Evict { .. }

@@ -78,7 +78,7 @@ mod tests {
             pid: u32::MAX,
             uid: 7,
             gid: 8,
-            undo: None,
+            origin: crate::journal::Origin::default(),
         };
         let rights = Rights::of(gone);
         assert!(rights.is_in(8) && !rights.is_in(7) && !rights.keeps());

@@ -40,6 +40,7 @@ macro_rules! ids_of {
             Op::Exchange { ids, other, .. } => [Some(ids), Some(other)],
             Op::Begin { .. }
             | Op::End
+            | Op::Run { .. }
             | Op::Create { .. }
             | Op::Mkdir { .. }
             | Op::Mknod { .. }
@@ -96,6 +97,7 @@ impl Op {
             | Op::Restore { path, .. } => Some(path),
             Op::Begin { .. }
             | Op::End
+            | Op::Run { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }
             | Op::Purge { .. }
@@ -185,6 +187,7 @@ impl Op {
             | Op::Xattr { .. }
             | Op::Begin { .. }
             | Op::End
+            | Op::Run { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }
             | Op::Purge { .. }

@@ -27,7 +27,7 @@ fn sample(journal: &Journal, n: u64) {
             trash: Escaped(b"20260116T101530.123456Z_\xff".to_vec()),
         };
         journal
-            .begin(op, &[], Some(&Actors::default().of(Caller::myself())))
+            .begin(op, &[], Some(&Actors::default().author(Caller::myself())))
             .unwrap()
             .done();
     }
@@ -48,6 +48,113 @@ fn what_is_written_can_be_read() {
     assert!(matches!(&records[7].op, Op::Unlink { trash, .. } if trash.0.ends_with(b"\xff")));
     let bytes = std::fs::metadata(&at).unwrap().len() / 20;
     assert!(bytes <= 400, "a record takes {bytes} bytes");
+}
+
+fn run(id: &str, kind: OriginKind) -> Run {
+    Run {
+        id: id.parse().unwrap(),
+        kind,
+        command: Escaped(b"rm \xff 'a\n'".to_vec()),
+        cwd: path("/d"),
+    }
+}
+
+#[test]
+fn a_run_is_told_before_its_first_record_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false, 9);
+    let actors = Actors::default();
+    let (one, idle) = (
+        run("000000000001", OriginKind::Shell),
+        run("000000000002", OriginKind::Tool),
+    );
+    journal.begin_run(&one).unwrap();
+    assert_eq!(journal.begin_run(&one), Err(Error::Exists));
+    journal.begin_run(&idle).unwrap();
+    journal.end_run(idle.id);
+    // An id that recorded nothing is free again.
+    journal.begin_run(&idle).unwrap();
+    let made = |name: &str| Op::Mkdir {
+        path: path(name),
+        mode: 7,
+    };
+    let plain = actors.author(Caller::myself());
+    let of_run = actors.author(Caller::myself().for_run(one.origin()));
+    journal.note(made("/before"), Some(&plain)).unwrap();
+    let begun = journal.begin(made("/a"), &[], Some(&of_run)).unwrap();
+    assert_eq!(begun.seq(), 3);
+    begun.done();
+    journal.note(made("/between"), Some(&plain)).unwrap();
+    journal.note(made("/b"), Some(&of_run)).unwrap();
+    journal.end_run(one.id);
+    assert_eq!(journal.begin_run(&one), Err(Error::Exists));
+    let records = read_all(&at).unwrap();
+    let told: Vec<_> = records.iter().map(|r| (r.op.word(), r.origin)).collect();
+    let (plain, of_run) = (Origin::default(), one.origin());
+    let expected = [
+        ("mkdir", plain),
+        ("run", of_run),
+        ("mkdir", of_run),
+        ("mkdir", plain),
+        ("mkdir", of_run),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(
+        records[1].op,
+        Op::Run {
+            command: one.command.clone(),
+            length: None,
+            cwd: path("/d")
+        }
+    );
+    let lines = std::fs::read_to_string(&at).unwrap();
+    let origins = lines.lines().filter(|line| line.contains("\"origin\""));
+    assert_eq!(origins.count(), 3, "a plain process is not mentioned");
+    for (line, record) in lines.lines().zip(&records) {
+        let header = RecordHeader::of(line.as_bytes()).unwrap();
+        assert_eq!(header.origin(), record.origin);
+        let mut refs = Vec::new();
+        header.words(|one| refs.push(format!("{one:?}"))).unwrap();
+        assert_eq!(refs.is_empty(), record.op.word() == "run", "{line}");
+    }
+}
+
+/// Up to schema 2 a change of an undo said so in its actor.
+#[test]
+fn what_belongs_to_an_undo_is_known_in_journals_of_each_schema() {
+    let line = |op: &str, rest: &str| {
+        format!(
+            r#"{{"v":2,"seq":9,"time":"t","op":"{op},"actor":{{"pid":1,"uid":2,"gid":3{rest},"prev":"x"}}"#
+        )
+    };
+    let run: RunId = "0123456789ab".parse().unwrap();
+    let new = r#"},"origin":{"kind":"undo","run":"0123456789ab"}"#;
+    let shell = r#"},"origin":{"kind":"shell","run":"0123456789ab"}"#;
+    let (change, undo) = (r#"mkdir","path":"/a","mode":1"#, r#"undo","what":"undo 1""#);
+    for (line, belongs, kind) in [
+        (line(change, "}"), None, OriginKind::Process),
+        (
+            line(change, r#","undo":7}"#),
+            Some(UndoId::Record(7)),
+            OriginKind::Undo,
+        ),
+        (
+            line(undo, "}"),
+            Some(UndoId::Record(9)),
+            OriginKind::Process,
+        ),
+        (line(change, new), Some(UndoId::Run(run)), OriginKind::Undo),
+        (line(undo, new), Some(UndoId::Run(run)), OriginKind::Undo),
+        (line(change, shell), None, OriginKind::Shell),
+    ] {
+        let record = Record::parse(line.as_bytes()).unwrap();
+        let slow: Record = serde_json::from_str(&line).unwrap();
+        assert_eq!(record, slow);
+        assert_eq!(record.undo_id(), belongs, "{line}");
+        let header = RecordHeader::of(line.as_bytes()).unwrap();
+        assert_eq!(header.origin().kind, kind, "{line}");
+    }
 }
 
 /// The device gets another number with the next boot.
@@ -134,9 +241,10 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
     sample(&Journal::new(open(&at), None, false, 9), 1);
-    let text = std::fs::read_to_string(&at)
-        .unwrap()
-        .replacen("\"v\":2", "\"v\":9", 1);
+    let text =
+        std::fs::read_to_string(&at)
+            .unwrap()
+            .replacen(&format!("\"v\":{SCHEMA}"), "\"v\":9", 1);
     File::create(&at)
         .unwrap()
         .write_all(text.as_bytes())

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::journal::RecordHeader;
+use crate::journal::{Origin, RecordHeader};
 
 /// A process that changed nothing for so long does something new afterwards.
 const QUIET: TimeDelta = TimeDelta::seconds(5);
@@ -67,7 +67,7 @@ pub const ACTS: [Act; 11] = [
     Act::Restored,
 ];
 
-/// What one process did in one go.
+/// What one process, or one run, did in one go.
 #[derive(Debug, Clone)]
 pub struct Activity {
     /// Its session.
@@ -76,8 +76,8 @@ pub struct Activity {
     pub pid: u64,
     /// Its name; empty where it is not known.
     pub comm: String,
-    /// The record of the undo that it was done for.
-    pub undo: Option<u64>,
+    /// The run that it is the doing of, whichever its processes; or that it was done for an undo.
+    pub origin: Origin,
     /// The number of its first record.
     pub first: u64,
     /// The number of its last record; others' records may lie in between.
@@ -223,7 +223,7 @@ impl Fold {
                 self.close_all();
                 self.single(session, record);
             }
-            "checkpoint" | "undo" | "purge" | "evict" => self.single(session, record),
+            "run" | "checkpoint" | "undo" | "purge" | "evict" => self.single(session, record),
             _ => self.activity(session, record, time),
         }
     }
@@ -283,13 +283,16 @@ impl Fold {
     fn activity(&mut self, session: &str, record: &RecordHeader<'_>, time: DateTime<Utc>) {
         let pid = record.number("pid").unwrap_or(0);
         let comm = record.text("comm").unwrap_or_default();
-        let undo = record.number("undo");
+        let origin = record.origin();
+        // A run is one activity, whichever its processes.
+        let is_of = |activity: &Activity| {
+            activity.origin == origin
+                && (origin.run.is_some() || (activity.pid == pid && activity.comm == comm))
+        };
         let open = self.queue.iter_mut().rev().find_map(|told| match told {
             FoldEvent::Activity(activity)
-                if activity.pid == pid
+                if is_of(activity)
                     && !activity.closed
-                    && activity.comm == comm
-                    && activity.undo == undo
                     && activity.session == session
                     && time - activity.ended <= QUIET
                     && time - activity.began <= LONG =>
@@ -307,7 +310,7 @@ impl Fold {
                     session: session.to_owned(),
                     pid,
                     comm: comm.into_owned(),
-                    undo,
+                    origin,
                     first: record.seq,
                     last: record.seq,
                     began: time,

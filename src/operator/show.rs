@@ -8,8 +8,8 @@ use super::point::Operation;
 use super::session::versions;
 use super::{Store, trash};
 use crate::error::{Error, Result};
-use crate::journal::{How, Op, Record};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::journal::{How, Op, Record, RunId, UndoId};
+use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::view::TRASH;
 
 /// An undo that concerns a record.
@@ -87,7 +87,7 @@ pub struct Shown {
     /// The undos that took it back or brought it about again, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<TakenBack>,
-    /// For what an undo did: what had been asked for.
+    /// For what a run did, an undo among them: what had been asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
     /// Where what it sent to the trash is now.
@@ -98,6 +98,35 @@ pub struct Shown {
     pub former: Option<Former>,
 }
 
+/// What was asked for before the record: by an undo, or by the run of another executor.
+struct Asked {
+    seq: u64,
+    run: Option<RunId>,
+    what: String,
+}
+
+impl Asked {
+    fn of(record: Record) -> Option<Asked> {
+        let what = match record.op {
+            Op::Undo { what, .. } => what,
+            Op::Run { command, .. } => escape(&command.0),
+            _ => return None,
+        };
+        Some(Asked {
+            seq: record.seq,
+            run: record.origin.run,
+            what,
+        })
+    }
+
+    fn has(&self, record: &Record) -> bool {
+        match record.origin.run {
+            Some(run) => self.run == Some(run),
+            None => record.undo_id() == Some(UndoId::Record(self.seq)),
+        }
+    }
+}
+
 /// Finds out all that is known of a record.
 ///
 /// # Errors
@@ -105,23 +134,15 @@ pub struct Shown {
 pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
     let Operation { session, seq } = operation;
     let mut log = Log::between(store, Some(session), None)?;
-    let mut asked: Vec<(u64, String)> = Vec::new();
+    let mut asked: Vec<Asked> = Vec::new();
     let found = loop {
         let found = log.next_where(|s, record| {
-            s != session || record.seq == *seq || (record.op == "undo" && record.seq < *seq)
+            let asks = matches!(&*record.op, "undo" | "run");
+            s != session || record.seq == *seq || (asks && record.seq < *seq)
         })?;
         match found {
             Some((s, record)) if s == *session && record.seq == *seq => break Some(record),
-            Some((
-                s,
-                Record {
-                    op: Op::Undo { what, .. },
-                    seq,
-                    ..
-                },
-            )) if s == *session => {
-                asked.push((seq, what));
-            }
+            Some((s, record)) if s == *session => asked.extend(Asked::of(record)),
             _ => break None,
         }
     };
@@ -129,12 +150,9 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
         what: format!("session {session} has no operation {seq}"),
         remedy: "`trumanfs log --all` shows the numbers.".to_owned(),
     })?;
-    let undo = record.actor.as_ref().and_then(|actor| actor.undo);
+    let part_of = asked.into_iter().find(|asked| asked.has(&record));
     let mut shown = Shown {
-        part_of: asked
-            .into_iter()
-            .find(|(seq, _)| Some(*seq) == undo)
-            .map(|(_, what)| what),
+        part_of: part_of.map(|asked| asked.what),
         trash: record.op.trashed().map(|trashed| Whereabouts::Trash {
             entry: trashed.entry.clone(),
             size: None,

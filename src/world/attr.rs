@@ -99,7 +99,7 @@ impl World {
                 self.note_capability(located, caller)?;
             }
             let op = attr_op(located, &change);
-            let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+            let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
             pending.settle(self.apply(located, change, caller))?;
         }
         located.node.stat()
@@ -170,7 +170,7 @@ impl World {
             _ => Some(self.journal.begin(
                 attr_op(located, &change),
                 &[],
-                Some(&self.actor(caller)),
+                Some(&self.author(caller)),
             )?),
         };
         // For the same call the store's kernel does the same; but a daemon that is root counts as one of every group.

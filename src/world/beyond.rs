@@ -14,7 +14,7 @@ use crate::name::{Name, WorldPath};
 
 /// Returns whether it is an operator who acts.
 fn is_operator(caller: Caller) -> bool {
-    caller.undo.is_some()
+    caller.origin.is_undo()
 }
 
 impl View {

@@ -57,7 +57,7 @@ impl World {
             };
             let keeping = self.keep(located, destroys, open_state)?;
             let op = written(located, keeping.kept);
-            self.journal.note(op, Some(&self.actor(caller)))?;
+            self.journal.note(op, Some(&self.author(caller)))?;
             keeping.stands(open_state);
             return Ok(file);
         }
@@ -81,7 +81,7 @@ impl World {
         let size = located.node.meta().size;
         let keeping = self.keep(located, Destroys::Range(0, size), open_state)?;
         let op = cut(located, 0, keeping.kept, None);
-        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
         pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
         keeping.stands(open_state);
@@ -128,7 +128,7 @@ impl World {
         };
         let keeping = self.keep(located, destroys, open_state)?;
         let op = cut(located, size, keeping.kept, None);
-        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
         keeping.stands(open_state);
         self.drop_setid(located, caller)?;
@@ -175,7 +175,7 @@ impl World {
                 kept: keeping.kept,
             },
             &[],
-            Some(&self.actor(caller)),
+            Some(&self.author(caller)),
         )?;
         pending.settle(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
@@ -199,7 +199,7 @@ impl World {
         let keeping = self.keep(located, Destroys::Range(range.0, to), open_state)?;
         if keeping.kept.is_some() {
             let op = written(located, keeping.kept);
-            self.journal.note(op, Some(&self.actor(caller)))?;
+            self.journal.note(op, Some(&self.author(caller)))?;
         }
         keeping.stands(open_state);
         Ok(())

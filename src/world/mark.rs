@@ -3,12 +3,12 @@
 use super::remove::Removed;
 use super::root::Dir;
 use super::{Caller, World};
-use crate::error::Result;
-use crate::journal::{Op, Pending};
+use crate::error::{Error, Result};
+use crate::journal::{Op, Pending, Run, RunId};
 use crate::name::Name;
 
 impl World {
-    /// Records the start of an undo; the changes that belong to it have its number ([`Caller::undo`]). If the undo
+    /// Records the start of an undo; the changes that belong to it have the same run ([`Caller::origin`]). If the undo
     /// changes nothing, the record is taken back ([`Pending::abort`]).
     ///
     /// # Errors
@@ -21,7 +21,24 @@ impl World {
         caller: Caller,
     ) -> Result<Pending<'_>> {
         let op = Op::Undo { what, of, redo };
-        self.journal.begin(op, &[], Some(&self.actor(caller)))
+        self.journal.begin(op, &[], Some(&self.author(caller)))
+    }
+
+    /// Takes note of a run that begins; the callers that work for it have its origin ([`Caller::for_run`]). Its record is
+    /// written before the first record that it causes.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where there was a run of this id in the session.
+    pub fn begin_run(&self, run: &Run) -> Result<()> {
+        self.journal.begin_run(run).map_err(|_| Error::Conflict {
+            what: format!("there has been a run {} in this session", run.id),
+            remedy: "Each request has an id of its own.".to_owned(),
+        })
+    }
+
+    /// Takes note that a run has ended.
+    pub fn end_run(&self, id: RunId) {
+        self.journal.end_run(id);
     }
 
     /// Records a named checkpoint and returns the number of its record.
@@ -32,7 +49,7 @@ impl World {
         let op = Op::Checkpoint {
             name: name.to_owned(),
         };
-        self.journal.note(op, Some(&self.actor(caller)))
+        self.journal.note(op, Some(&self.author(caller)))
     }
 
     /// Moves a file, or a directory with everything in it, into the trash as one entry. For operators, and for the
@@ -54,7 +71,7 @@ impl World {
             false => Op::Unlink { path, ids, trash },
         };
         self.secure_found(&found, true)?;
-        let entry = self.retire(&found, op, &self.actor(caller))?;
+        let entry = self.retire(&found, op, &self.author(caller))?;
         drop(names);
         Ok(Removed {
             id: found.meta.id,

@@ -87,8 +87,8 @@ pub use view::{Symlinks, View, ViewOptions, Visible};
 pub use writers::{Rest, Writers};
 
 use crate::error::{Error, Result};
-use crate::journal::{Actor, Actors, Journal, Op};
-pub use crate::journal::{Caller, Kept};
+use crate::journal::{Actors, Author, Journal, Op};
+pub use crate::journal::{Caller, Kept, Origin, OriginKind, Run, RunId};
 use crate::name::{Escaped, Name, WorldPath};
 use state::{Holder, StateDir};
 use trash::Trash;
@@ -375,8 +375,8 @@ impl World {
         &self.trash
     }
 
-    fn actor(&self, caller: Caller) -> Arc<Actor> {
-        self.actors.of(caller)
+    fn author(&self, caller: Caller) -> Author {
+        self.actors.author(caller)
     }
 
     fn act_as(&self, caller: Caller) -> Option<crate::sys::creds::Acting> {

@@ -20,7 +20,7 @@ use super::root::{open_beneath, stat_at};
 use super::versions::{file_name, map_name};
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{Actor, Op};
+use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, escape};
 
 /// Where entries lie while they are being deleted, in the state directory.
@@ -86,7 +86,7 @@ impl World {
     ) -> Result<Purged> {
         let _counting = self.trash.still();
         let mut purged = self.finish(step)?;
-        let outcome = self.purge_into(&mut purged, entries, &self.actor(caller), step);
+        let outcome = self.purge_into(&mut purged, entries, &self.author(caller), step);
         purged.until(outcome)
     }
 
@@ -94,7 +94,7 @@ impl World {
         &self,
         purged: &mut Purged,
         entries: &[Escaped],
-        actor: &Arc<Actor>,
+        author: &Author,
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         for some in entries.chunks(AT_ONCE) {
@@ -109,7 +109,7 @@ impl World {
             }
             let purging = self.purging()?;
             let entries = there.iter().map(|entry| (*entry).clone()).collect();
-            self.journal.note(Op::Purge { entries }, Some(actor))?;
+            self.journal.note(Op::Purge { entries }, Some(author))?;
             for entry in there {
                 let claimed = Name::new(&entry.0).and_then(|name| {
                     self.shift(trash.as_fd(), name, purging.as_fd(), name)?;
@@ -137,7 +137,7 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<Purged> {
         let mut purged = Purged::default();
-        let outcome = self.evict_into(&mut purged, versions, &self.actor(caller), step);
+        let outcome = self.evict_into(&mut purged, versions, &self.author(caller), step);
         purged.until(outcome)
     }
 
@@ -145,7 +145,7 @@ impl World {
         &self,
         purged: &mut Purged,
         versions: &[(String, u64)],
-        actor: &Arc<Actor>,
+        author: &Author,
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let label = |(session, n): &(String, u64)| {
@@ -176,7 +176,7 @@ impl World {
             if versions.is_empty() {
                 continue;
             }
-            self.journal.note(Op::Evict { versions }, Some(actor))?;
+            self.journal.note(Op::Evict { versions }, Some(author))?;
             for version in going {
                 let (session, n) = version;
                 match self.delete_version(session, *n, purged, step) {

@@ -5,7 +5,6 @@
 //! leaves one entry that holds the tree as it was. Where any of this fails, the thing stays where it is.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
@@ -16,7 +15,7 @@ use super::trash::{EntryName, Removal, move_to};
 use super::view::Visible;
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{Actor, Op};
+use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, WorldPath};
 
 /// How many entries one record of gathering names, so that no line of the journal grows without limit.
@@ -58,19 +57,19 @@ impl World {
             return Err(Error::IsDirectory);
         }
         self.view.changeable(&found.path(), false)?;
-        let actor = self.actor(caller);
+        let author = self.author(caller);
         self.secure_found(&found, false)?;
         let entry = self.retire(
             &found,
             |path, ids, trash| Op::Unlink { path, ids, trash },
-            &actor,
+            &author,
         )?;
         let removal = Removal {
             entry: entry.clone(),
             name: name.bytes().to_vec(),
             id: found.meta.id,
         };
-        self.trash.remember(actor.pid, dir.id(), removal);
+        self.trash.remember(author.actor.pid, dir.id(), removal);
         Ok(Removed {
             id: found.meta.id,
             directory: false,
@@ -90,19 +89,19 @@ impl World {
         }
         self.view.changeable(&found.path(), true)?;
         self.expect_empty(&found, caller)?;
-        let actor = self.actor(caller);
+        let author = self.author(caller);
         let entry = self.retire(
             &found,
             |path, ids, trash| Op::Rmdir { path, ids, trash },
-            &actor,
+            &author,
         )?;
-        let gathered = self.gather(actor.pid, &found, &entry);
+        let gathered = self.gather(&author, &found, &entry);
         let removal = Removal {
             entry: entry.clone(),
             name: name.bytes().to_vec(),
             id: found.meta.id,
         };
-        self.trash.remember(actor.pid, dir.id(), removal);
+        self.trash.remember(author.actor.pid, dir.id(), removal);
         Ok(Removed {
             id: found.meta.id,
             directory: true,
@@ -160,7 +159,7 @@ impl World {
         &self,
         found: &Visible<'_>,
         op: impl Fn(WorldPath, crate::journal::Ids, Escaped) -> Op,
-        actor: &Arc<Actor>,
+        author: &Author,
     ) -> Result<EntryName> {
         let trash = self.trash.dir(&self.root)?;
         loop {
@@ -171,7 +170,7 @@ impl World {
                 Escaped(entry.bytes().to_vec()),
             );
             let at = [found.dir.changed()];
-            let pending = self.journal.begin(record, &at, Some(actor))?;
+            let pending = self.journal.begin(record, &at, Some(author))?;
             match pending.settle(self.move_in(found, trash.as_fd(), &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
                 Err(Error::Exists) => {}
@@ -241,8 +240,8 @@ impl World {
 
     /// Moves what a process had removed from a directory back under the directory's entry. Each is a safe place in
     /// itself, so where one cannot be moved it stays as an entry of its own.
-    fn gather(&self, pid: u32, found: &Visible<'_>, entry: &EntryName) -> Vec<Removal> {
-        let mut removals = self.trash.recall(pid, found.meta.id);
+    fn gather(&self, author: &Author, found: &Visible<'_>, entry: &EntryName) -> Vec<Removal> {
+        let mut removals = self.trash.recall(author.actor.pid, found.meta.id);
         if removals.is_empty() {
             return removals;
         }
@@ -258,7 +257,7 @@ impl World {
                     entries: entries.collect(),
                     names: some.iter().filter_map(cut_name).collect(),
                 };
-                self.journal.note(op, None)?;
+                self.journal.note(op, Some(author))?;
             }
             removals.retain(|removal| {
                 let moved = removal.entry.name().and_then(|from| {

@@ -123,7 +123,7 @@ impl World {
         let pending = self.journal.begin(
             op,
             &[found.dir.changed(), dir.changed()],
-            Some(&self.actor(caller)),
+            Some(&self.author(caller)),
         )?;
         let act = move_to(found.dir, found.name, dir, name).and_then(|()| {
             let arrived = dir.stat(name)?;
@@ -160,7 +160,7 @@ impl World {
         let pending = self.journal.begin(
             op,
             &[found.dir.changed(), target.dir.changed()],
-            Some(&self.actor(caller)),
+            Some(&self.author(caller)),
         )?;
         pending.settle(swap(found, target))?;
         Ok(Moved {
@@ -178,7 +178,7 @@ impl World {
             (false, false) => {}
         }
         let trash = self.trash.dir(&self.root)?;
-        let actor = self.actor(caller);
+        let author = self.author(caller);
         self.secure_found(target, false)?;
         loop {
             let entry = self.trash.reserve(target.name);
@@ -190,7 +190,7 @@ impl World {
             let pending = self.journal.begin(
                 op,
                 &[found.dir.changed(), target.dir.changed()],
-                Some(&actor),
+                Some(&author),
             )?;
             let act = swap(found, target).and_then(|()| {
                 // The replaced thing now has the old name.

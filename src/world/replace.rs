@@ -225,7 +225,7 @@ impl World {
             kept,
             new,
         };
-        let actor = self.actor(caller);
+        let author = self.author(caller);
         let old = readable(&self.root, &located.node)?;
         self.note_capability(located, caller)?;
         let mode = meta.permissions();
@@ -235,7 +235,7 @@ impl World {
             let new = Some(World::ids(fresh.meta.id));
             let pending = self
                 .journal
-                .begin(op(Some(fresh.kept()), new), &[], Some(&actor))?;
+                .begin(op(Some(fresh.kept()), new), &[], Some(&author))?;
             match self.put_in_place(located, &mut fresh, open_state) {
                 Ok(()) => {
                     pending.done();
@@ -251,7 +251,7 @@ impl World {
         let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
         let pending = self
             .journal
-            .begin(op(keeping.kept, None), &[], Some(&actor))?;
+            .begin(op(keeping.kept, None), &[], Some(&author))?;
         let size = content.size();
         let act = || {
             rustix::fs::ftruncate(&file, 0).map_err(Error::os("ftruncate"))?;
@@ -298,7 +298,7 @@ impl World {
             return Ok(None);
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));
-        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         match self.put_in_place(located, &mut fresh, open_state) {
             Ok(()) => {
                 pending.done();

@@ -22,8 +22,9 @@ use crate::error::{Error, Result};
 use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
 
-/// The number of final records that may be unsettled when the daemon dies: more than it has worker threads.
-const WINDOW: usize = 64;
+/// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker threads,
+/// because a run may have a record of its own before its first change.
+const WINDOW: usize = 128;
 
 /// The same after the machine went down: records and acts of several seconds reach the disk in any order.
 const WINDOW_AFTER_REBOOT: usize = 4096;
@@ -296,6 +297,7 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
         Op::Gather { .. }
         | Op::Begin { .. }
         | Op::End
+        | Op::Run { .. }
         | Op::Abort { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }

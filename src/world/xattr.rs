@@ -104,7 +104,7 @@ impl World {
         };
         let was = value.get(..length).unwrap_or_default().to_vec();
         let op = xattr_op(located, CAPABILITY, Some(Escaped(was)));
-        self.journal.note(op, Some(&self.actor(caller))).map(drop)
+        self.journal.note(op, Some(&self.author(caller))).map(drop)
     }
 
     fn change_xattr(
@@ -118,7 +118,7 @@ impl World {
         let path = self.proc_path(located);
         let was = self.read_xattr(located, name).ok().map(Escaped);
         let op = xattr_op(located, name, was);
-        let pending = self.journal.begin(op, &[], Some(&self.actor(caller)))?;
+        let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         pending.settle(act(&path))
     }
 

@@ -9,9 +9,9 @@ use clap::Args;
 
 use super::super::output::{Printer, Style, time};
 use super::super::{Exit, open_store};
-use super::words::{describe, tell, who};
+use super::words::{describe, run, tell, who};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record, RecordHeader, WORDS};
+use crate::journal::{Actor, Op, Record, RecordHeader, WORDS};
 use crate::name::escape;
 use crate::operator::filter::{Filter, Paths};
 use crate::operator::fold::{Activity, Fold, FoldEvent};
@@ -220,12 +220,18 @@ impl LogPrinter {
             return Ok(());
         }
         self.heading(session, "");
-        let (comm, pid) = match &record.actor {
-            Some(actor) => (actor.comm.as_str(), Some(u64::from(actor.pid))),
-            None => ("", None),
+        let text = describe(&record.op);
+        // The record that begins a run stands for the run; those that follow have its id.
+        let (by, text) = match (record.origin.run, &record.op) {
+            (Some(_), Op::Run { .. } | Op::Undo { .. }) => (run(record.origin), text),
+            (Some(run), _) => {
+                let run = self.printer.style(Style::Faint, &format!("({run})"));
+                (of_actor(record.actor.as_ref()), format!("{text}  {run}"))
+            }
+            (None, _) => (of_actor(record.actor.as_ref()), text),
         };
         let number = record.seq.to_string();
-        self.entry(&number, &record.time, comm, pid, &describe(&record.op));
+        self.entry(&number, &record.time, &by, &text);
         Ok(())
     }
 
@@ -234,7 +240,11 @@ impl LogPrinter {
         let numbers = format!("{}–{}", activity.first, activity.last);
         let began = activity.began.to_rfc3339();
         let text = tell(activity, &self.printer);
-        self.entry(&numbers, &began, &activity.comm, Some(activity.pid), &text);
+        let by = match activity.origin.run {
+            Some(_) => run(activity.origin),
+            None => who(&activity.comm, activity.pid),
+        };
+        self.entry(&numbers, &began, &by, &text);
     }
 
     fn heading(&mut self, session: &str, more: &str) {
@@ -247,16 +257,20 @@ impl LogPrinter {
         self.printer.line(format_args!("{text}"));
     }
 
-    fn entry(&mut self, numbers: &str, at: &str, comm: &str, pid: Option<u64>, text: &str) {
+    fn entry(&mut self, numbers: &str, at: &str, by: &str, text: &str) {
         let width = if matches!(self.form, Form::All) {
             6
         } else {
             11
         };
-        let who = pid.map_or_else(String::new, |pid| who(comm, pid));
         // Padded before it is coloured: a colour has no width.
         let when = self.printer.style(Style::Faint, &time(at));
         self.printer
-            .line(format_args!("{numbers:>width$}  {when}  {who:<20}  {text}"));
+            .line(format_args!("{numbers:>width$}  {when}  {by:<20}  {text}"));
     }
+}
+
+/// Says who did something, where a process did it.
+fn of_actor(actor: Option<&Actor>) -> String {
+    actor.map_or_else(String::new, |actor| who(&actor.comm, actor.pid))
 }

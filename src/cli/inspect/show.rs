@@ -9,7 +9,7 @@ use super::super::output::{Printer, Style, bytes, quote, time};
 use super::super::{Exit, open_store};
 use super::words::describe;
 use crate::error::Result;
-use crate::journal::{How, Op};
+use crate::journal::{How, Op, UndoId};
 use crate::name::{WorldPath, escape};
 use crate::operator::point;
 use crate::operator::show::{self, Former, Shown, Whereabouts};
@@ -72,12 +72,18 @@ fn tell(printer: &mut Printer, shown: &Shown, target: &Path) {
         None => field("who", &"trumanfs itself"),
     }
     field("what", &describe(&record.op));
-    if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {
-        let what = shown.part_of.as_deref().unwrap_or("?");
-        field(
-            "for",
-            &format_args!("undo {}:{undo}, {what}", shown.session),
-        );
+    let what = shown.part_of.as_deref().unwrap_or("?");
+    let is_own = matches!(record.op, Op::Undo { .. } | Op::Run { .. });
+    match (record.origin.run, record.undo_id()) {
+        (Some(run), _) if is_own => field("run", &run),
+        (Some(run), _) => {
+            let kind = record.origin.kind.word();
+            field("for", &format_args!("{kind} {run}, {what}"));
+        }
+        (None, Some(UndoId::Record(seq))) if !is_own => {
+            field("for", &format_args!("undo {}:{seq}, {what}", shown.session));
+        }
+        _ => {}
     }
     for line in before(&record.op) {
         field("before", &line);

@@ -1,7 +1,7 @@
 //! What operations are called, in a few words.
 
 use super::super::output::{Printer, Style, count};
-use crate::journal::Op;
+use crate::journal::{Op, Origin, OriginKind};
 use crate::name::escape;
 use crate::operator::fold::{ACTS, Act, Activity};
 
@@ -10,6 +10,12 @@ pub(super) fn describe(op: &Op) -> String {
     let word = op.word();
     match op {
         Op::Begin { .. } | Op::End => word.to_owned(),
+        Op::Run {
+            command, length, ..
+        } => {
+            let more = if length.is_some() { "…" } else { "" };
+            format!("$ {}{more}", shown(&command.0))
+        }
         Op::Create { path, .. } | Op::Mkdir { path, .. } | Op::Mknod { path, .. } => {
             format!("{word} {path}")
         }
@@ -77,6 +83,29 @@ pub(super) fn who(comm: &str, pid: impl std::fmt::Display) -> String {
     format!("{comm}[{pid}]")
 }
 
+/// Says which run something is the doing of: `shell 4k2m9x0c7d1f`.
+pub(super) fn run(origin: Origin) -> String {
+    let run = origin.run.map(|run| format!(" {run}")).unwrap_or_default();
+    format!("{}{run}", origin.kind.word())
+}
+
+/// Writes a command as it was typed, with what a terminal would not show as text in escapes.
+pub(super) fn shown(command: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in command.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c.is_control() {
+                true => text.extend(c.escape_default()),
+                false => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
 /// Says in a few words what a process did in one go.
 pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
     let told = |(act, number): (Act, u64)| {
@@ -121,8 +150,8 @@ pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
     if activity.not_done > 0 {
         text = format!("{text}; {} not done", activity.not_done);
     }
-    if let Some(undo) = activity.undo {
-        text = format!("{text}, for undo {undo}");
+    if activity.origin == OriginKind::Undo.into() {
+        text = format!("{text}, for an undo");
     }
     let seconds = (activity.ended - activity.began).num_milliseconds() as f64 / 1000.0;
     if seconds >= 0.05 {

@@ -2,10 +2,9 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::Arc;
 
 use super::*;
-use crate::journal::{Actor, Journal};
+use crate::journal::Journal;
 use crate::name::WorldPath;
 
 const FIRST: &str = "20260116T101530.123456Z-0a1b";
@@ -25,7 +24,7 @@ fn store(sessions: &[(&str, &[Op])]) -> (tempfile::TempDir, Store) {
             .unwrap();
         let journal = Journal::new(file.into(), None, false, 9);
         for op in *ops {
-            journal.note(op.clone(), None::<&Arc<Actor>>).unwrap();
+            journal.note(op.clone(), None).unwrap();
         }
     }
     let store = Store::open(dir.path()).unwrap();

@@ -131,7 +131,7 @@ impl Facts {
                 return;
             }
             // What the daemon does for the sake of what was counted already.
-            Op::Gather { .. } => return,
+            Op::Gather { .. } | Op::Run { .. } => return,
             Op::Checkpoint { name } => format!("checkpoint “{name}”"),
             Op::Undo { what, .. } => what.clone(),
             Op::Purge { entries } => match entries.as_slice() {
@@ -157,8 +157,7 @@ impl Facts {
         self.changes += 1;
         let slice = self.slice_of(time);
         let mut name = program(record.actor.as_ref());
-        let actor = record.actor.as_ref();
-        let by_operator = actor.is_some_and(|actor| actor.undo.is_some());
+        let by_operator = record.undo_id().is_some();
         if by_operator {
             OPERATOR.clone_into(&mut name);
         } else if name.is_empty() {

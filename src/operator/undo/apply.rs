@@ -102,6 +102,7 @@ pub fn apply(
     if names + contents + attributes == 0 {
         return Ok(Applied::default());
     }
+    let caller = caller.for_undo();
     let of = selection.named();
     let begun = applier
         .world()
@@ -110,10 +111,6 @@ pub fn apply(
     let mut outcome = Applied {
         record: Some(record),
         ..Applied::default()
-    };
-    let caller = Caller {
-        undo: Some(record),
-        ..caller
     };
     let failed = carry_out(plan, applier, caller, &mut outcome).err();
     if outcome.moves + outcome.contents + outcome.attributes == 0 {

@@ -9,7 +9,7 @@ use super::plan::{Conflict, OnConflict, plan};
 use super::rights::Opened;
 use super::select::{Wanted, select};
 use crate::error::{Error, Result};
-use crate::journal::Ids;
+use crate::journal::{Ids, RunId};
 use crate::operator::Store;
 use crate::world::Caller;
 
@@ -41,6 +41,9 @@ pub struct UndoReport {
     /// The number of the undo's record; absent where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<u64>,
+    /// The run that the undo was; absent where nothing was changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub run: Option<RunId>,
     /// How many things moved, got their content back, or their attributes.
     pub done: (u64, u64, u64),
     /// What stood in the way.
@@ -67,6 +70,8 @@ pub fn run(
     applier: Option<&dyn Applier>,
     caller: Caller,
 ) -> Result<UndoReport> {
+    // Both attempts are one run.
+    let caller = caller.for_undo();
     let first = attempt(store, wish, applier, caller, false);
     let denied = match &first {
         Ok((_, tried)) => tried.denied,
@@ -104,6 +109,7 @@ impl UndoReport {
             deeds: first.deeds.clone(),
             extent: first.extent,
             record: self.record.or(first.record),
+            run: self.run.or(first.run),
             done: (one.0 + two.0, one.1 + two.1, one.2 + two.2),
             ..self
         }
@@ -143,6 +149,7 @@ fn attempt(
         Some(applier) if !wish.dry_run && !stopped => {
             let outcome = apply(&planned, &selection, &wish.what, applier, caller)?;
             report.record = outcome.record;
+            report.run = outcome.record.and(caller.origin.run);
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
             tried.denied = outcome.skipped.was_denied();
             let disk = planned.target.disk();

@@ -346,7 +346,7 @@ fn words(record: &Record) -> String {
     let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
     let path = paths.join(" → ");
     let who = match &record.actor {
-        Some(actor) if actor.undo.is_some() => " by an undo".to_owned(),
+        _ if record.undo_id().is_some() => " by an undo".to_owned(),
         Some(actor) if actor.comm.is_empty() => format!(" by process {}", actor.pid),
         Some(actor) => format!(" by {}[{}]", actor.comm, actor.pid),
         None => String::new(),

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
 
@@ -13,7 +14,7 @@ use super::applier::Applier;
 use super::same::{Looks, is_same};
 use super::steps::{Former, put_label};
 use crate::error::{Error, Result};
-use crate::journal::Op;
+use crate::journal::{Op, UndoId};
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::past::{Content, Effect, NodeId, Past, RecordId, Tree};
@@ -118,16 +119,14 @@ pub fn restore(
         true => format!("restore {to} as at {at}"),
         false => format!("restore {} as at {at} to {to}", wish.path),
     };
+    let caller = caller.for_undo();
     let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
     let record = begun.seq();
     restored.record = Some(record);
     let mut copier = Copier {
         tree,
         applier,
-        caller: Caller {
-            undo: Some(record),
-            ..caller
-        },
+        caller,
         known: HashMap::new(),
         at: to.clone(),
         restored,
@@ -148,11 +147,12 @@ pub fn restore(
 fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     let mut found: Option<Point> = None;
     let mut gathered: HashSet<Escaped> = HashSet::new();
-    let mut whole: Option<RecordId> = None;
+    // The undo that it was a part of, until the record with which that began.
+    let mut whole: Option<(Arc<str>, UndoId)> = None;
     // The record before the one that was found.
     let mut before: Option<RecordId> = None;
     while let Some((session, record)) = past.back_by_one(|session, seq| {
-        let in_whole = |(of, first): &RecordId| **of == *session && seq >= *first;
+        let in_whole = |(of, _): &(Arc<str>, UndoId)| **of == *session;
         let is_before = |(of, n): &RecordId| **of == *session && seq == *n;
         found.is_none()
             || !gathered.is_empty()
@@ -208,11 +208,14 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
             if there.is_some() {
                 gathered.clear();
             }
-            let undo = record.actor.as_ref().and_then(|actor| actor.undo);
+            let undo = record.undo_id();
             whole = undo.map(|undo| (session.clone(), undo));
             before = undo.is_none().then(|| (session, record.seq - 1));
             found = Some(point);
-        } else if whole.as_ref() == Some(&(session, record.seq)) {
+        } else if matches!(record.op, Op::Undo { .. })
+            && whole == record.undo_id().map(|undo| (session, undo))
+        {
+            whole = None;
             found = Some(point);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::paths::Asked;
 use crate::error::{Error, Result};
-use crate::journal::{Actor, Op, Record};
+use crate::journal::{Op, Record, UndoId};
 use crate::name::Escaped;
 use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
@@ -136,6 +136,7 @@ impl Selection {
 struct Before {
     session: Arc<str>,
     seq: u64,
+    id: UndoId,
     of: Vec<(String, u64, u64)>,
     redo: bool,
 }
@@ -149,8 +150,8 @@ struct Pass {
     chosen: BTreeMap<Arc<str>, Vec<u64>>,
     /// Undos, the newest first.
     undos: Vec<Before>,
-    /// What each undo changed.
-    changes: HashMap<(Arc<str>, u64), Vec<u64>>,
+    /// The records of each undo, its own among them.
+    parts: HashMap<(Arc<str>, UndoId), Vec<u64>>,
     /// Records of gathering under an entry, until the removal of the directory is met.
     gathered: HashMap<Escaped, Vec<u64>>,
 }
@@ -162,9 +163,10 @@ impl Pass {
         if let Op::Rmdir { trash, .. } = &record.op {
             numbers.extend(self.gathered.remove(trash).into_iter().flatten());
         }
-        if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {
+        let undo = record.undo_id();
+        if let Some(undo) = undo {
             let of = (session.clone(), undo);
-            self.changes.entry(of).or_default().extend(&numbers);
+            self.parts.entry(of).or_default().extend(&numbers);
         }
         if self.session.as_ref() != Some(session) {
             self.session = Some(session.clone());
@@ -186,6 +188,7 @@ impl Pass {
             Op::Undo { of, redo, .. } => self.undos.push(Before {
                 session: session.clone(),
                 seq,
+                id: undo.unwrap_or(UndoId::Record(seq)),
                 of,
                 redo,
             }),
@@ -193,11 +196,9 @@ impl Pass {
         }
     }
 
-    fn changes_of(&self, session: &Arc<str>, seq: u64) -> BTreeMap<Arc<str>, Vec<u64>> {
-        let changes = self.changes.get(&(session.clone(), seq));
-        let mut all = changes.cloned().unwrap_or_default();
-        all.push(seq);
-        BTreeMap::from([(session.clone(), all)])
+    fn parts_of(&self, undo: &Before) -> BTreeMap<Arc<str>, Vec<u64>> {
+        let parts = self.parts.get(&(undo.session.clone(), undo.id));
+        BTreeMap::from([(undo.session.clone(), parts.cloned().unwrap_or_default())])
     }
 }
 
@@ -215,7 +216,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         session: None,
         chosen: BTreeMap::new(),
         undos: Vec::new(),
-        changes: HashMap::new(),
+        parts: HashMap::new(),
         gathered: HashMap::new(),
     };
     // The plan reads the same records, and checks them.
@@ -258,7 +259,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
                 {
                     selection.redo |= !undo.redo;
                     selection.undos.push((session.to_string(), seq, seq));
-                    selection.add(pass.changes_of(&session, seq));
+                    selection.add(pass.parts_of(undo));
                 }
             }
         }
@@ -275,7 +276,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
                 }
                 let in_session = only.as_ref().is_none_or(|only| **only == *session);
                 pass.met(&session, record, |record| {
-                    in_session && is_by(record.actor.as_ref(), *pid, program.as_deref())
+                    in_session && is_by(record, *pid, program.as_deref())
                 });
             }
         }
@@ -284,8 +285,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
     // From the oldest on, because one may have taken back the other.
     for undo in pass.undos.iter().rev() {
         if selection.covers(&undo.of) && !selection.has(&undo.session, undo.seq) {
-            let changes = pass.changes_of(&undo.session, undo.seq);
-            selection.add(changes);
+            selection.add(pass.parts_of(undo));
         }
     }
     Ok(selection)
@@ -297,21 +297,22 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
 pub fn last_done(store: &Store) -> Result<LastDone> {
     let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
-    let mut acted: HashSet<(Arc<str>, u64)> = HashSet::new();
+    let mut acted: HashSet<(Arc<str>, UndoId)> = HashSet::new();
     let mut records = ReverseRecords::trusting(store)?;
     while let Some((session, record)) = records.next_record()? {
         let seq = record.seq;
-        if let Some(undo) = record.actor.as_ref().and_then(|actor| actor.undo) {
-            acted.insert((session.clone(), undo));
-        }
+        let Some(undo) = record.undo_id().map(|undo| (session.clone(), undo)) else {
+            continue;
+        };
         let Op::Undo { what, of, redo } = record.op else {
+            acted.insert(undo);
             continue;
         };
         let dead = taken_back
             .iter()
             .any(|(s, from, to)| **s == *session && (*from..=*to).contains(&seq));
         // One that changed nothing left nothing to take back, and as a redo took nothing back.
-        if dead || !acted.contains(&(session.clone(), seq)) {
+        if dead || !acted.contains(&undo) {
             continue;
         }
         if !redo {
@@ -346,12 +347,15 @@ fn check(record: &Record) -> Result<()> {
     ))
 }
 
-fn is_by(actor: Option<&Actor>, pid: Option<u32>, program: Option<&str>) -> bool {
+fn is_by(record: &Record, pid: Option<u32>, program: Option<&str>) -> bool {
     if pid.is_none() && program.is_none() {
         return true;
     }
     // What an operator took back was nobody's doing inside.
-    let Some(actor) = actor.filter(|actor| actor.undo.is_none()) else {
+    if record.undo_id().is_some() {
+        return false;
+    }
+    let Some(actor) = &record.actor else {
         return false;
     };
     let named = |program: &str| {
