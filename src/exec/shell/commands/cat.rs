@@ -1,4 +1,5 @@
-//! `cat`: copies, or shows line by line what else would not be seen. Lines go on from one file to the next.
+//! `cat`: copies files to standard output, optionally numbering lines and making invisible bytes visible. Line
+//! numbers continue from one file to the next.
 
 use std::io::{self, BufRead, Write};
 
@@ -62,7 +63,7 @@ pub(super) fn cat(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
-/// How lines are shown, and where in them the command is.
+/// The display options, and the position within the current line.
 #[derive(Debug, Default)]
 struct Shown {
     number: bool,
@@ -71,13 +72,13 @@ struct Shown {
     ends: bool,
     tabs: bool,
     invisible: bool,
-    /// The number of the line.
+    /// The current line number.
     line: u64,
-    /// Whether the line has begun.
+    /// Whether part of the line has been written.
     begun: bool,
-    /// How many empty lines came right before.
+    /// The number of consecutive empty lines just before this point.
     empty: u64,
-    /// Whether a carriage return is held back: before the end of a line it is shown.
+    /// Whether a carriage return is held back: it is shown as `^M` only before the end of a line.
     held: bool,
 }
 
@@ -150,7 +151,7 @@ impl Shown {
         out.write_all(text)
     }
 
-    /// Writes what is held back.
+    /// Writes the carriage return that is held back, if any.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         match std::mem::take(&mut self.held) {
             true => out.write_all(b"\r"),

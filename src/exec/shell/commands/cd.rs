@@ -1,4 +1,4 @@
-//! `cd` and `pwd`: where the shell is.
+//! `cd` and `pwd`: the shell's working directory.
 
 use std::io::Write;
 
@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::exec::shell::call::{Call, Ended, Stop, usage};
 use crate::name::WorldPath;
 
-/// Changes the working directory, and keeps `PWD` and `OLDPWD` true.
+/// Changes the working directory and updates `PWD` and `OLDPWD`.
 pub(super) fn cd(call: &mut Call<'_>) -> Ended {
-    // There are no links, so that -L and -P are the same, and -e asks for what is always the case.
+    // There are no symlinks, so -L and -P are the same, and what -e asks for always holds.
     let operands = operands(call.args, b"LPe@")?;
     let variable = |name: &[u8]| call.state.variables.get(name).cloned();
     let (typed, tell) = match operands {
@@ -61,7 +61,7 @@ fn directory(call: &Call<'_>, typed: &[u8]) -> Result<WorldPath, Error> {
     }
 }
 
-/// Reads the options of a builtin, which end at the first operand. Returns what follows them.
+/// Reads the options of a builtin, which end at the first operand. Returns the operands.
 fn operands<'a>(args: &'a [Vec<u8>], known: &[u8]) -> Result<&'a [Vec<u8>], Stop> {
     let mut rest = args;
     while let Some((arg, after)) = rest.split_first() {

@@ -1,11 +1,11 @@
-//! `echo`, as bash has it: what looks like an option but is none is printed.
+//! `echo`, as in bash: a word that looks like an option but is none is printed.
 
 use std::io::{self, Write};
 
 use crate::exec::shell::call::{Call, Ended};
 use crate::exec::shell::escape::{self, low_byte, number};
 
-/// Prints its arguments, with a space between.
+/// Prints its arguments, separated by spaces.
 pub(super) fn echo(call: &mut Call<'_>) -> Ended {
     let (mut newline, mut escapes) = (true, false);
     let mut args = call.args;
@@ -42,7 +42,7 @@ fn split(args: &[Vec<u8>]) -> Option<(&[u8], &[Vec<u8>])> {
     Some((first, rest))
 }
 
-/// Writes a text with its escapes replaced. Returns whether there is more to print: `\c` ends everything.
+/// Writes a text with its escapes replaced. Returns whether printing goes on: `\c` ends all output.
 fn unescape(text: &[u8], out: &mut dyn Write) -> io::Result<bool> {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {

@@ -1,4 +1,4 @@
-//! `mkdir`.
+//! `mkdir`: makes directories, with `-p` those above them too.
 
 use std::io::{self, Write};
 
@@ -20,9 +20,9 @@ const MKDIR: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// What a directory may be used for unless something else is asked for, before the umask.
+/// The mode of a new directory without `-m`, before the umask.
 const ANYTHING: u32 = 0o777;
-/// Set-group-id, which a new directory has from the one it is in.
+/// Set-group-id, which a new directory inherits from its parent.
 const INHERITED: u32 = 0o2000;
 
 /// `mkdir [-pv] [-m MODE] DIRECTORY...`
@@ -60,14 +60,14 @@ pub(super) fn mkdir(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
-/// Makes one directory; `mode` has its bits, and which of them were asked for.
+/// Makes one directory; `mode` holds the mode bits, and which of them were given.
 fn make(call: &Call<'_>, path: &WorldPath, mode: Option<(u32, u32)>) -> Result<(), Error> {
     let home = call.home();
     let Some((mode, said)) = mode else {
         return home.mkdir(path, ANYTHING);
     };
     home.mkdir(path, mode & ANYTHING)?;
-    // The umask has taken its share, and mkdir(2) does not know all bits.
+    // The umask has been applied, and mkdir(2) does not set the special bits.
     let has = home.stat(path)?.permissions();
     let wanted = mode | has & INHERITED & !said;
     if has == wanted {
@@ -80,7 +80,7 @@ fn make(call: &Call<'_>, path: &WorldPath, mode: Option<(u32, u32)>) -> Result<(
     home.set_attrs(path, &change)
 }
 
-/// Makes a directory and those above it that are missing.
+/// Makes a directory and its missing parents.
 fn make_all(
     call: &mut Call<'_>,
     typed: &[u8],
@@ -101,7 +101,7 @@ fn make_all(
         let last = to == whole;
         let path = match call.path(typed.get(..to).unwrap_or_default()) {
             Ok(path) => path,
-            // The root's own name begins with what is outside it.
+            // The root's own path begins with directories outside the home.
             Err(Error::NotFound) if typed.starts_with(b"/") && !last => continue,
             Err(error) => return Ok(Err(error)),
         };
@@ -124,7 +124,7 @@ fn make_all(
             },
         }
     }
-    // What is only dots and slashes is there, or it is not.
+    // A path of only dots and slashes either exists or does not.
     Ok(call.path(typed).map(drop))
 }
 
@@ -133,7 +133,7 @@ fn announce(call: &mut Call<'_>, typed: &[u8]) -> io::Result<()> {
     call.out.write_all(&line)
 }
 
-/// Returns a path without slashes at its end, unless it is nothing else.
+/// Returns a path without trailing slashes, unless it consists of slashes.
 fn without_slashes(typed: &[u8]) -> &[u8] {
     let end = typed.iter().rposition(|b| *b != b'/');
     end.and_then(|last| typed.get(..=last)).unwrap_or(typed)

@@ -1,4 +1,4 @@
-//! The bundled commands: which there are, and how one is called.
+//! The bundled commands: the table of their names, and how one is run.
 
 mod cat;
 mod cd;
@@ -20,7 +20,7 @@ mod which;
 
 use super::call::{Command, Registry, Run};
 
-/// All commands, by name. Eighteen, and `false` beside `true`.
+/// All commands, by name: eighteen, and `false` beside `true`.
 pub(super) const REGISTRY: Registry = Registry(&[
     reads("cat", cat::cat),
     Command {
@@ -66,7 +66,7 @@ const fn changes(name: &'static str, run: Run) -> Command {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 pub(super) mod tests {
-    //! A command by itself, in a directory of its own.
+    //! Runs commands by themselves, in a directory of their own.
 
     use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub(super) mod tests {
     use crate::exec::shell::substitute::Collected;
     use crate::name::WorldPath;
 
-    /// A directory that stands for a home. Not a mounted one: what is removed here is gone.
+    /// A directory that stands for a home. It is not a mounted one: removed files are gone.
     pub(crate) struct Bench {
         pub(crate) dir: tempfile::TempDir,
         pub(crate) state: ShellState,
@@ -102,14 +102,14 @@ pub(super) mod tests {
             Bench { dir, state }
         }
 
-        /// Writes a file, and the directories above it.
+        /// Writes a file, creating its parent directories.
         pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
             let path = self.dir.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
 
-        /// Runs a command; words are split at spaces. Returns standard output, standard error and the status.
+        /// Runs a command; words are separated by spaces. Returns standard output, standard error and the status.
         pub(crate) fn run(&mut self, line: &str, stdin: impl AsRef<[u8]>) -> (String, String, u8) {
             let words: Vec<Vec<u8>> = line
                 .split(' ')

@@ -1,4 +1,4 @@
-//! `mv`. What is replaced goes into the trash.
+//! `mv`: moves files and directories. A replaced file goes to the trash.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ struct Moves {
     keep: bool,
     update: bool,
     verbose: bool,
-    /// What this call has put somewhere.
+    /// The destinations that this call has written.
     made: HashSet<WorldPath>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn mv(call: &mut Call<'_>) -> Ended {
 }
 
 impl Moves {
-    /// Moves one thing. Returns whether all is as it was wished.
+    /// Moves one operand. Returns whether it succeeded.
     fn one(&mut self, call: &mut Call<'_>, from: &[u8], to: &[u8]) -> io::Result<bool> {
         let Some((path, meta)) = source(call, from)? else {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! How commands read their operands one after another: files, and standard input for `-`. What is wrong with one is told
-//! and the others are read all the same.
+//! How commands read their operands one after another: files, and standard input for `-`. An operand that cannot be
+//! read is reported, and the others are still read.
 
 use std::io::{self, BufRead, Write};
 use std::mem;
@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::exec::shell::call::{Call, Stop, of_io};
 use crate::exec::shell::stream::Input;
 
-/// Standard input, as an operand.
+/// The operand that stands for standard input.
 pub(super) const STANDARD: &[u8] = b"-";
 
 /// Why an operand is not read to its end.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The operand cannot be read: its own trouble.
+    /// This operand cannot be read; the command goes on with the next.
     Operand(Error),
     /// The whole command ends.
     Command(Stop),
@@ -26,7 +26,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Returns the operands, or standard input where there is none.
+/// Returns the operands, or standard input if there are none.
 pub(super) fn or_standard(operands: Vec<&[u8]>) -> Vec<&[u8]> {
     match operands.is_empty() {
         true => vec![STANDARD],
@@ -34,11 +34,11 @@ pub(super) fn or_standard(operands: Vec<&[u8]>) -> Vec<&[u8]> {
     }
 }
 
-/// Opens an operand, says `opened`, has it read by `work`, and tells what is wrong with it. A directory can be opened, but
-/// not read. Returns whether all went well.
+/// Opens an operand, calls `opened`, then `work` to read it, and reports errors. A directory can be opened but not
+/// read. Returns whether all of it succeeded.
 ///
 /// # Errors
-/// What ends the command.
+/// Errors that end the command.
 pub(super) fn read(
     call: &mut Call<'_>,
     typed: &[u8],
@@ -59,7 +59,7 @@ pub(super) fn read(
                 let mut input = Input::file(file, &call.state.deadline);
                 work(call, &mut input)
             }
-            // `head -n 0` does not read it.
+            // `head -n 0` does not read the directory and so must not fail.
             Err(Error::IsDirectory) => {
                 opened(call)?;
                 work(call, &mut Input::directory())
@@ -77,16 +77,16 @@ pub(super) fn read(
     }
 }
 
-/// Returns what comes next, empty at the end. To be consumed.
+/// Returns the next bytes, none at the end. The caller consumes them.
 ///
 /// # Errors
-/// That of reading, or the line's time is up.
+/// Read errors; the line's time limit has passed.
 pub(super) fn chunk<'i>(call: &Call<'_>, input: &'i mut Input) -> Result<&'i [u8], Trouble> {
     call.check()?;
     input.fill_buf().map_err(of_reading)
 }
 
-/// Turns an error of reading into the operand's, unless it is that the line's time is up.
+/// Turns a read error into the operand's, unless the line's time limit has passed.
 pub(super) fn of_reading(error: io::Error) -> Trouble {
     match error.kind() {
         io::ErrorKind::TimedOut => error.into(),
@@ -94,12 +94,12 @@ pub(super) fn of_reading(error: io::Error) -> Trouble {
     }
 }
 
-/// Copies all that comes to standard output.
+/// Copies the rest of the input to standard output.
 pub(super) fn copy(call: &mut Call<'_>, input: &mut Input) -> Result<(), Trouble> {
     copy_some(call, input, u64::MAX)
 }
 
-/// Copies so many bytes to standard output, or as many as there are.
+/// Copies at most so many bytes to standard output.
 pub(super) fn copy_some(call: &mut Call<'_>, input: &mut Input, bytes: u64) -> Result<(), Trouble> {
     let mut left = bytes;
     while left > 0 {

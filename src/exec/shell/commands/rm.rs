@@ -1,4 +1,4 @@
-//! `rm`: into the trash, never away. A directory with all that is in it becomes one entry.
+//! `rm`: moves files to the trash. A directory with everything in it becomes one entry.
 
 use std::io::{self, Write};
 
@@ -24,14 +24,14 @@ const RM: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// How many operands `-I` would not ask about.
+/// How many operands `-I` accepts without a question.
 const FEW: usize = 3;
 
-/// What is said of the root, and of what is only named as itself or what it is in.
+/// The messages for the root, and for operands that end in `.` or `..`.
 const DANGEROUS: &[u8] = b"it is dangerous to operate recursively on ";
 const DOTS: &[u8] = b"refusing to remove '.' or '..' directory: skipping ";
 
-/// What would be asked before something is removed.
+/// The question that GNU rm would ask before it removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Never,
@@ -100,7 +100,7 @@ fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
     })
 }
 
-/// Removes an operand. Returns whether that is done.
+/// Removes an operand. Returns whether it succeeded.
 fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
     let home = call.home();
     let found = call
@@ -110,7 +110,7 @@ fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
     if is_dir && !how.recursive && !how.empty_directories {
         return refuse(call, typed, b": is a directory");
     }
-    // What is outside is absent, and refused all the same by the names that every directory has.
+    // What is outside the home is absent, but `.` and `..` are refused by name even then.
     let refused = match (last_part(typed), &found) {
         (b"." | b"..", _) => Some(DOTS),
         (b"", _) if !typed.is_empty() => Some(DANGEROUS),
@@ -132,7 +132,7 @@ fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
         (true, true, true) => return remove_each(call, typed, &path, how),
         (true, true, false) => {
             let removed = home.remove_tree(&path, &|| call.check().is_ok());
-            // One that was broken off is the end of the line, and no answer for the operand.
+            // An interrupted removal ends the line; it is not an error of the operand.
             if removed.is_err() {
                 call.check()?;
             }
@@ -144,12 +144,12 @@ fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
     told(call, typed, is_dir, how, removed)
 }
 
-/// Removes a directory and what is in it one by one, each told of as it goes. The world gathers what was in it under its
-/// entry.
+/// Removes a directory and its content one by one, reporting each entry. The world gathers the content under the
+/// directory's entry in the trash.
 fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> io::Result<bool> {
     enum Visit {
         Remove(FileType),
-        /// A directory in which everything has been removed.
+        /// A directory whose content has been removed.
         Close,
     }
     let home = call.home();
@@ -158,7 +158,7 @@ fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> 
         top.clone(),
         Visit::Remove(FileType::Directory),
     )];
-    // Directories above what stays stay too, and only the first is told of.
+    // The parents of an entry that stays must stay too; only the entry itself is reported.
     let mut stays: Option<WorldPath> = None;
     while let Some((shown, path, step)) = pending.pop() {
         call.check()?;
@@ -193,7 +193,7 @@ fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> 
     Ok(stays.is_none())
 }
 
-/// Tells what came of a removal. Returns whether it is done.
+/// Reports the result of a removal. Returns whether it succeeded.
 fn told(
     call: &mut Call<'_>,
     typed: &[u8],
@@ -217,7 +217,7 @@ fn told(
     Ok(true)
 }
 
-/// Complains, unless it was to be gone and is. Returns whether it is.
+/// Reports a missing operand, unless `-f` accepts it. Returns whether it does.
 fn absent(call: &mut Call<'_>, typed: &[u8], how: How, error: &Error) -> io::Result<bool> {
     let gone = matches!(error.errno(), Errno::NOENT | Errno::NOTDIR | Errno::INVAL);
     if how.force && gone {
@@ -238,7 +238,7 @@ fn refuse(call: &mut Call<'_>, typed: &[u8], why: &[u8]) -> io::Result<bool> {
 mod tests {
     use crate::exec::shell::commands::tests::Bench;
 
-    /// Two files, a directory with one, and an empty one.
+    /// Makes two files, a directory with a file in it, and an empty directory.
     fn bench() -> Bench {
         let bench = Bench::new();
         bench.put("f", "");

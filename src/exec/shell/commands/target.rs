@@ -1,4 +1,4 @@
-//! Where `cp` and `mv` put things: one destination, or a directory for all that come before it.
+//! The destinations of `cp` and `mv`: a single one, or a directory for all preceding operands.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use crate::exec::shell::quote::quoted;
 use crate::name::WorldPath;
 use crate::world::Meta;
 
-/// A thing, and what it is to be called, both as typed.
+/// A source as typed, and its destination as typed.
 pub(super) type Pair<'a> = (&'a [u8], Vec<u8>);
 
-/// A place to put something at, and what is there now.
+/// A destination's path, and the attributes of what is there now.
 pub(super) type Destination = (WorldPath, Option<Meta>);
 
-/// Returns which operand goes where, by `-t` and `-T`; nothing where it was told why none can.
+/// Pairs sources with destinations, by `-t` and `-T`; `None`, after reporting it, where that is impossible.
 ///
 /// # Errors
 /// [`Stop::Usage`] in GNU's words.
@@ -67,7 +67,8 @@ pub(super) fn pairs<'a>(
     }
 }
 
-/// Returns what a thing is called in a directory. The parent of a directory goes by the directory itself.
+/// Returns the destination of a source in a directory. A source that ends in `..` is copied onto the directory
+/// itself.
 fn named_in(directory: &[u8], source: &[u8]) -> Vec<u8> {
     match last_part(source) {
         b".." => directory.to_vec(),
@@ -75,7 +76,7 @@ fn named_in(directory: &[u8], source: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the last part of a path as typed, without slashes after it.
+/// Returns the last component of a path as typed, without trailing slashes.
 pub(super) fn last_part(typed: &[u8]) -> &[u8] {
     let mut parts = typed.rsplit(|b| *b == b'/');
     parts.find(|part| !part.is_empty()).unwrap_or_default()
@@ -87,7 +88,7 @@ pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     [directory, slash, name].concat()
 }
 
-/// Looks an operand up; nothing where it was told why it cannot be.
+/// Looks an operand up; `None`, after reporting it, where that fails.
 pub(super) fn source(call: &mut Call<'_>, typed: &[u8]) -> io::Result<Option<(WorldPath, Meta)>> {
     let home = call.home();
     match call
@@ -102,8 +103,8 @@ pub(super) fn source(call: &mut Call<'_>, typed: &[u8]) -> io::Result<Option<(Wo
     }
 }
 
-/// Finds out what is at a destination; nothing where it was told why nothing can be put there. A directory may be meant
-/// with a slash at the end.
+/// Looks a destination up; `None`, after reporting it, where nothing can be put there. A directory's name may end in
+/// a slash.
 pub(super) fn place(
     call: &mut Call<'_>,
     (source, meta): (&[u8], &Meta),
@@ -129,7 +130,7 @@ pub(super) fn place(
     }
 }
 
-/// Says that a thing could not be put somewhere. Where the place is missing it is the thing that is named.
+/// Reports that a source could not be put at a destination. For a missing destination, the message names the source.
 pub(super) fn blame(
     call: &mut Call<'_>,
     source: &[u8],
@@ -151,7 +152,7 @@ pub(super) fn blame(
     }
 }
 
-/// Returns why one thing cannot be put in the place of another, if it cannot.
+/// Returns why a source cannot replace a destination, if it cannot.
 pub(super) fn clash(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8>> {
     let (from, there) = (quoted(source.0), quoted(to.0));
     match (source.1.is_dir(), to.1.is_dir()) {
@@ -176,7 +177,7 @@ pub(super) fn clash(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8
     }
 }
 
-/// Says that two operands are one thing.
+/// Returns the message that two operands are the same file.
 pub(super) fn same(from: &[u8], to: &[u8]) -> Vec<u8> {
     [
         &quoted(from)[..],
@@ -187,7 +188,7 @@ pub(super) fn same(from: &[u8], to: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Says that a directory cannot be copied to where the copy would be part of it.
+/// Returns the message that a directory cannot be copied into itself.
 pub(super) fn into_itself(from: &[u8], to: &[u8]) -> Vec<u8> {
     let (from, to) = (quoted(from), quoted(to));
     [
@@ -199,12 +200,12 @@ pub(super) fn into_itself(from: &[u8], to: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Returns whether `-u` leaves what is there: it is not older.
+/// Returns whether `-u` keeps the destination: it is not older than the source.
 pub(super) fn is_recent(there: &Meta, source: &Meta) -> bool {
     !source.is_dir() && there.mtime >= source.mtime
 }
 
-/// Says that two operands of one call would become one.
+/// Returns the message that two operands have the same destination.
 pub(super) fn just_made(from: &[u8], to: &[u8]) -> Vec<u8> {
     let (from, to) = (quoted(from), quoted(to));
     [

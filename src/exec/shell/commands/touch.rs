@@ -1,4 +1,4 @@
-//! `touch`.
+//! `touch`: sets the times of files, and creates missing ones.
 
 use chrono::{DateTime, Datelike, Local, NaiveDate, TimeZone};
 
@@ -23,7 +23,7 @@ const TOUCH: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// What a new file may be used for, before the umask.
+/// The mode of a new file, before the umask.
 const PLAIN: u32 = 0o666;
 
 /// `touch [-acm] [-d DATE | -t STAMP] [-r FILE] FILE...`
@@ -36,7 +36,7 @@ pub(super) fn touch(call: &mut Call<'_>) -> Ended {
         return Err(usage("missing file operand"));
     }
     let mut status = 0;
-    // `-` is standard output, which is no file of the home by itself.
+    // `-` is standard output, which is not itself a file of the home.
     for operand in typed.operands.iter().filter(|operand| **operand != b"-") {
         call.check()?;
         match touch_one(call, operand, &change, typed.has('c')) {
@@ -66,7 +66,7 @@ fn touch_one(call: &Call<'_>, typed: &[u8], change: &SetAttrs, only: bool) -> Re
     }
 }
 
-/// Returns which times are set to what; nothing where that was told to be impossible.
+/// Returns the times to set; `None`, after reporting it, where the reference cannot be read.
 fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>, Stop> {
     let (mut stamp, mut date, mut reference) = (None, None, None);
     let (mut atime, mut mtime) = (false, false);
@@ -106,7 +106,7 @@ fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>
         }
     }
     if let Some(text) = date {
-        // Relative to now, or to what the reference says.
+        // Relative to now, or to the reference's times.
         let shift = |from| moment(text, from_date(text, from)).map(SetTime::To);
         (access, content) = match (access, content) {
             (SetTime::To(access), SetTime::To(content)) => {
@@ -132,7 +132,7 @@ fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>
     }))
 }
 
-/// Returns a time that was typed.
+/// Converts a parsed time, or reports the text that could not be parsed.
 fn moment(typed: &[u8], time: Option<DateTime<Local>>) -> Result<Time, Stop> {
     let wrong = || usage([b"invalid date format ", &quoted(typed)[..]].concat());
     time.map(|time| Time {
@@ -150,7 +150,7 @@ fn local(time: Time) -> Option<DateTime<Local>> {
     Some(DateTime::from_timestamp(time.sec, time.nsec)?.with_timezone(&Local))
 }
 
-/// Reads `[[CC]YY]MMDDhhmm[.ss]`.
+/// Parses `[[CC]YY]MMDDhhmm[.ss]`.
 fn from_stamp(text: &[u8]) -> Option<DateTime<Local>> {
     let (digits, seconds) = match text.iter().position(|b| *b == b'.') {
         Some(dot) => (text.get(..dot)?, Some(text.get(dot + 1..)?)),
@@ -168,7 +168,7 @@ fn from_stamp(text: &[u8]) -> Option<DateTime<Local>> {
     let pairs_given = pairs(digits)?;
     let (year, rest) = match pairs_given.as_slice() {
         [century, year, rest @ ..] if rest.len() == 4 => (century * 100 + year, rest),
-        // As POSIX has it: 69 to 99 are of the last century.
+        // POSIX: 69 to 99 are in the last century.
         [year, rest @ ..] if rest.len() == 4 && *year >= 69 => (1900 + year, rest),
         [year, rest @ ..] if rest.len() == 4 => (2000 + year, rest),
         rest => (Local::now().year(), rest),
@@ -187,7 +187,7 @@ fn from_stamp(text: &[u8]) -> Option<DateTime<Local>> {
     let part = |part: i32| u32::try_from(part).ok();
     let day = NaiveDate::from_ymd_opt(year, part(month)?, part(day)?)?;
     let minute = day.and_hms_opt(part(hour)?, part(minute)?, 0)?;
-    // The sixtieth second is the next minute's first.
+    // A leap second (:60) becomes the first second of the next minute.
     let time = minute + chrono::Duration::seconds(second.into());
     Local.from_local_datetime(&time).earliest()
 }

@@ -22,15 +22,15 @@ const OPTIONS: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// How wide a column is where something is no regular file, whose size could tell.
+/// The column width where an operand is not a regular file, so that its size is unknown.
 const UNKNOWN_WIDTH: usize = 7;
 
-/// Counts what is in files.
+/// Counts the content of files.
 pub(super) fn wc(call: &mut Call<'_>) -> Ended {
     let typed = OPTIONS.read(call.args)?;
     let total = Total::of(&typed)?;
     let columns = Columns::of(&typed);
-    // Without an operand the name is left out.
+    // Without operands, no name is printed.
     let unnamed = typed.operands.is_empty();
     let operands = or_standard(typed.operands);
     let width = match total {
@@ -71,7 +71,7 @@ pub(super) fn wc(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
-/// When the sum is printed.
+/// When the total is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Total {
     Auto,
@@ -121,7 +121,7 @@ impl Columns {
         }
     }
 
-    /// Returns those of the counts that are printed, in their order. A character is a byte in the C locale.
+    /// Returns the counts that are printed, in order. A character is a byte in the C locale.
     fn of_counts(&self, counts: &Counts) -> impl Iterator<Item = u64> {
         [
             (self.lines, counts.lines),
@@ -134,7 +134,7 @@ impl Columns {
         .filter_map(|(shown, count)| shown.then_some(count))
     }
 
-    /// Returns how wide the columns are: as the sum of all sizes, which is known before anything is read.
+    /// Returns the column width: that of the sum of all sizes, which is known before anything is read.
     fn width(&self, call: &Call<'_>, operands: &[&[u8]]) -> usize {
         if operands.len() == 1 && self.of_counts(&Counts::default()).count() == 1 {
             return 1;
@@ -232,7 +232,7 @@ impl Counts {
     }
 }
 
-/// Where in a line the count is.
+/// The position within a line.
 #[derive(Debug, Default)]
 struct Line {
     in_word: bool,
@@ -241,7 +241,8 @@ struct Line {
 }
 
 impl Line {
-    /// Counts the words that begin. What is neither a space nor printable neither begins a word nor ends one.
+    /// Counts the words that begin in a chunk. A byte that is neither a space nor printable neither begins nor ends a
+    /// word.
     fn words(&mut self, chunk: &[u8]) -> u64 {
         let mut begun = 0;
         for byte in chunk {
@@ -252,7 +253,7 @@ impl Line {
         begun
     }
 
-    /// Measures how far a terminal would go to the right. What is not printable does not move it.
+    /// Tracks the width that a terminal would need. Unprintable bytes have none.
     fn measure(&mut self, chunk: &[u8]) {
         for byte in chunk {
             match byte {

@@ -1,8 +1,8 @@
-//! `which`: says whether a name is a command here.
+//! `which`: reports whether a name is a command here.
 //!
-//! No command has a file, so none has a path: `/usr/bin/ls` would be a lie that the next `cat` or `ls` of it uncovers. What is
-//! printed is what zsh prints for a command of its own, `ls: shell built-in command`. Of a name that is unknown nothing is
-//! printed, and of a path neither, for no file can be run; the status is 1 then.
+//! Commands have no files, so they have no paths: `/usr/bin/ls` would be a lie, and the next `ls` or `cat` of it
+//! would show that. The output is what zsh prints for its own commands, `ls: shell built-in command`. For an unknown
+//! name, and for a path, since no file can be run, nothing is printed and the status is 1.
 
 use std::io::Write;
 
@@ -22,9 +22,9 @@ pub(super) fn which(call: &mut Call<'_>) -> Ended {
         call.check()?;
         match call.state.registry.named(name) {
             None => status = 1,
-            // Said by its status alone.
+            // With -s, only the status tells.
             Some(_) if typed.has('s') => {}
-            // All that there are of a name are one, so -a changes nothing.
+            // A name has one command at most, so -a changes nothing.
             Some(command) => writeln!(call.out, "{}: shell built-in command", command.name)?,
         }
     }

@@ -1,12 +1,12 @@
-//! The items of a date: what each sequence of words says, read in the order of GNU's grammar (the longest item first).
+//! The items of a date: parses sequences of words by GNU's grammar, the longest item first.
 //!
-//! Whether the items fit together, and which moment they mean, is not decided here.
+//! Whether the items fit together, and which moment they mean, is decided elsewhere.
 
 use chrono::{Duration, NaiveTime};
 
 use super::words::{Number, Unit, Word};
 
-/// What the items say, and how often each kind was there.
+/// The values of the items, and how many items of each kind there were.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     pub(super) dates: u32,
@@ -27,7 +27,7 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// Reads the longest item at the start. Returns what follows it.
+    /// Parses the longest item at the start. Returns the words after it.
     pub(super) fn item<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
         use Word::{Day, Half, Mark, Ordinal, Shift, Signed, T, Unsigned, Zone};
         if let Some(rest) = self.calendar_date(words) {
@@ -59,7 +59,7 @@ impl Items {
                 self.add(Unit::Day, days, 0)?;
                 rest
             }
-            // 20260102 +1 day: here the sign belongs to the unit
+            // 20260102 +1 day: here the sign belongs to the unit.
             [
                 Unsigned(number),
                 Signed(many),
@@ -156,7 +156,7 @@ impl Items {
 
     fn date(&mut self, year: Option<Number>, month: i64, day: i64) {
         self.dates += 1;
-        // Of two digits, as XPG4 has it: 69 to 99 are in the last century.
+        // Two-digit years follow XPG4: 69 to 99 are in the last century.
         self.year = year.map(|year| match year.value {
             value @ 0..69 if year.digits == 2 => value + 2000,
             value @ 69.. if year.digits == 2 => value + 1900,
@@ -170,7 +170,7 @@ impl Items {
         (self.ordinal, self.weekday) = (ordinal, day);
     }
 
-    /// A number by itself: a year after a date without one, a date, or a time.
+    /// Takes a number by itself: a year after a date without one, a date, or a time.
     fn digits(&mut self, number: Number) {
         let Number { value, digits } = number;
         let bare = self.dates > 0 && self.year.is_none() && !self.relative;
@@ -195,7 +195,7 @@ impl Items {
         }
     }
 
-    /// Reads `3pm`, `3:04`, `3:04:05.6 am`, `03:04+01:00`, `03+01`.
+    /// Parses `3pm`, `3:04`, `3:04:05.6 am`, `03:04+01:00`, `03+01`.
     fn time<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
         use Word::{Decimal, Half, Mark, Signed, Unsigned};
         let (hour, minute, (second, nanos), rest) = match *words {
@@ -241,14 +241,14 @@ impl Items {
         };
         let part = |value: i64| u32::try_from(value).unwrap_or(u32::MAX);
         let time = NaiveTime::from_hms_nano_opt(part(hour), part(minute), part(second), nanos);
-        // What is no time counts as two, and there can be one at most.
+        // An invalid time counts as two, which is one more than is allowed.
         self.times += if time.is_some() { 1 } else { 2 };
         self.time = time.unwrap_or_default();
     }
 
     fn zone<'w>(&mut self, zone: i64, rest: &'w [Word]) -> Option<&'w [Word]> {
         match *rest {
-            // The number counts something: an item of its own.
+            // The number belongs to an item of its own.
             [Word::Signed(_), Word::Unit(..), ..] => {}
             [Word::Signed(east), ref rest @ ..] => return self.offset(zone, east, rest),
             [Word::Summer, ref rest @ ..] => {
@@ -266,7 +266,7 @@ impl Items {
         self.zone = zone;
     }
 
-    /// Reads what is east of a zone: `+1`, `+01`, `+0130`, `+1:30`.
+    /// Parses the offset after a zone: `+1`, `+01`, `+0130`, `+1:30`.
     fn offset<'w>(&mut self, from: i64, east: Number, rest: &'w [Word]) -> Option<&'w [Word]> {
         let (minutes, rest) = match *rest {
             [Word::Mark(b':'), Word::Unsigned(minutes), ref rest @ ..] => {

@@ -1,8 +1,8 @@
-//! Dates as people type them: what GNU's `date -d` and `touch -d` read (its parse_datetime), relative to a moment.
+//! Dates as people type them: the syntax of GNU's `date -d` and `touch -d` (parse_datetime), relative to a moment.
 //!
 //! A text is a sequence of items: a date, a time, a day of the week, a zone, at most one of each, and any number of
-//! relative items; or `@` and seconds. Zones are known by GNU's names for them, not by those of the zone database, and
-//! `TZ="..."` within the text is not read.
+//! relative items; or `@` and seconds. Zones are known by GNU's names, not by those of the zone database, and
+//! `TZ="..."` within the text is not supported.
 
 mod items;
 mod words;
@@ -17,8 +17,8 @@ use items::Items;
 use words::{Word, words};
 pub(super) use zone::Zone;
 
-/// Returns the moment that a text means; nothing where it cannot be read or there is no such moment. The zone of `now`
-/// is that of times without one.
+/// Parses a date; `None` where it is malformed or there is no such moment. Times without a zone are in the zone of
+/// `now`.
 pub(super) fn parse<Z: TimeZone>(text: &[u8], now: DateTime<Z>) -> Option<DateTime<Z>> {
     let words = words(text)?;
     let mut rest = words.as_slice();
@@ -62,12 +62,12 @@ impl Items {
         let mut local = date.and_time(time);
         let mut at = self.settle(local, now, now)?;
         if self.zones == 0 && at.naive_local() != local && !self.keeps_offset() {
-            // In the hour that summer time leaves out.
+            // The hour that daylight saving time skips.
             return None;
         }
         if self.days > 0 && self.dates == 0 {
             let today = i64::from(local.weekday().num_days_from_sunday());
-            // The first one after today is the first; today itself is none before it.
+            // Ordinals count from tomorrow: `next` is the first such day after today, never today itself.
             let skips = i64::from(self.ordinal > 0 && today != self.weekday);
             let weeks = self.ordinal - skips;
             let days = (self.weekday - today).rem_euclid(7);
@@ -79,7 +79,7 @@ impl Items {
             let year = i64::from(local.year()).checked_add(years)?;
             let months = i64::from(local.month0()).checked_add(months)?;
             let year = year.checked_add(months.div_euclid(12))?;
-            // From the first, for a month may be too short: January 31 and a month is March 3.
+            // Days are added from the first, since the month may be too short: January 31 plus a month is March 3.
             let first = date_of(year, months.rem_euclid(12) + 1, 1)?;
             let days = i64::from(local.day0()).checked_add(days)?;
             local = first
@@ -90,12 +90,12 @@ impl Items {
         at.checked_add_signed(self.clock)
     }
 
-    /// Whether all is relative to now, summer time or not included, as in GNU's.
+    /// Whether all items are relative to now, so that daylight saving time is not adjusted for, as in GNU's.
     fn keeps_offset(&self) -> bool {
         self.dates + self.times + self.days == 0
     }
 
-    /// Returns when it is this time at home; where it is so twice, with the offset of `near`.
+    /// Returns the moment of a local time; where there are two, the one with the offset of `near`.
     fn settle<Z: TimeZone>(
         &self,
         local: NaiveDateTime,

@@ -1,11 +1,11 @@
-//! What GNU's `date -u -d TEXT` said at 2026-11-22 04:40:05.
+//! Tests against the output of GNU `date -u -d TEXT` at 2026-11-22 04:40:05.
 #![allow(clippy::unwrap_used)]
 
 use chrono::{Local, Utc};
 
 use super::*;
 
-/// Each text and its moment; `-` where it is no date.
+/// Each text and its moment; `-` for an invalid date.
 const GNU: &str = "\
 |2026-11-22 00:00:00
 now|2026-11-22 04:40:05

@@ -1,15 +1,16 @@
-//! The words of which a date consists: numbers, months, days of the week, units, zones and single marks.
+//! The words of a date: numbers, months, days of the week, units, zones and punctuation.
 //!
-//! Owns the tables of names, which are those of GNU's parse_datetime. What a sequence of words means is not known here.
+//! Owns the tables of names, which are those of GNU's parse_datetime. The meaning of a sequence of words is not
+//! decided here.
 
-/// A whole number as it was typed. How many digits it had decides what it stands for.
+/// A whole number as typed. Its meaning depends on its number of digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) value: i64,
     pub(super) digits: usize,
 }
 
-/// What relative items count.
+/// The units of relative items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Year,
@@ -25,7 +26,7 @@ pub(super) enum Word {
     Unsigned(Number),
     /// A number after `+` or `-`.
     Signed(Number),
-    /// A number with a fraction: whole seconds, rounded down, and nanoseconds.
+    /// A number with a fraction: whole seconds, rounded down, nanoseconds, and whether it has a sign.
     Decimal(i64, u32, bool),
     /// `January` is 1.
     Month(i64),
@@ -45,12 +46,12 @@ pub(super) enum Word {
     Zone(i64),
     /// The word `dst` after a zone.
     Summer,
-    /// What stands between date and time, or a zone.
+    /// The separator between date and time, or a zone.
     T,
     Mark(u8),
 }
 
-/// Takes a text apart; nothing where a word is unknown.
+/// Splits a text into words; `None` where a word is unknown.
 pub(super) fn words(text: &[u8]) -> Option<Vec<Word>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -60,7 +61,7 @@ pub(super) fn words(text: &[u8]) -> Option<Vec<Word>> {
             b'0'..=b'9' => rest = number(rest, None, &mut found)?,
             b'+' | b'-' => {
                 rest = after.trim_ascii_start();
-                // A sign before anything else says nothing, as in GNU's.
+                // A sign is ignored before anything but a digit, as in GNU's.
                 if rest.first().is_some_and(u8::is_ascii_digit) {
                     rest = number(rest, Some(*first == b'-'), &mut found)?;
                 }
@@ -90,7 +91,7 @@ fn split(text: &[u8], is_part: impl Fn(&u8) -> bool) -> (&[u8], &[u8]) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Returns what follows a comment; one that is not closed goes to the end.
+/// Returns the text after a comment; an unclosed comment extends to the end.
 fn after_comment(text: &[u8]) -> &[u8] {
     let mut open = 0;
     for (at, byte) in text.iter().enumerate() {
@@ -106,7 +107,7 @@ fn after_comment(text: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Reads a number; `negative` is its sign where it has one. Returns what follows it.
+/// Parses a number; `negative` is its sign, if it has one. Returns the text after it.
 fn number<'t>(text: &'t [u8], negative: Option<bool>, found: &mut Vec<Word>) -> Option<&'t [u8]> {
     let (digits, after) = split(text, u8::is_ascii_digit);
     let mut value = 0_i64;
@@ -205,7 +206,7 @@ const RELATIVE: &[(&[u8], Word)] = &[
     (b"HENCE", Word::Ago(1)),
 ];
 
-/// Zones by name, in minutes east of Greenwich; which zone an ambiguous name means is GNU's choice.
+/// Zones by name, in minutes east of Greenwich. Ambiguous names are resolved as GNU does.
 const ZONES: &[(&str, i64)] = &[
     ("GMT UT UTC WET", 0),
     ("WEST BST WAT CET MET MEZ", 60),
@@ -231,7 +232,7 @@ const ZONES: &[(&str, i64)] = &[
     ("SST", -720),
 ];
 
-/// Finds a word of letters and periods, in upper case.
+/// Looks up a word of letters and periods in upper case.
 fn named(word: &[u8]) -> Option<Word> {
     match word {
         b"AM" | b"A.M." => return Some(Word::Half(false)),
@@ -271,7 +272,7 @@ fn zone(word: &[u8]) -> Option<Word> {
     Some(Word::Zone(found.1 * 60))
 }
 
-/// The zones of one letter; there is no `J`, and `T` is more than a zone.
+/// Looks up a military zone of one letter; there is no `J`, and `T` is not only a zone.
 fn military(letter: u8) -> Option<Word> {
     let hours = match letter {
         b'A'..=b'I' => letter - b'A' + 1,

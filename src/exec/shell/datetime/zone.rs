@@ -1,7 +1,8 @@
-//! A zone that was named (`TZ=Europe/Berlin date`), as chrono wants one.
+//! Named time zones (`TZ=Europe/Berlin date`) in chrono's terms.
 //!
-//! Owns what a name means: a zone of the machine's database, else rules as POSIX writes them (`CET-1CEST,M3.5.0,M10.5.0/3`). What is
-//! neither is no zone; the C library would take it for UTC under another name, which is a wrong time without a word.
+//! Owns the meaning of a name: a zone of the machine's database, otherwise POSIX rules
+//! (`CET-1CEST,M3.5.0,M10.5.0/3`). Any other name is an error; the C library would silently use UTC under that name,
+//! which is a wrong time.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub(in crate::exec::shell) struct Zone {
     rules: Arc<tz::TimeZone>,
 }
 
-/// How far a zone is from Greenwich at one moment.
+/// A zone's offset from UTC at one moment.
 #[derive(Debug, Clone)]
 pub(in crate::exec::shell) struct ZoneOffset {
     zone: Zone,
@@ -27,7 +28,7 @@ impl Zone {
     pub(in crate::exec::shell) fn find(text: &[u8]) -> Option<Zone> {
         let text = std::str::from_utf8(text).ok()?;
         let rules = match zone::rules(text) {
-            // Known where there is no database, too.
+            // Works without a zone database, too.
             _ if matches!(text, "UTC" | "UTC0" | "Etc/UTC") => {
                 let utc = tz::LocalTimeType::new(0, false, Some(b"UTC")).ok()?;
                 tz::TimeZone::new(vec![], vec![utc], vec![], None).ok()?
@@ -45,14 +46,14 @@ impl Zone {
         })
     }
 
-    /// Returns what the zone is called at a moment, in seconds since 1970.
+    /// Returns the zone's abbreviation at a moment, in seconds since 1970.
     pub(in crate::exec::shell) fn name_at(&self, seconds: i64) -> Vec<u8> {
         let found = self.rules.find_local_time_type(seconds);
         let name = found.map(|local| local.time_zone_designation().to_owned());
         name.unwrap_or_default().into_bytes()
     }
 
-    /// Greenwich where the rules say nothing: before the years that they know.
+    /// Returns the offset at a moment; UTC for moments before the rules begin.
     fn east_at(&self, seconds: i64) -> FixedOffset {
         let found = self.rules.find_local_time_type(seconds);
         let east = found.map_or(0, tz::LocalTimeType::ut_offset);
@@ -84,8 +85,8 @@ impl TimeZone for Zone {
         self.offset_from_local_datetime(&local.and_time(chrono::NaiveTime::MIN))
     }
 
-    /// A clock that is put back shows a time twice, one that is put forward never shows some: what holds a day earlier and a day later
-    /// are the two candidates.
+    /// A clock set back shows a time twice, a clock set forward skips some: the offsets one day earlier and one day
+    /// later are the two candidates.
     fn offset_from_local_datetime(&self, local: &NaiveDateTime) -> LocalResult<ZoneOffset> {
         const DAY: i64 = 24 * 3600;
         let clock = local.and_utc().timestamp();

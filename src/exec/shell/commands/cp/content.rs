@@ -1,4 +1,4 @@
-//! The content of one file put into another: in the kernel where it can, holes as holes, in chunks otherwise.
+//! Copies the content of one file into another: in the kernel where possible, holes as holes, otherwise in chunks.
 
 use std::fs::File;
 use std::io;
@@ -11,16 +11,16 @@ use crate::error::Error;
 use crate::exec::shell::call::{Call, of_io};
 use crate::exec::shell::stream::CHUNK;
 
-/// How much the kernel is asked to copy at once, in bytes.
+/// How many bytes one `copy_file_range` asks for.
 const AT_ONCE: usize = 8 << 20;
 
 /// Why a content could not be copied.
 pub(super) enum Broken {
-    /// The line's time is up.
+    /// The line's time limit has passed.
     Late(io::Error),
-    /// It could not be read.
+    /// The source could not be read.
     Read(Error),
-    /// It could not be written.
+    /// The destination could not be written.
     Write(Error),
 }
 
@@ -40,7 +40,7 @@ pub(super) fn content(call: &Call<'_>, from: &File, to: &File) -> Result<(), Bro
     loop {
         let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Nothing but a hole follows.
+            // Only a hole follows.
             Err(Errno::NXIO) => break,
             Err(_) => return copying.range(at, u64::MAX).map(drop),
         };
@@ -70,7 +70,7 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies from one position to another, or to the end of the file. Returns where it has come to.
+    /// Copies the bytes between two offsets, or up to the end of the file. Returns the offset reached.
     fn range(&mut self, mut at: u64, end: u64) -> Result<u64, Broken> {
         while at < end {
             self.call.check().map_err(Broken::Late)?;
@@ -80,7 +80,7 @@ impl Copying<'_> {
                 false => self.chunk(at, left.min(CHUNK))?,
             };
             match copied {
-                // Not all file systems can, and some say that there is nothing.
+                // Not every file system supports this, and some report 0 bytes instead of an error.
                 0 if self.in_kernel => self.in_kernel = false,
                 0 => break,
                 copied => at += copied,

@@ -1,4 +1,4 @@
-//! What a copy has of the mode, the owner and the times of its source.
+//! Which of its source's mode, owner and times a copy gets.
 
 use rustix::io::Errno;
 
@@ -11,16 +11,17 @@ use crate::exec::shell::quote::quoted;
 use crate::name::WorldPath;
 use crate::world::{Meta, SetAttrs, SetTime};
 
-/// What of a file's mode its copy has, before the umask.
+/// The mode bits that a copied file gets from its source, before the umask.
 const FILE: u32 = 0o777;
-/// What of a directory's mode its copy has, before the umask.
+/// The mode bits that a copied directory gets from its source, before the umask.
 const DIRECTORY: u32 = 0o1777;
-/// What a directory needs while it is filled, and all that somebody else's has until it is theirs.
+/// The owner's bits: a directory needs them while it is filled, and a copy that gets another owner has no others
+/// before the `chown`.
 const OWNERS: u32 = 0o700;
-/// Set-user-id and set-group-id, the rights that go with the owner.
+/// Set-user-id and set-group-id, which must not survive a failed change of owner.
 const SET_IDS: u32 = 0o6000;
 
-/// What is kept (`--preserve`).
+/// The attributes that are preserved (`--preserve`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Keep {
     mode: bool,
@@ -29,10 +30,10 @@ pub(super) struct Keep {
 }
 
 impl Keep {
-    /// Reads what was asked for.
+    /// Reads the options.
     ///
     /// # Errors
-    /// [`Stop::Usage`] for what cannot be kept.
+    /// [`Stop::Usage`] for an attribute that cannot be preserved.
     pub(super) fn read(typed: &ParsedArgs<'_>) -> std::result::Result<Keep, Stop> {
         let mut keep = Keep::default();
         for (letter, value) in &typed.options {
@@ -60,20 +61,20 @@ impl Keep {
         Ok(keep)
     }
 
-    /// Returns the mode that a file is made with.
+    /// Returns the mode that a file is created with.
     pub(super) fn file(self, meta: &Meta) -> u32 {
         meta.permissions() & if self.owner { OWNERS } else { FILE }
     }
 
-    /// Returns the mode that a directory is made with.
+    /// Returns the mode that a directory is created with.
     pub(super) fn directory(self, meta: &Meta) -> u32 {
         meta.permissions() & if self.owner { OWNERS } else { DIRECTORY } | OWNERS
     }
 
-    /// Gives a copy what is kept of its source. `made` is the mode that it was made with, if it was.
+    /// Sets the preserved attributes on a copy. `made` is the mode that it was created with, if this call created it.
     ///
     /// # Errors
-    /// As [`Home::set`].
+    /// As [`Home::set_attrs`].
     pub(super) fn give(
         self,
         home: &dyn Home,
@@ -110,8 +111,8 @@ impl Keep {
     }
 }
 
-/// Sets attributes and the owner too. Who may not give away what is theirs keeps it, without the rights that go with its
-/// owner, and gives it to the group if they may.
+/// Sets attributes and the owner. A caller who may not give the file away remains its owner: the copy loses
+/// set-user-id and set-group-id, and gets the group where that is permitted.
 fn give_away(home: &dyn Home, path: &WorldPath, meta: &Meta, change: SetAttrs) -> Result<()> {
     let (uid, gid) = (Some(meta.uid), Some(meta.gid));
     let refused =

@@ -1,5 +1,5 @@
-//! `cp`: files and trees. Hard links between copied files are not kept, and neither are extended attributes: a home has
-//! no way to make them here. What is neither a file nor a directory cannot be made anew and is told of.
+//! `cp`: copies files and trees. Hard links between copied files and extended attributes are not preserved: a home
+//! offers no way to create them here. Special files cannot be created either and are reported.
 
 mod content;
 mod keep;
@@ -23,7 +23,7 @@ use content::{Broken, content};
 use keep::Keep;
 
 const CP: OptSpec = OptSpec {
-    // There are no symlinks, so whether they are followed (-H, -L, -P) makes no difference.
+    // There are no symlinks, so -H, -L and -P make no difference.
     short: "afHLnpPRrt:Tuv",
     long: &[
         ("archive", Takes::Nothing, 'a'),
@@ -41,10 +41,10 @@ const CP: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// What a copy of `/dev/null` may be used for, before the umask.
+/// The mode of a new file, before the umask.
 const PLAIN: u32 = 0o666;
 
-/// A copy under way: the source, and what it is to be, each with its name as shown.
+/// A pending copy: source and destination, each with its name for messages.
 #[derive(Debug)]
 struct Copy {
     from: (WorldPath, Vec<u8>),
@@ -54,17 +54,17 @@ struct Copy {
 #[derive(Debug)]
 enum Task {
     Copy(Copy),
-    /// A directory whose content has been copied; whether it was made, and with which mode.
+    /// A directory whose content has been copied, and the mode that it was created with, if it was created.
     Close(Copy, Meta, Option<u32>),
 }
 
-/// What is still to be done for an operand.
+/// The copies still to be made for one operand.
 #[derive(Debug)]
 struct Tree {
     pending: Vec<Task>,
-    /// Which directories have been made within what is copied, where the copy lies in there.
+    /// The directories created so far, where the destination lies within the source.
     within: Option<HashSet<WorldPath>>,
-    /// Whether that was told.
+    /// Whether the copy into itself has been reported.
     told: bool,
 }
 
@@ -76,9 +76,9 @@ struct Copies {
     no_clobber: bool,
     update: bool,
     verbose: bool,
-    /// The operands so far, as typed and by what they are.
+    /// The operands so far, as typed, with their inodes.
     seen: HashSet<(Vec<u8>, Id)>,
-    /// What this call has put somewhere for an operand.
+    /// The destinations that this call has written.
     made: HashSet<WorldPath>,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn cp(call: &mut Call<'_>) -> Ended {
 }
 
 impl Copies {
-    /// Copies what is in `/dev/null`.
+    /// Copies `/dev/null`: the destination becomes an empty file.
     fn nothing(&mut self, call: &mut Call<'_>, to: &[u8]) -> io::Result<bool> {
         let home = call.home();
         let made = call.path(to).and_then(|path| {
@@ -127,7 +127,7 @@ impl Copies {
         }
     }
 
-    /// Copies an operand and all that is in it. Returns whether that was done.
+    /// Copies an operand and everything below it. Returns whether all of it was copied.
     fn operand(&mut self, call: &mut Call<'_>, typed: &[u8], to: &[u8]) -> io::Result<bool> {
         let Some((path, meta)) = source(call, typed)? else {
             return Ok(false);
@@ -191,7 +191,7 @@ impl Copies {
                 }
                 Task::Copy(copy) => copy,
             };
-            // A copy of the copy would have no end. The rest is copied.
+            // Copying the copy would never end. The rest of the source is still copied.
             let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
             if tree.within.as_ref().is_some_and(of_copy) {
                 if !std::mem::replace(&mut tree.told, true) {
@@ -221,7 +221,7 @@ impl Copies {
         Ok(done)
     }
 
-    /// Makes a directory, and plans the copies of what is in the source.
+    /// Creates a directory and queues the copies of its source's entries.
     fn directory(
         &self,
         call: &mut Call<'_>,
@@ -262,7 +262,7 @@ impl Copies {
                 return Ok(false);
             }
         };
-        // In the order in which GNU's cp goes through a directory; the last is taken first.
+        // GNU cp goes through a directory in the order of inode numbers; entries are popped from the end.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.ino));
         let below = |(path, shown): &(WorldPath, Vec<u8>), name: &[u8]| {
             let joined = joined(shown, name);
@@ -334,12 +334,12 @@ impl Copies {
                 return Ok(false);
             }
         }
-        // Closed first, so that nothing is written after its time is set.
+        // Closed first, so that no later write changes the time that is set.
         drop(to);
         self.attributes(call, copy, meta, there.is_none().then_some(mode))
     }
 
-    /// Opens a destination. With `-f`, one that cannot be written goes into the trash.
+    /// Opens a destination for writing. With `-f`, a destination that cannot be opened is moved to the trash.
     fn write(
         &self,
         call: &mut Call<'_>,
@@ -366,7 +366,7 @@ impl Copies {
         }
     }
 
-    /// Gives a copy what is kept of the source's attributes. `made` is the mode that it was made with, if it was.
+    /// Sets the preserved attributes on a copy. `made` is the mode that it was created with, if this call created it.
     fn attributes(
         &self,
         call: &mut Call<'_>,

@@ -1,20 +1,20 @@
-//! What `date +FORMAT` prints: GNU's directives in the C locale, with their flags (`- _ 0 ^ #`) and widths.
+//! `date +FORMAT`: GNU's directives in the C locale, with their flags (`- _ 0 ^ #`) and widths.
 //!
-//! The flag `+` is not known; such a directive is printed as it stands, as an unknown one is.
+//! The flag `+` is not supported; a directive with it is printed as it stands, like any unknown directive.
 
 use chrono::{DateTime, Datelike, Local, NaiveDateTime, Offset, Timelike, Utc};
 
 use crate::exec::shell::datetime::Zone;
 use crate::sys::zone;
 
-/// A moment, as a clock in its zone shows it.
+/// A moment as wall-clock time in its zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Moment {
     local: NaiveDateTime,
-    /// How far east of Greenwich, in seconds.
+    /// The zone's offset: seconds east of Greenwich.
     east: i32,
     zone: Vec<u8>,
-    /// Since 1970.
+    /// Seconds since 1970.
     seconds: i64,
 }
 
@@ -43,7 +43,7 @@ const DAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// One directive: what stands between `%` and its letter.
+/// One directive: the flags, width and letter after a `%`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Directive {
     pad: Option<u8>,
@@ -55,7 +55,7 @@ struct Directive {
 }
 
 impl Directive {
-    /// Reads one after its `%`. Returns it and what follows.
+    /// Reads the directive after a `%`. Returns it and the text that follows.
     fn read(text: &[u8]) -> Option<(Directive, &[u8])> {
         let mut found = Directive::default();
         let mut rest = text;
@@ -71,7 +71,7 @@ impl Directive {
         }
         while let Some((digit @ b'0'..=b'9', after)) = rest.split_first() {
             let width = found.width.unwrap_or(0) * 10 + usize::from(digit - b'0');
-            // Wider than any line, and harmless.
+            // Wider than any line, but small enough to be harmless.
             found.width = Some(width.min(4096));
             rest = after;
         }
@@ -79,7 +79,7 @@ impl Directive {
             found.colons += 1;
             rest = after;
         }
-        // These ask for a locale's own numbers and years, which C does not have.
+        // `E` and `O` ask for the locale's own numbers and years, which the C locale does not have.
         if let [b'E' | b'O', after @ ..] = rest
             && found.colons == 0
         {
@@ -90,8 +90,8 @@ impl Directive {
         Some((found, rest))
     }
 
-    /// Pads a number to so many digits, or to the width that was asked for. The sign counts, and stands before zeros and
-    /// after spaces.
+    /// Pads a number to `least` digits, or to the width given. A sign counts towards the width; it stands before
+    /// padding zeros and after padding spaces.
     fn number(self, sign: &str, digits: &str, least: usize, pad: u8) -> Vec<u8> {
         let missing = self.width.unwrap_or(least);
         let missing = missing.saturating_sub(sign.len() + digits.len());
@@ -123,7 +123,7 @@ impl Directive {
 }
 
 impl Moment {
-    /// A moment in the process's zone.
+    /// Makes a moment in the process's zone.
     pub(in super::super) fn local(at: DateTime<Local>) -> Moment {
         Moment {
             local: at.naive_local(),
@@ -133,7 +133,7 @@ impl Moment {
         }
     }
 
-    /// A moment in a zone that was named.
+    /// Makes a moment in a named zone.
     pub(super) fn zoned(at: &DateTime<Zone>) -> Moment {
         Moment {
             local: at.naive_local(),
@@ -143,7 +143,7 @@ impl Moment {
         }
     }
 
-    /// A moment in Greenwich.
+    /// Makes a moment in UTC.
     pub(super) fn utc(at: DateTime<Utc>) -> Moment {
         Moment {
             local: at.naive_utc(),
@@ -153,7 +153,7 @@ impl Moment {
         }
     }
 
-    /// Writes the moment down.
+    /// Formats the moment.
     pub(in super::super) fn format(&self, format: &[u8]) -> Vec<u8> {
         let mut written = Vec::new();
         let mut rest = format;
@@ -171,7 +171,7 @@ impl Moment {
                     written.extend_from_slice(&text);
                     rest = after;
                 }
-                // Unknown: it stands for itself.
+                // An unknown directive stands for itself.
                 None => written.push(b'%'),
             }
         }
@@ -253,7 +253,7 @@ impl Moment {
         })
     }
 
-    /// The nanoseconds; a width cuts them off, or goes on with zeros.
+    /// Formats the nanoseconds; a width truncates them, or extends them with zeros.
     fn fraction(&self, how: Directive) -> Vec<u8> {
         let mut digits = format!("{:09}", self.local.nanosecond()).into_bytes();
         let width = how.width.filter(|width| *width > 0).unwrap_or(9);
@@ -271,7 +271,8 @@ impl Moment {
         digits
     }
 
-    /// The zone as a number: `+0130`, `+01:30`, `+01:30:00`, and with three colons as short as it can be.
+    /// Formats the zone's offset: `+0130`, `+01:30`, `+01:30:00`, and with three colons the shortest of these that is
+    /// exact.
     fn offset(&self, how: Directive) -> Option<Vec<u8>> {
         let sign = if self.east < 0 { "-" } else { "+" };
         let east = self.east.unsigned_abs();

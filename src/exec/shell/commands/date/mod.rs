@@ -1,6 +1,6 @@
-//! `date`: the time, or a date that was typed, in a format. It never sets the clock.
+//! `date`: prints the current time, or a date given as text, in a format. It never sets the clock.
 //!
-//! The zone is the one that `TZ=… date` names, UTC with `date -u`, else the process's own.
+//! The zone is that of `TZ=… date`, UTC with `date -u`, otherwise the process's own.
 
 mod format;
 
@@ -33,7 +33,7 @@ const KNOWN: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// What `--iso-8601` may be followed by; a date alone is meant where nothing follows.
+/// The precisions that `--iso-8601` accepts; without one, only the date is printed.
 const ISO_8601: &[(&str, &[u8])] = &[
     ("hours", b"%Y-%m-%dT%H%:z"),
     ("minutes", b"%Y-%m-%dT%H:%M%:z"),
@@ -51,20 +51,20 @@ const RFC_3339: &[(&str, &[u8])] = &[
 const RFC_5322: &[u8] = b"%a, %d %b %Y %H:%M:%S %z";
 const PLAIN: &[u8] = b"%a %b %e %H:%M:%S %Z %Y";
 
-/// Where the clock hangs.
+/// The zone to print in.
 enum Where {
     Here,
     Greenwich,
     Named(datetime::Zone),
 }
 
-/// Which dates to print.
+/// The dates to print.
 enum Source<'a> {
     Now,
     Text(&'a [u8]),
     /// Each line of a file.
     Lines(&'a [u8]),
-    /// When a file was written.
+    /// The modification time of a file.
     File(&'a [u8]),
 }
 
@@ -74,9 +74,9 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
     let place = match named {
         _ if typed.has('u') => Where::Greenwich,
         None => Where::Here,
-        // As the C library has it.
+        // An empty `TZ` means UTC, as in the C library.
         Some(text) if text.is_empty() => Where::Greenwich,
-        // The line was admitted with a zone that there is.
+        // Admission has already refused lines with an unknown zone.
         Some(text) => datetime::Zone::find(text).map_or(Where::Greenwich, Where::Named),
     };
     let (source, mut set) = source(&typed)?;
@@ -181,7 +181,7 @@ fn format_of(typed: &ParsedArgs<'_>) -> Result<Option<&'static [u8]>, Stop> {
     Ok(format)
 }
 
-/// Finds a format by its name or the start of it.
+/// Finds a format by its name or a prefix of it.
 fn chosen(
     formats: &[(&str, &'static [u8])],
     typed: &[u8],
@@ -204,7 +204,7 @@ fn chosen(
     }
 }
 
-/// Whether an operand says what to set the clock to: `MMDDhhmm[[CC]YY][.ss]`.
+/// Whether an operand is a time to set the clock to: `MMDDhhmm[[CC]YY][.ss]`.
 fn is_clock(operand: &[u8]) -> bool {
     let (digits, seconds) = match operand {
         [digits @ .., b'.', a, b] => (digits, [*a, *b]),
@@ -214,7 +214,7 @@ fn is_clock(operand: &[u8]) -> bool {
     matches!(digits.len(), 8 | 10 | 12) && is_digits(digits) && is_digits(&seconds)
 }
 
-/// Prints the dates that a file has, one a line.
+/// Prints the dates listed in a file, one a line.
 fn lines(call: &mut Call<'_>, file: &[u8], place: &Where, format: &[u8]) -> Ended {
     let mut opened = None;
     if file != b"-" {
@@ -265,7 +265,7 @@ impl Where {
     }
 }
 
-/// Prints a moment; there is none where it is past the years that can be written.
+/// Prints a moment; `None` is one beyond the years that can be written.
 fn print(call: &mut Call<'_>, at: Option<Moment>, format: &[u8]) -> Ended {
     let Some(at) = at else {
         call.say(b"time is out of range")?;

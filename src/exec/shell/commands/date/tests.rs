@@ -1,4 +1,4 @@
-//! `date` by itself: directives, names of formats, files and messages.
+//! Tests of `date` by itself: directives, names of formats, files and messages.
 #![allow(clippy::unwrap_used)]
 
 use crate::exec::shell::commands::tests::Bench;
@@ -13,7 +13,7 @@ fn said(args: &[&str]) -> (String, String, u8) {
     Bench::new().call(&all, "")
 }
 
-/// What GNU's says of 2026-01-02 03:04:05.067 in Greenwich.
+/// The output of GNU date for 2026-01-02 03:04:05.067 UTC.
 const GNU: &str = "%1d|2\n%3d|002\n%-3d|2\n%_3d|  2\n%03d|002\n%5a|  Fri\n%05a|00Fri\n%-5a|Fri\n%^a|FRI\n%#a|FRI
 %#p|am\n%p|AM\n%P|am\n%^P|am\n%#Z|utc\n%^b|JAN\n%h|Jan\n%A %B|Friday January\n%N|067000000\n%3N|067\n%6N|067000
 %-N|067000000\n%_N|067      \n%12N|067000000000\n%_3N|067\n%1N|0\n%F|2026-01-02\n%12F|002026-01-02\n%_12F|  2026-01-02

@@ -1,4 +1,4 @@
-//! Evaluating the expression for one entry.
+//! Evaluates the expression for one entry.
 
 use std::cell::OnceCell;
 use std::io::Write;
@@ -14,13 +14,13 @@ use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::name::{Name, WorldPath};
 use crate::world::Meta;
 
-/// An entry that the walk has come to. Its attributes are asked for once, and only where something needs them.
+/// An entry that the walk visits. Its attributes are looked up at most once, and only where a test needs them.
 pub(super) struct Visit<'a> {
-    /// Its path, from the starting point as it was typed.
+    /// Its path as printed, beginning with the starting point as typed.
     pub(super) shown: &'a [u8],
-    /// Its directory; of a starting point itself.
+    /// Its parent directory; for a starting point, its own path.
     dir: &'a WorldPath,
-    /// Nothing for a starting point.
+    /// `None` for a starting point.
     name: Option<&'a [u8]>,
     kind: FileType,
     pub(super) depth: usize,
@@ -82,7 +82,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The last component as shown, without slashes at its end; of the root a slash.
+    /// Returns the last component as printed, without trailing slashes; for the root, a slash.
     fn base(&self) -> &[u8] {
         let end = self.shown.iter().rposition(|b| *b != b'/');
         let Some(path) = end.and_then(|end| self.shown.get(..=end)) else {
@@ -92,14 +92,14 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// A call of `find` under way.
+/// A run of `find`.
 pub(super) struct Finder<'a, 'c> {
     pub(super) call: &'a mut Call<'c>,
     pub(super) plan: &'a Plan,
     gathered: Vec<Gathered>,
     status: u8,
     pruned: bool,
-    /// Whether nothing more is to be visited.
+    /// Whether the walk ends here (`-quit`).
     pub(super) quit: bool,
 }
 
@@ -115,7 +115,7 @@ impl<'a, 'c> Finder<'a, 'c> {
         }
     }
 
-    /// Runs the commands that still wait for more paths. Returns the status.
+    /// Runs the `-exec … +` commands that still have paths waiting. Returns the status.
     pub(super) fn finish(mut self) -> Ended {
         for (gathered, template) in self.gathered.iter_mut().zip(&self.plan.gathered) {
             if !gathered.run(template, self.call)? {
@@ -125,13 +125,13 @@ impl<'a, 'c> Finder<'a, 'c> {
         Ok(self.status)
     }
 
-    /// Says what is wrong with a path, and goes on.
+    /// Reports an error for a path; the walk goes on.
     pub(super) fn complain(&mut self, shown: &[u8], error: &Error) -> Result<(), Stop> {
         self.status = 1;
         Ok(self.call.complain(shown, error)?)
     }
 
-    /// Evaluates the expression for an entry that is deep enough. Returns whether a directory is not to be entered.
+    /// Evaluates the expression for an entry that is deep enough. Returns whether a directory is pruned.
     pub(super) fn evaluate(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
         self.pruned = false;
         if visit.depth >= self.plan.least {
@@ -142,7 +142,7 @@ impl<'a, 'c> Finder<'a, 'c> {
     }
 
     fn holds(&mut self, expression: &Expr, visit: &Visit<'_>) -> Result<bool, Stop> {
-        // After -quit, nothing more is done for this entry either.
+        // After -quit, the rest of the expression is not evaluated for this entry either.
         if self.quit {
             return Ok(false);
         }
@@ -229,7 +229,7 @@ impl<'a, 'c> Finder<'a, 'c> {
         })
     }
 
-    /// Returns the attributes of what is there; nothing, after complaining, where it has gone.
+    /// Returns an entry's attributes; `None`, after reporting it, where the entry has gone.
     fn meta(&mut self, visit: &Visit<'_>) -> Result<Option<Meta>, Stop> {
         if let Some(meta) = visit.meta.get() {
             return Ok(Some(*meta));
@@ -258,12 +258,12 @@ impl<'a, 'c> Finder<'a, 'c> {
         }
     }
 
-    /// Moves an entry into the trash. The working directory, where it is a starting point, stays, and nothing is said of it.
+    /// Moves an entry to the trash. A working directory given as starting point stays, silently, as with GNU.
     fn delete(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
         let home = self.call.home();
         let removed = match (visit.shown, visit.base()) {
             (b".", _) => return Ok(true),
-            // As rmdir(2) says it.
+            // The errors of rmdir(2).
             (_, b".") => Err(Error::Invalid),
             (_, b"..") => Err(Error::NotEmpty),
             _ if visit.is_dir() => visit.path().and_then(|path| home.remove_dir(&path)),

@@ -1,4 +1,4 @@
-//! `-exec`: a bundled command, run for each entry or for many at once. No other program can be run.
+//! `-exec`: runs a bundled command for each entry, or for many at once. No other program can be run.
 
 use std::io;
 
@@ -6,26 +6,26 @@ use super::wording::{invalid, missing};
 use crate::exec::shell::admit::{absent, runs_for_find};
 use crate::exec::shell::call::{Call, ShellState, Stop, usage};
 
-/// How many bytes of paths one call gets at most, as GNU's does by default.
+/// How many bytes of paths one command gets at most: GNU's default.
 const MANY: usize = 128 * 1024;
 
 /// A command as it was typed, with `{}` where paths go.
 #[derive(Debug, Clone)]
 pub(super) struct Template(Vec<Vec<u8>>);
 
-/// How often a command is run.
+/// How a command is run.
 pub(super) enum Exec {
-    /// `;`: for each entry.
+    /// `;`: once for each entry.
     Each(Template),
-    /// `{} +`: for many at once. The `{}` at its end is left out.
+    /// `{} +`: for many entries at once. The final `{}` is left out.
     Many(Template),
 }
 
 impl Exec {
-    /// Reads a command up to its end.
+    /// Reads a command up to its terminator.
     ///
     /// # Errors
-    /// What is wrong with it, in GNU's words.
+    /// A malformed command, in GNU's words.
     pub(super) fn read(rest: &mut &[Vec<u8>], state: &ShellState) -> Result<Exec, Stop> {
         let mut words: Vec<Vec<u8>> = Vec::new();
         while let Some((word, after)) = rest.split_first() {
@@ -56,7 +56,7 @@ impl Exec {
     }
 }
 
-/// Makes a template of a command that is here.
+/// Makes a template, provided that the command is a bundled one.
 fn template(words: Vec<Vec<u8>>, state: &ShellState) -> Result<Template, Stop> {
     let first = words.first();
     match first.filter(|name| !runs_for_find(name, state)) {
@@ -87,7 +87,7 @@ impl Template {
     }
 }
 
-/// Puts a path wherever a word has `{}`.
+/// Replaces each `{}` in a word by a path.
 fn filled(word: &[u8], path: &[u8]) -> Vec<u8> {
     let mut filled = Vec::new();
     let mut rest = word;
@@ -100,7 +100,7 @@ fn filled(word: &[u8], path: &[u8]) -> Vec<u8> {
     filled
 }
 
-/// Runs a command; there is no status where there is none.
+/// Runs a command. Returns its status; `None` where there is no such command.
 fn run(call: &mut Call<'_>, words: &[Vec<u8>]) -> io::Result<Option<u8>> {
     match words.split_first() {
         Some((name, args)) => match call.state.registry.named(name) {
@@ -111,7 +111,7 @@ fn run(call: &mut Call<'_>, words: &[Vec<u8>]) -> io::Result<Option<u8>> {
     }
 }
 
-/// Paths that wait for their command.
+/// The paths that wait for their command.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     paths: Vec<Vec<u8>>,
@@ -119,7 +119,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Takes one more path, and runs the command where there are enough. Returns whether all went well.
+    /// Adds a path, and runs the command once there are enough. Returns whether the command succeeded, if it ran.
     ///
     /// # Errors
     /// As [`Call::nested`].
@@ -136,7 +136,7 @@ impl Gathered {
         Ok(well)
     }
 
-    /// Runs the command with what there is. Returns whether all went well.
+    /// Runs the command with the paths that wait. Returns whether it succeeded.
     ///
     /// # Errors
     /// As [`Call::nested`].

@@ -1,8 +1,8 @@
 //! `find`: walks down from starting points and evaluates an expression for each entry.
 //!
-//! Entries come sorted by name at each level, where GNU's come as the directory has them. The walk keeps one listing for each
-//! level and no frame on the stack, so depth costs memory alone. Symlinks do not exist here, so `-H`, `-L` and `-P` say
-//! nothing. A directory that has gone is complained of, and the walk goes on.
+//! Entries are visited in the order of their names at each level, where GNU's find has the order of the directory.
+//! The walk keeps one listing for each level and no stack frame, so depth costs memory only. Symlinks do not exist
+//! here, so `-H`, `-L` and `-P` have no effect. A directory that has gone is reported, and the walk goes on.
 
 mod eval;
 mod exec;
@@ -31,7 +31,7 @@ pub(in crate::exec::shell) fn find(call: &mut Call<'_>) -> Ended {
     finder.finish()
 }
 
-/// Parts starting points from the expression, which begins with the first word that can only be one.
+/// Splits starting points from the expression, which begins with the first word that can only belong to one.
 fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
     let is_option = |arg: &Vec<u8>| matches!(&arg[..], b"-H" | b"-L" | b"-P");
     let options = args.iter().take_while(|arg| is_option(arg)).count();
@@ -48,9 +48,9 @@ fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
 
 /// A directory whose entries are being visited.
 struct Level {
-    /// Those to come, the next one last.
+    /// The entries still to be visited, the next one last.
     entries: Vec<DirEntry>,
-    /// How long its path as shown is.
+    /// The length of its path as printed.
     shown: usize,
 }
 
@@ -70,7 +70,7 @@ fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
         Ok(found) => found,
         Err(error) => return finder.complain(start, &error),
     };
-    // The path as shown of the directory under way, and now and then of an entry in it.
+    // The path, as printed, of the current directory, and for a moment of an entry in it.
     let mut shown = start.to_vec();
     let mut levels: Vec<Level> = Vec::new();
     let top = Visit::top(start, &path, meta);
@@ -101,8 +101,8 @@ fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Comes to an entry: evaluates the expression unless a directory's content comes first, and lists a directory that is to be
-/// walked.
+/// Visits an entry: evaluates the expression, unless a directory's content comes first (`-depth`), and lists a
+/// directory that is to be walked.
 fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<DirEntry>>, Stop> {
     let plan = finder.plan;
     let inside = visit.is_dir() && visit.depth < plan.deepest;
@@ -117,13 +117,13 @@ fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<Di
         Ok(entries) => Ok(Some(entries)),
         Err(error) => {
             finder.complain(visit.shown, &error)?;
-            // It comes back here on the way out all the same.
+            // With `-depth`, it is still evaluated on the way out.
             Ok(plan.contents_first.then(Vec::new))
         }
     }
 }
 
-/// Leaves a directory, which is evaluated only now where its content came first.
+/// Leaves a directory; with `-depth`, this is when it is evaluated.
 fn leave(
     finder: &mut Finder<'_, '_>,
     (start, meta): (&[u8], &crate::world::Meta),
@@ -147,7 +147,7 @@ fn leave(
 }
 
 fn name_of(entry: &DirEntry) -> Result<Name<'_>, Stop> {
-    // A listing has nothing but names.
+    // A listing has only valid names.
     Name::new(&entry.name).map_err(|error| Stop::Stream(std::io::Error::from(error.errno())))
 }
 

@@ -1,4 +1,5 @@
-//! The expression: GNU's operators and their precedence, by recursive descent. Reads all of it before anything is done.
+//! Parses the expression: GNU's operators and precedence, by recursive descent. All of it is parsed before anything
+//! runs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,36 +7,36 @@ use super::exec::Template;
 use super::predicate::{Reader, Settings, Test};
 use crate::exec::shell::call::{Call, Stop, usage};
 
-/// How deep parentheses may be nested: each level is a frame on the stack.
+/// How deep parentheses may be nested: each level is a stack frame.
 const NESTED: usize = 200;
 
-/// An expression, as it is evaluated.
+/// An expression ready to be evaluated.
 #[derive(Debug)]
 pub(super) enum Expr {
     Test(Test),
     Not(Box<Expr>),
-    /// All, up to the first that is false.
+    /// All of them, up to the first that is false.
     And(Vec<Expr>),
-    /// Any, up to the first that is true.
+    /// Any of them, up to the first that is true.
     Or(Vec<Expr>),
-    /// All; the last one counts.
+    /// All of them; the value is that of the last.
     List(Vec<Expr>),
 }
 
-/// What a call of `find` does in each place it comes to.
+/// What a call of `find` does: its expression and the limits of its walk.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) expression: Expr,
-    /// What is not entered: directories this deep.
+    /// The depth from which on directories are not entered (`-maxdepth`).
     pub(super) deepest: usize,
-    /// What is not evaluated: what is less deep.
+    /// The depth below which entries are not evaluated (`-mindepth`).
     pub(super) least: usize,
     pub(super) contents_first: bool,
-    /// The commands that are run with many paths at once.
+    /// The commands that are run with many paths at once (`-exec … +`).
     pub(super) gathered: Vec<Template>,
 }
 
-/// One word of an expression, or several that belong together.
+/// A word of an expression, or several words that belong together.
 enum Token<'a> {
     Open,
     Close,
@@ -48,7 +49,7 @@ enum Token<'a> {
 }
 
 impl Token<'_> {
-    /// Returns an operator with two sides.
+    /// Returns the text of a binary operator.
     fn binary(&self) -> Option<&[u8]> {
         match self {
             Token::And(typed) | Token::Or(typed) | Token::Comma(typed) => Some(typed),
@@ -58,10 +59,10 @@ impl Token<'_> {
 }
 
 impl Plan {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// What is wrong with it, in GNU's words.
+    /// A malformed expression, in GNU's words.
     pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>) -> Result<Plan, Stop> {
         let (tokens, settings) = tokens(words, call)?;
         let acts = |token: &Token<'_>| matches!(token, Token::Test(test) if test.acts());
@@ -121,7 +122,7 @@ fn tokens<'a>(words: &'a [Vec<u8>], call: &Call<'_>) -> Result<(Vec<Token<'a>>, 
     Ok((tokens, reader.settings))
 }
 
-/// What stands before the place where an expression is expected.
+/// The token before the place where an expression is expected.
 #[derive(Clone, Copy)]
 enum Before<'a> {
     Start,
@@ -210,7 +211,7 @@ impl<'a, T: Iterator<Item = Token<'a>>> Parser<'a, T> {
         }
     }
 
-    /// Says what is wrong where an expression should begin.
+    /// Returns the error for a place where an expression should begin.
     fn expected(&self, token: Option<Token<'_>>) -> Stop {
         let operator = token.as_ref().and_then(Token::binary);
         let message: Vec<u8> = match (self.before, &token, operator) {
@@ -240,7 +241,7 @@ impl<'a, T: Iterator<Item = Token<'a>>> Parser<'a, T> {
     }
 }
 
-/// Leaves out what holds one expression only.
+/// Leaves out a list that holds a single expression.
 fn single(mut all: Vec<Expr>, several: fn(Vec<Expr>) -> Expr) -> Expr {
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => only,

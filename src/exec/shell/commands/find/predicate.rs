@@ -1,4 +1,4 @@
-//! One predicate of an expression and its arguments: what is typed becomes a [`Test`], once.
+//! Parses one predicate of an expression and its arguments into a [`Test`].
 
 use chrono::Local;
 use rustix::fs::FileType;
@@ -11,30 +11,30 @@ use crate::exec::shell::mode::ModeChange;
 use crate::exec::shell::pattern::Pattern;
 use crate::world::{Meta, Time};
 
-/// What can be asked of an entry, or done with it.
+/// A test of an entry, or an action on it.
 #[derive(Debug)]
 pub(super) enum Test {
     Constant(bool),
     Name(Pattern),
     Path(Pattern),
     Kind(Vec<FileType>),
-    /// How many units of so many bytes, the last one counted whole.
+    /// The size in units of so many bytes, the last unit counted whole.
     Size(Compare, u64, u64),
     Age(Clock, Window),
     Empty,
     Mode(Compare, u32),
     Prune,
     Quit,
-    /// And the byte after the path.
+    /// The byte printed after the path.
     Print(u8),
     Delete,
     Exec(Template),
-    /// The number of what is gathered.
+    /// The index of its command in the plan's `gathered`.
     ExecMany(usize),
 }
 
 impl Test {
-    /// Whether it does something, so that nothing is printed unasked.
+    /// Whether it is an action, so that paths are not printed by default.
     pub(super) fn acts(&self) -> bool {
         matches!(
             self,
@@ -43,7 +43,7 @@ impl Test {
     }
 }
 
-/// `-N`, `N` or `+N`; of a mode `/M`, `M` or `-M`.
+/// How a number is compared: `-N`, `N` or `+N`; for a mode `/M`, `M` or `-M`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compare {
     Less,
@@ -69,7 +69,7 @@ impl Clock {
     }
 }
 
-/// After the first moment, and not after the second, in nanoseconds since 1970.
+/// A span of time, open at its start and closed at its end, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window(pub(super) i128, pub(super) i128);
 
@@ -79,7 +79,7 @@ fn nanos(time: Time) -> i128 {
     i128::from(time.sec) * SECOND + i128::from(time.nsec)
 }
 
-/// What holds for the whole walk.
+/// The global options of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) deepest: Option<usize>,
@@ -96,14 +96,14 @@ pub(super) struct Reader<'a, 'c> {
     pub(super) now: i128,
 }
 
-/// Reads a predicate, as it was typed, with its one argument.
+/// Parses a predicate that takes one argument.
 type WithArgument<'a, 'c> = fn(&mut Reader<'a, 'c>, &[u8], &[u8]) -> Result<Test, Stop>;
 
 impl<'a, 'c> Reader<'a, 'c> {
-    /// Reads the predicate that was typed, and takes its arguments from the words after it.
+    /// Parses a predicate, taking its arguments from the words after it.
     ///
     /// # Errors
-    /// What is wrong with it, in GNU's words.
+    /// A malformed predicate, in GNU's words.
     pub(super) fn read(&mut self, typed: &[u8], rest: &mut &[Vec<u8>]) -> Result<Test, Stop> {
         let plain = match typed {
             b"-true" => Test::Constant(true),
@@ -195,7 +195,7 @@ impl<'a, 'c> Reader<'a, 'c> {
         Ok(Test::Age(
             clock(typed),
             match compare {
-                // GNU's second more.
+                // GNU adds a second here.
                 Compare::Less => Window(self.now - SECOND - age, i128::MAX),
                 Compare::Same => Window(at, at + day),
                 Compare::More => Window(i128::MIN, at - 1),
@@ -217,7 +217,7 @@ impl<'a, 'c> Reader<'a, 'c> {
         ))
     }
 
-    /// Reads `-N`, `N` or `+N` units, where `N` may have a fraction.
+    /// Parses `-N`, `N` or `+N` units, where `N` may have a fraction.
     fn age(&self, typed: &[u8], arg: &[u8], unit: i128) -> Result<(Compare, i128), Stop> {
         let (compare, number) = compared(arg);
         let is_number = number.first().is_some_and(u8::is_ascii_digit)
@@ -227,7 +227,7 @@ impl<'a, 'c> Reader<'a, 'c> {
             .filter(|_| is_number)
             .and_then(|number| number.parse::<f64>().ok());
         match units {
-            // The whole units apart, for a float has too few digits for both.
+            // Whole units separately: a float has too few digits for both.
             Some(units) if units < 1e12 => {
                 let whole = (units.trunc() as i128) * unit;
                 Ok((compare, whole + (units.fract() * unit as f64) as i128))
@@ -271,7 +271,8 @@ fn depth(typed: &[u8], arg: &[u8]) -> Result<usize, Stop> {
     })
 }
 
-/// Reads letters with commas between. There are no links and no devices: their letters are known and fit nothing.
+/// Parses letters separated by commas. There are no symlinks and no devices: their letters are accepted and match
+/// nothing.
 fn kinds(arg: &[u8]) -> Result<Vec<FileType>, Stop> {
     if arg.is_empty() {
         return Err(usage(
@@ -347,7 +348,7 @@ fn mode(arg: &[u8]) -> Result<Test, Stop> {
         [b'/', text @ ..] => (Compare::Less, text),
         text => (Compare::Same, text),
     };
-    // Once `+` and digits meant what `/` does, and GNU's reads it no more.
+    // `+` with digits once meant what `/` means now; GNU find no longer reads it.
     let old = matches!(text, [b'+', b'0'..=b'9', ..]);
     match ModeChange::parse(text).filter(|_| !old) {
         Some(change) => Ok(Test::Mode(compare, change.for_directory(0, 0).0)),

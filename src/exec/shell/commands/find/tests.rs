@@ -1,4 +1,5 @@
-//! `find` by itself. What it prints in a tree of ordinary files is compared with GNU's in `tests/shell/find.lines`.
+//! Tests of `find` by itself. Its output for a tree of ordinary files is compared with GNU's in
+//! `tests/shell/find.lines`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::ffi::OsStr;
@@ -19,7 +20,7 @@ fn tree() -> Bench {
     bench
 }
 
-/// Runs a line that has to succeed in silence.
+/// Runs a line that must succeed without messages.
 #[track_caller]
 fn printed(bench: &mut Bench, line: &str) -> String {
     let (out, err, status) = bench.run(line, "");
@@ -236,7 +237,7 @@ fn links_do_not_exist_and_other_things_are_only_seen() {
 #[test]
 fn a_directory_that_goes_away_is_complained_of() {
     let mut bench = tree();
-    // It goes while the walk stands before it.
+    // It is removed just before the walk enters it.
     let told = bench.run("find . -name a -exec rm -rf a ;", "");
     assert_eq!(told.1, "find: ./a: No such file or directory\n");
     assert_eq!(told.2, 1);
@@ -259,8 +260,7 @@ fn the_end_of_the_lines_time_ends_the_walk() {
 
 #[test]
 fn depth_is_bound_by_nothing_of_the_walks_own() {
-    // More than PATH_MAX; ten thousand take minutes, since each
-    // operation resolves its path anew.
+    // More than PATH_MAX; ten thousand would take minutes, since each operation resolves its path anew.
     const LEVELS: usize = 2500;
     let mut bench = Bench::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -272,7 +272,7 @@ fn depth_is_bound_by_nothing_of_the_walks_own() {
     drop(dir);
     let out = printed(&mut bench, &format!("find . -mindepth {LEVELS}"));
     assert_eq!(out.len(), 2 * LEVELS + 2);
-    // What is not removed here, nobody else could remove.
+    // Ordinary tools cannot remove a tree this deep, so `find` has to.
     assert_eq!(printed(&mut bench, "find . -delete"), "");
     assert_eq!(printed(&mut bench, "find"), ".\n");
 }

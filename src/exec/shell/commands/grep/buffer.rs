@@ -1,7 +1,7 @@
 //! [`Buffer`]: the part of a file that is in memory.
 //!
-//! It holds what was read last and what of the former is needed still: an unfinished line, and lines for context. So it
-//! grows with the longest line alone.
+//! Holds the latest chunk read, and those earlier bytes that are still needed: an unfinished line and lines of
+//! context. So it grows with the longest line only.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -10,20 +10,20 @@ use memchr::{memchr, memrchr};
 
 use crate::exec::shell::stream::Deadline;
 
-/// How much is read at once, as GNU grep does: it decides how far into a file a NUL makes it binary before any of it is
-/// written.
+/// How many bytes are read at once, the same as in GNU grep: it decides how far into a file a NUL is found before any
+/// output.
 const READ: usize = 96 * 1024;
-/// A larger buffer is not kept for the next file.
+/// A buffer larger than this is not kept for the next file.
 const KEPT: usize = 1024 * 1024;
 
-/// Some bytes of a file.
+/// The bytes of a file that are in memory.
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl Buffer {
-    /// Makes an empty one.
+    /// Makes an empty buffer.
     pub(super) fn new() -> Buffer {
         let bytes = vec![0; READ + 1];
         Buffer { bytes, filled: 0 }
@@ -37,25 +37,25 @@ impl Buffer {
         }
     }
 
-    /// Returns what is held.
+    /// Returns the bytes held.
     pub(super) fn text(&self) -> &[u8] {
         self.bytes.get(..self.filled).unwrap_or_default()
     }
 
-    /// Reads once more. Returns where the new bytes are; nowhere at the end.
+    /// Reads another chunk. Returns the range of the new bytes; `None` at the end of the file.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Read errors.
     pub(super) fn read(
         &mut self,
         from: &mut dyn Read,
         deadline: &Deadline,
     ) -> io::Result<Range<usize>> {
         let start = self.filled;
-        // One byte more, for the newline that the last line may lack.
+        // One extra byte for the newline that the last line may lack.
         if self.bytes.len() < start + READ + 1 {
             let length = (self.bytes.len() * 2).max(start + READ + 1);
-            // Twice, for it is copied.
+            // Counted twice, since growing copies the buffer.
             deadline.fits(length.saturating_mul(2))?;
             self.bytes.resize(length, 0);
         }
@@ -71,7 +71,7 @@ impl Buffer {
         Ok(start..self.filled)
     }
 
-    /// Ends the last line, if it is not ended.
+    /// Adds the newline that the last line lacks.
     pub(super) fn end_line(&mut self) {
         let ended = matches!(self.text().last(), None | Some(b'\n'));
         if let Some(byte) = self.bytes.get_mut(self.filled).filter(|_| !ended) {
@@ -80,7 +80,7 @@ impl Buffer {
         }
     }
 
-    /// Makes lines of what NUL bytes are between.
+    /// Turns the NUL bytes in a range into newlines.
     pub(super) fn split_at_nul(&mut self, range: Range<usize>) {
         for byte in self.bytes.get_mut(range).unwrap_or_default() {
             if *byte == 0 {
@@ -89,20 +89,20 @@ impl Buffer {
         }
     }
 
-    /// Drops all before a place.
+    /// Drops the bytes before an offset.
     pub(super) fn forget(&mut self, before: usize) {
         self.bytes.copy_within(before..self.filled, 0);
         self.filled -= before;
     }
 }
 
-/// Returns the end of the line that starts at a place, with its newline.
+/// Returns the end of the line that starts at an offset, including its newline.
 pub(super) fn line_end(text: &[u8], start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     memchr(b'\n', rest).map_or(text.len(), |newline| start + newline + 1)
 }
 
-/// Returns where the line `lines` before this one starts, but nothing before `floor`.
+/// Returns the start of the line `lines` before this one, but not before `floor`.
 pub(super) fn back(text: &[u8], start: usize, lines: u64, floor: usize) -> usize {
     let mut start = start;
     for _ in 0..lines {

@@ -1,25 +1,25 @@
 //! Which files and directories `grep` searches: `--include`, `--exclude`, `--exclude-dir`, by GNU's rules.
 //!
-//! What was found in a directory is known by its name alone. What was typed is held against a pattern as a whole and from
-//! each of its components on.
+//! A file found in a directory is matched by its name alone. An operand is matched as a whole and from each of its
+//! components on.
 
 use crate::exec::shell::pattern::Pattern;
 
 /// The patterns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
-    /// In the order given, and whether each includes.
+    /// In the order given; true where the pattern includes.
     files: Vec<(Pattern, bool)>,
     directories: Vec<Pattern>,
 }
 
 impl Filter {
-    /// Adds a pattern of files that are to be searched, or not.
+    /// Adds a pattern that includes or excludes files.
     pub(super) fn files(&mut self, pattern: &[u8], include: bool) {
         self.files.push((Pattern::new(pattern), include));
     }
 
-    /// Adds a pattern of directories that are not to be searched.
+    /// Adds a pattern that excludes directories.
     pub(super) fn directories(&mut self, pattern: &[u8]) {
         let end = pattern
             .iter()
@@ -29,22 +29,22 @@ impl Filter {
         self.directories.push(Pattern::new(pattern));
     }
 
-    /// Returns whether a file that was found is searched.
+    /// Returns whether a file found in a directory is searched.
     pub(super) fn takes_found(&self, name: &[u8]) -> bool {
         self.takes(|pattern| pattern.matches(name))
     }
 
-    /// Returns whether a file that was typed is searched.
+    /// Returns whether an operand is searched.
     pub(super) fn takes_typed(&self, typed: &[u8]) -> bool {
         self.takes(|pattern| somewhere(pattern, typed))
     }
 
-    /// Returns whether a directory that was found is searched.
+    /// Returns whether a directory found in another is searched.
     pub(super) fn enters_found(&self, name: &[u8]) -> bool {
         !self.directories.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// Returns whether a directory that was typed is searched.
+    /// Returns whether an operand that is a directory is searched.
     pub(super) fn enters_typed(&self, typed: &[u8]) -> bool {
         !self
             .directories
@@ -52,7 +52,7 @@ impl Filter {
             .any(|pattern| somewhere(pattern, typed))
     }
 
-    /// The last pattern that matches decides; where none does, the first one's opposite.
+    /// Applies the last pattern that matches; where none does, the opposite of the first.
     fn takes(&self, matches: impl Fn(&Pattern) -> bool) -> bool {
         let Some((_, first)) = self.files.first() else {
             return true;

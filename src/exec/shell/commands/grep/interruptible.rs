@@ -1,7 +1,8 @@
-//! [`InterruptibleDfa`]: the search for expressions that are big by repetition (`(a|b){1,5000}c`), which may take long for each byte.
+//! [`InterruptibleDfa`]: searches for expressions that are large by repetition (`(a|b){1,5000}c`), where each byte
+//! may take long.
 //!
-//! It goes byte by byte and looks at the clock on the way, which no search of `regex_automata`'s own does. GNU grep has no
-//! answer either: it takes minutes to compile such an expression.
+//! It goes byte by byte and checks the deadline on the way, which `regex_automata`'s own searches cannot do. GNU grep
+//! has no solution either: it takes minutes to compile such an expression.
 
 use std::io;
 use std::ops::Range;
@@ -12,26 +13,27 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use crate::exec::shell::stream::Deadline;
 
-/// How many copies of what is repeated make an expression big. Below, the quick search takes microseconds for a byte at worst.
+/// How many copies of repeated parts make an expression large. Below this, the ordinary search takes microseconds for
+/// a byte at worst.
 const BIG: u64 = 1000;
 
-/// After how many bytes the clock is looked at: each may take a hundred microseconds.
+/// How many bytes pass between two checks of the deadline: each may take a hundred microseconds.
 const PIECE: usize = 16;
 
-/// An automaton that is made as it goes, however often it has to forget what it made.
+/// A lazy DFA that goes on however often it has to clear its cache.
 pub(super) struct InterruptibleDfa {
     dfa: DFA,
     cache: Cache,
 }
 
 impl InterruptibleDfa {
-    /// Takes an automaton.
+    /// Makes a searcher from an automaton.
     pub(super) fn new(dfa: DFA) -> InterruptibleDfa {
         let cache = dfa.create_cache();
         InterruptibleDfa { dfa, cache }
     }
 
-    /// Returns where the first match in a range ends that ends at all; `Err(None)` where the automaton cannot tell.
+    /// Returns the earliest end of a match in a range; `Err(None)` where the automaton gives up.
     ///
     /// # Errors
     /// `TimedOut`.
@@ -44,7 +46,7 @@ impl InterruptibleDfa {
         let (dfa, cache) = (&self.dfa, &mut self.cache);
         let input = Input::new(text).range(range.clone());
         let mut state = dfa.start_state_forward(cache, &input).map_err(|_| None)?;
-        // A match is known one byte after its end.
+        // The automaton reports a match one byte after its end.
         for (number, byte) in text.get(range.clone()).into_iter().flatten().enumerate() {
             if number % PIECE == 0 {
                 deadline.check().map_err(Some)?;
@@ -69,12 +71,12 @@ impl InterruptibleDfa {
     }
 }
 
-/// Returns whether an expression is big by repetition.
+/// Returns whether an expression is large by repetition.
 pub(super) fn is_big(hir: &Hir) -> bool {
     copies(hir) > BIG
 }
 
-/// Counts the copies that repetitions make of what they repeat.
+/// Counts the copies that repetitions make of their operands.
 fn copies(hir: &Hir) -> u64 {
     match hir.kind() {
         HirKind::Repetition(repetition) => {

@@ -1,8 +1,8 @@
-//! [`Matcher`]: finds the lines that match, and the matches in a line.
+//! [`Matcher`]: finds matching lines, and the matches in a line.
 //!
-//! A line is found by a search through all that is in memory, not by a search per line: no match leaves its line (see
-//! `expression`). Where a match ends matters for `-o` alone. POSIX wants the longest of the leftmost ones, which another
-//! automaton finds, from where the first one starts.
+//! Lines are found by searching all bytes in memory at once, not line by line: no match leaves its line (see
+//! `expression`). The end of a match matters for `-o` only. POSIX wants the longest of the leftmost matches; a second
+//! automaton finds it, from the start of the first match on.
 
 use std::io;
 use std::ops::Range;
@@ -17,20 +17,20 @@ use super::expression::Wrong;
 use super::interruptible::{InterruptibleDfa, is_big};
 use crate::exec::shell::stream::Deadline;
 
-/// What is searched for.
+/// A compiled expression.
 pub(super) struct Matcher {
     regex: meta::Regex,
     cache: meta::Cache,
     longest: Option<(DFA, Cache)>,
-    /// For an expression whose search may take long.
+    /// Set for an expression whose search may take long.
     patient: Option<InterruptibleDfa>,
 }
 
 impl Matcher {
-    /// Compiles an expression. `exact` is for those who ask where matches end.
+    /// Compiles an expression. `exact` is for callers that need the ends of matches.
     ///
     /// # Errors
-    /// It is too big.
+    /// The expression is too large.
     pub(super) fn new(hir: &Hir, exact: bool) -> Result<Matcher, Wrong> {
         let too_big = "Regular expression too big";
         let config = meta::Config::new().utf8_empty(false);
@@ -55,10 +55,10 @@ impl Matcher {
         })
     }
 
-    /// Returns the first line in a range of whole lines that matches, with its newline.
+    /// Returns the first matching line in a range of whole lines, including its newline.
     ///
     /// # Errors
-    /// `TimedOut`, for expressions that may take long.
+    /// `TimedOut`, for an expression that may take long.
     pub(super) fn line(
         &mut self,
         text: &[u8],
@@ -75,14 +75,14 @@ impl Matcher {
         Ok(end.and_then(|at| line_of(text, lines, at)))
     }
 
-    /// Returns where the first match in a range ends that ends at all.
+    /// Returns the earliest end of a match in a range.
     fn first_end(&mut self, text: &[u8], range: Range<usize>) -> Option<usize> {
         let input = Input::new(text).range(range).earliest(true);
         let half = self.regex.search_half_with(&mut self.cache, &input);
         half.map(|half| half.offset())
     }
 
-    /// Returns the longest of the leftmost matches in a range that ends with its line.
+    /// Returns the longest of the leftmost matches in a range that ends where its line does.
     pub(super) fn part(&mut self, text: &[u8], range: Range<usize>) -> Option<Range<usize>> {
         let end = range.end;
         let input = Input::new(text).range(range);
@@ -96,9 +96,9 @@ impl Matcher {
     }
 }
 
-/// Returns the line in a range of whole lines in which a match ends.
+/// Returns the line, in a range of whole lines, that contains the end of a match.
 fn line_of(text: &[u8], lines: Range<usize>, at: usize) -> Option<Range<usize>> {
-    // What matches behind the last newline is no line.
+    // An empty match after the last newline is not in any line.
     if at >= lines.end {
         return None;
     }
@@ -118,7 +118,7 @@ fn longest(hir: &Hir) -> Option<(DFA, Cache)> {
 fn automaton(hir: &Hir) -> Option<DFA> {
     let config = thompson::Config::new().utf8(false);
     let nfa = NFA::compiler().configure(config).build_from_hir(hir).ok()?;
-    // All matches are gone through, so the last one is the longest. However large the states are, there is room for them.
+    // With all matches reported, the last one is the longest. Skipping the check makes room for states of any size.
     let config = DFA::config()
         .match_kind(MatchKind::All)
         .skip_cache_capacity_check(true);

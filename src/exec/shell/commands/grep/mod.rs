@@ -1,8 +1,9 @@
-//! `grep`: what it searches, in which order, what it tells of each file, and its status.
+//! `grep`: which files it searches, in which order, what it reports for each, and its exit status.
 //!
-//! Lines are found by `matcher`, for what `expression` makes of the patterns; `search` selects them, `print` writes them, `walk`
-//! goes through directories, `filter` says which files count. Everything is as GNU grep 3.8 does it in the C locale, but for
-//! back-references and Perl's expressions, which are refused, and for the order in directories, which is that of names.
+//! `expression` translates the patterns and `matcher` finds lines; `search` selects them, `print` writes them, `walk`
+//! goes through directories, `filter` decides which files count. The behaviour is that of GNU grep 3.8 in the C
+//! locale, except that back-references and Perl expressions are refused, and that directories are searched in the
+//! order of names.
 
 mod buffer;
 mod expression;
@@ -63,11 +64,11 @@ struct Run<'r, 'c> {
     call: &'r mut Call<'c>,
     options: Options<'c>,
     search: Search,
-    /// Whether names are told.
+    /// Whether file names are printed.
     names: bool,
     /// Whether any line was selected.
     matched: bool,
-    /// Whether anything was complained about.
+    /// Whether any error was reported.
     trouble: bool,
 }
 
@@ -109,7 +110,7 @@ impl Run<'_, '_> {
                     Err(error) => self.complain(typed, &error),
                 }
             }
-            // It is read, in vain.
+            // GNU grep tries to read it and fails; so do we.
             (Err(error @ Error::IsDirectory), Directories::Read) => {
                 self.complain(typed, &error)?;
                 self.tell(typed, &Found::default())
@@ -130,7 +131,7 @@ impl Run<'_, '_> {
         self.tell(label, &found)
     }
 
-    /// Searches a file, known by the name it is told by.
+    /// Searches a file under the name to be printed.
     fn file(&mut self, name: &[u8], mut file: File) -> io::Result<()> {
         if self.is_output(&file) {
             self.trouble = true;
@@ -151,7 +152,7 @@ impl Run<'_, '_> {
         self.tell(name, &found)
     }
 
-    /// Tells of a file what is told besides lines.
+    /// Prints the result for a file beyond its lines: count, name or the note about a binary file.
     fn tell(&mut self, name: &[u8], found: &Found) -> io::Result<()> {
         let out = &mut self.call.out;
         let null = self.options.null;
@@ -189,12 +190,12 @@ impl Run<'_, '_> {
         self.call.complain(name, error)
     }
 
-    /// Returns whether the status is known, and nothing else is asked for.
+    /// Returns whether the status is known and nothing is to be printed.
     fn is_done(&self) -> bool {
         self.matched && self.options.report == OutputMode::Nothing
     }
 
-    /// Returns whether lines of this file would be written to its own end, and so be found again.
+    /// Returns whether output is appended to this very file, so that it would be searched again.
     fn is_output(&self, file: &File) -> bool {
         let Some(out) = self.call.out.get_ref().as_file() else {
             return false;

@@ -1,7 +1,7 @@
-//! What `grep` was asked for: its options, read once.
+//! The options of `grep`, parsed once.
 //!
-//! Owns GNU's rules for options that exclude or outdo each other. Back-references and Perl's expressions are refused here or
-//! in `expression`, by name.
+//! Owns GNU's rules for options that exclude or override each other. Back-references and Perl expressions are refused
+//! by name, here or in `expression`.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use super::filter::Filter;
 use crate::exec::shell::call::{Call, Stop, of_io, reason, usage};
 use crate::exec::shell::options::{OptSpec, Takes};
 
-/// The status of whatever is wrong.
+/// The exit status for any error.
 pub(super) const TROUBLE: u8 = 2;
 
 // Options that have a long name only.
@@ -73,47 +73,47 @@ const KNOWN: OptSpec = OptSpec {
     wrong: TROUBLE,
 };
 
-/// What is told of a file.
+/// What is printed for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputMode {
     /// Its selected lines.
     Lines,
-    /// How many lines are selected.
+    /// The number of selected lines.
     Count,
     /// Its name, if a line is selected.
     With,
     /// Its name, if no line is selected.
     Without,
-    /// Nothing: the status says it.
+    /// Nothing: only the status counts.
     Nothing,
 }
 
-/// What is done with a file that has NUL bytes.
+/// How a file with NUL bytes is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binary {
-    /// It is told that it matches, without its lines.
+    /// A note says that it matches; its lines are not printed.
     Told,
-    /// It is text.
+    /// As text.
     Text,
-    /// It matches nothing.
+    /// As a file without matches.
     Skipped,
 }
 
-/// What is done with an operand that is a directory.
+/// How an operand that is a directory is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Directories {
-    /// It is read, which fails.
+    /// Reading it fails.
     Read,
-    /// All files in it are searched.
+    /// All files below it are searched.
     Recurse,
-    /// It is passed over.
+    /// It is skipped.
     Skip,
 }
 
-/// What was asked for.
+/// The options and operands of one call.
 #[derive(Debug)]
 pub(super) struct Options<'a> {
-    /// The patterns, a newline after each; nothing where none was given (`-f` of an empty file).
+    /// The patterns, each followed by a newline; empty where there is none (`-f` of an empty file).
     pub(super) patterns: Vec<u8>,
     pub(super) syntax: Syntax,
     pub(super) whole: Whole,
@@ -125,7 +125,7 @@ pub(super) struct Options<'a> {
     pub(super) only_matching: bool,
     pub(super) numbers: bool,
     pub(super) offsets: bool,
-    /// Whether names are told; nothing is left to the operands.
+    /// Whether names are printed; `None` where that depends on the operands.
     pub(super) names: Option<bool>,
     /// Whether a NUL follows a name (`-Z`).
     pub(super) null: bool,
@@ -133,18 +133,18 @@ pub(super) struct Options<'a> {
     pub(super) flush: bool,
     pub(super) before: u64,
     pub(super) after: u64,
-    /// What stands between groups of lines; nothing where there are no groups.
+    /// The separator between groups of lines; `None` for no separator.
     pub(super) separator: Option<&'a [u8]>,
-    /// How many lines of a file are selected at most.
+    /// The maximum number of selected lines per file.
     pub(super) most: u64,
     pub(super) label: &'a [u8],
     pub(super) filter: Filter,
-    /// What is searched.
+    /// The files and directories to search.
     pub(super) operands: Vec<&'a [u8]>,
 }
 
 impl<'a> Options<'a> {
-    /// Reads the arguments of a call, and the files of patterns that they name.
+    /// Parses the arguments of a call, and reads the pattern files that they name.
     ///
     /// # Errors
     /// [`Stop::Usage`] in GNU's words.
@@ -163,7 +163,7 @@ impl<'a> Options<'a> {
                 'B' => before = Some(context(value)?),
                 'C' => around = Some(context(value)?),
                 '0'..='9' => {
-                    // The digits of one number come one by one.
+                    // The digits of one number arrive one by one.
                     let digit = u64::from(letter.to_digit(10).unwrap_or_default());
                     let tens = around.filter(|_| last.is_ascii_digit()).unwrap_or(0);
                     around = Some(tens.saturating_mul(10).saturating_add(digit));
@@ -209,7 +209,7 @@ impl<'a> Options<'a> {
                 GROUP_SEPARATOR => separator = Some(value),
                 NO_GROUP_SEPARATOR => separator = None,
                 LABEL => options.label = value,
-                // What is left of those that are known.
+                // The remaining known options.
                 _ => options.flush = true,
             }
             last = letter;
@@ -254,7 +254,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// `-q` outdoes `-l` and `-L`, which outdo `-c`.
+    /// Sets the output mode. `-q` overrides `-l` and `-L`, which override `-c`.
     fn list(&mut self, report: OutputMode) {
         if self.report != OutputMode::Nothing {
             self.report = report;
@@ -279,13 +279,13 @@ fn context(value: &[u8]) -> Result<u64, Stop> {
 
 fn most(value: &[u8]) -> Result<u64, Stop> {
     match value {
-        // Less than none is no limit.
+        // A negative number means no limit.
         [b'-', digits @ ..] if number(digits).is_some() => Ok(u64::MAX),
         _ => number(value).ok_or_else(|| trouble("invalid max count")),
     }
 }
 
-/// Reads digits; what is too large to count is more than there can be.
+/// Parses digits; a number too large to represent saturates.
 fn number(value: &[u8]) -> Option<u64> {
     let digits = value.strip_prefix(b"+").unwrap_or(value);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
@@ -313,14 +313,14 @@ fn directories(value: &[u8]) -> Result<Directories, Stop> {
         b"read" => Ok(Directories::Read),
         b"recurse" => Ok(Directories::Recurse),
         b"skip" => Ok(Directories::Skip),
-        // GNU's status too, alone of its kind.
+        // GNU grep's status here too, unlike its other errors.
         _ => Err(usage(
             [b"invalid argument '", value, b"' for '--directories'"].concat(),
         )),
     }
 }
 
-/// Accepts what leaves the output without colours: it never goes to a terminal.
+/// Accepts values that mean output without colours: it never goes to a terminal.
 fn color(value: &[u8]) -> Result<(), Stop> {
     match value {
         b"" | b"auto" | b"tty" | b"if-tty" | b"never" | b"no" | b"none" => Ok(()),
@@ -331,7 +331,7 @@ fn color(value: &[u8]) -> Result<(), Stop> {
     }
 }
 
-/// Appends the lines of a file, the last one with a newline too.
+/// Appends the lines of a file, adding the newline that the last one may lack.
 fn read_patterns(call: &mut Call<'_>, typed: &[u8], patterns: &mut Vec<u8>) -> Result<(), Stop> {
     let wrong = |error: crate::error::Error| {
         let reason = reason(error.errno());

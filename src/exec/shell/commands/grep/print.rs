@@ -1,4 +1,4 @@
-//! [`Printer`]: how a line of a file leaves: name, number, offset, the line or its matches.
+//! [`Printer`]: writes a line of a file: name, number, offset, the line or its matches.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
@@ -9,9 +9,9 @@ use super::matcher::Matcher;
 use super::options::Options;
 use crate::exec::shell::stream::Output;
 
-/// Stands after the name and the number of a selected line.
+/// The byte after the name and the number of a selected line.
 pub(super) const SELECTED: u8 = b':';
-/// Stands after those of a line of context.
+/// The byte after the name and the number of a context line.
 pub(super) const CONTEXT: u8 = b'-';
 
 /// Writes the lines of one file.
@@ -19,15 +19,15 @@ pub(super) struct Printer<'p> {
     options: &'p Options<'p>,
     out: &'p mut BufWriter<Output>,
     name: Option<&'p [u8]>,
-    /// How many lines there are before `counted`.
+    /// The number of lines before `counted`.
     lines: u64,
     counted: usize,
-    /// Where in the file the text begins.
+    /// The offset in the file at which the text begins.
     base: u64,
 }
 
 impl<'p> Printer<'p> {
-    /// Makes one for a file, with its name where names are told.
+    /// Makes a printer for a file, with its name where names are printed.
     pub(super) fn new(
         options: &'p Options<'p>,
         out: &'p mut BufWriter<Output>,
@@ -43,10 +43,10 @@ impl<'p> Printer<'p> {
         }
     }
 
-    /// Writes a line, or its matches.
+    /// Writes a line or its matches.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Write errors.
     pub(super) fn line(
         &mut self,
         text: &[u8],
@@ -66,23 +66,23 @@ impl<'p> Printer<'p> {
         Ok(())
     }
 
-    /// Writes what stands between two groups of lines.
+    /// Writes the separator between two groups of lines.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Write errors.
     pub(super) fn separator(&mut self, separator: &[u8]) -> io::Result<()> {
         self.out.write_all(separator)?;
         self.out.write_all(b"\n")
     }
 
-    /// Hears that the text begins later from now on.
+    /// Adjusts the offsets for a text whose first `before` bytes are dropped.
     pub(super) fn forget(&mut self, text: &[u8], before: usize) {
         self.count(text, before);
         self.counted -= before;
         self.base += before as u64;
     }
 
-    /// Writes each match that is not empty.
+    /// Writes each non-empty match.
     fn matches(
         &mut self,
         text: &[u8],
@@ -123,7 +123,7 @@ impl<'p> Printer<'p> {
         Ok(())
     }
 
-    /// Counts the lines up to a line's end, which may be counted already.
+    /// Counts the lines up to the end of a line, unless they are counted already.
     fn count(&mut self, text: &[u8], end: usize) {
         if let Some(new) = text.get(self.counted..end) {
             if self.options.numbers {

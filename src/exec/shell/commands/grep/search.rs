@@ -1,6 +1,6 @@
-//! [`Search`]: goes through one file after the other, selects lines, and has them written with their context.
+//! [`Search`]: searches files one after the other, selects lines, and prints them with their context.
 //!
-//! What is selected, where groups end and when a file counts as binary are GNU's rules (`src/grep.c`).
+//! The rules for selected lines, groups and binary files are GNU's (`src/grep.c`).
 
 use std::io::{self, BufWriter, Read};
 use std::ops::Range;
@@ -13,27 +13,27 @@ use super::options::{Binary, Options, OutputMode};
 use super::print::{CONTEXT, Printer, SELECTED};
 use crate::exec::shell::stream::{Deadline, Output};
 
-/// What came of a file.
+/// The result of searching a file.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// How many lines were selected, as far as they were counted.
+    /// The number of selected lines, as far as they were counted.
     pub(super) count: u64,
-    /// Whether lines were selected and not written, for the file is binary.
+    /// Whether lines were selected but not printed because the file is binary.
     pub(super) binary: bool,
-    /// What reading said.
+    /// The read error that ended the search.
     pub(super) error: Option<io::Error>,
 }
 
-/// What goes on from file to file.
+/// The state that lasts from file to file.
 pub(super) struct Search {
     matcher: Matcher,
     buffer: Buffer,
-    /// Whether any line was selected: a group that follows is separated.
+    /// Whether any line has been printed: the next group needs a separator.
     used: bool,
 }
 
 impl Search {
-    /// Makes one.
+    /// Makes a search.
     pub(super) fn new(matcher: Matcher) -> Search {
         Search {
             matcher,
@@ -45,7 +45,7 @@ impl Search {
     /// Searches a file.
     ///
     /// # Errors
-    /// Those of writing; `TimedOut`.
+    /// Write errors; `TimedOut`.
     pub(super) fn file(
         &mut self,
         from: &mut dyn Read,
@@ -63,7 +63,7 @@ impl Search {
             (options, deadline),
             printer,
         );
-        // How many lines were selected when the first NUL came.
+        // The number of lines that were selected before the first NUL.
         let mut text_count = None;
         let mut searched = 0;
         let mut error = None;
@@ -127,21 +127,21 @@ impl Search {
     }
 }
 
-/// What goes on through one file. Places are places in the text that is held.
+/// The state of the search through one file. Offsets are into the text in memory.
 struct Scan<'s> {
     options: &'s Options<'s>,
     matcher: &'s mut Matcher,
     deadline: &'s Deadline,
     printer: Printer<'s>,
     used: &'s mut bool,
-    /// Whether no line is written.
+    /// Whether no lines are printed.
     quiet: bool,
     /// Whether one line is enough.
     first_only: bool,
     count: u64,
-    /// How many lines of trailing context are to come.
+    /// The number of trailing context lines still to be printed.
     pending: u64,
-    /// Where what was written last ends, if that is in the text still.
+    /// The end of what was printed last, if it is still in the text.
     printed: Option<usize>,
 }
 
@@ -188,7 +188,7 @@ impl<'s> Scan<'s> {
         Ok(())
     }
 
-    /// Selects lines that follow one another, as many as may be.
+    /// Selects consecutive lines, up to the maximum.
     fn select(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
         let left = self.options.most - self.count;
         if self.quiet {
@@ -219,14 +219,14 @@ impl<'s> Scan<'s> {
         Ok(())
     }
 
-    /// Writes trailing context, up to a place.
+    /// Prints trailing context up to an offset.
     fn trail(&mut self, text: &[u8], until: usize) -> io::Result<()> {
         let start = self.printed.unwrap_or(0);
         self.pending -= self.print(text, start..until, self.pending, CONTEXT)?;
         Ok(())
     }
 
-    /// Writes lines, at most so many. Returns how many.
+    /// Prints at most so many lines. Returns their number.
     fn print(&mut self, text: &[u8], lines: Range<usize>, most: u64, mark: u8) -> io::Result<u64> {
         let (mut at, mut count) = (lines.start, 0);
         while at < lines.end && count < most {
@@ -238,8 +238,8 @@ impl<'s> Scan<'s> {
         Ok(count)
     }
 
-    /// Returns where the text is needed from, as leading context of what follows `limit`; all places begin there from now
-    /// on.
+    /// Returns the offset from which the text is still needed, as leading context of what follows `limit`; from now
+    /// on, all offsets count from there.
     fn forget(&mut self, text: &[u8], limit: usize) -> usize {
         let floor = self.printed.unwrap_or(0);
         let needed = back(text, limit, self.options.before, floor);

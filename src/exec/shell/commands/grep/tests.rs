@@ -1,4 +1,4 @@
-//! Tests of `grep`. Most compare with the real one, where there is one.
+//! Tests of `grep`. Most compare with the machine's GNU grep, where it has one.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -12,7 +12,7 @@ fn words(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Runs GNU grep in the bench's directory; nothing where there is none of 3.8 or later.
+/// Runs GNU grep in the bench's directory; `None` where there is none of version 3.8 or later.
 fn gnu(bench: &Bench, words: &[&str], stdin: &[u8]) -> Option<(String, u8)> {
     let mut command = Command::new("grep");
     command
@@ -40,7 +40,7 @@ fn is_gnu() -> bool {
     version.is_ok_and(|version| version.stdout.starts_with(b"grep (GNU grep) 3."))
 }
 
-/// Runs a line of words, split at spaces, in which `_` stands for a space, `''` for nothing.
+/// Compares both for a line of words separated by spaces, in which `_` stands for a space and `''` for nothing.
 fn same(bench: &mut Bench, line: &str, stdin: &str) {
     let line: Vec<String> = line
         .split(' ')
@@ -324,7 +324,7 @@ fn expressions_mean_what_gnu_makes_of_them() {
     "#;
     for pattern in patterns.split_whitespace() {
         for flags in ["-n", "-nE", "-nF", "-nix", "-nwE", "-no", "-noE"] {
-            // Where GNU asks its second engine, an operator with nothing before it means something else.
+            // In GNU's second engine, an operator with nothing before it means something else.
             let strange = [r"\b*a", r"\<*a", r"\B*a", "^*a", "$*a", "{", "{1}", "{1}a"];
             if !(flags == "-noE" && strange.contains(&pattern)) {
                 let line = ["grep", flags, "-e", pattern];
@@ -456,7 +456,7 @@ fn files_larger_than_the_buffer_are_as_gnu_has_them() {
     }
 }
 
-/// Pieces that expressions are made of at random.
+/// Generates the pieces that random expressions are made of.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",
@@ -501,9 +501,9 @@ proptest! {
         flags in prop::sample::select(vec!["-n", "-nE", "-nF", "-nx", "-nwE", "-niE", "-nvE", "-c"]),
         text in "([abcA _\n.]{0,12}\n){1,6}",
     ) {
-        // Where nothing stands before an operator in a group, GNU's two engines disagree about what it means.
+        // GNU's two engines disagree about an operator at the start of a group.
         let alone = ["(*", "(+", "(?", "({"].iter().any(|piece| pattern.contains(piece));
-        // It writes what -w means around an expression's text, which a parenthesis too many would end.
+        // GNU implements -w by putting text around the expression, which a surplus parenthesis would close.
         let torn = flags.contains('w') && pattern.contains(')');
         prop_assume!(!(torn || alone && flags.contains('E')));
         let mut bench = Bench::new();
@@ -527,7 +527,7 @@ proptest! {
     }
 }
 
-/// A part that never matches makes an expression big, and so another automaton searches.
+/// A part that never matches makes an expression large, so that the other automaton searches.
 #[test]
 fn big_expressions_find_the_same_lines() {
     let mut bench = bench();

@@ -1,8 +1,9 @@
-//! `grep -r`: all files below a directory, in the order of their names, depth first.
+//! `grep -r`: visits all files below a directory, in the order of their names, depth first.
 //!
-//! A second thread lists directories and opens files, a few ahead of the one that is searched: of many small files, opening
-//! takes as long as searching. They come in batches through a bounded channel, so their order stays and few are open.
-//! Whoever stops listening ends the thread. Memory is that of the lists of the directories it is in.
+//! A second thread lists directories and opens files ahead of the search: with many small files, opening takes as
+//! long as searching. Files arrive in batches through a bounded channel, so their order is kept and few are open at a
+//! time. The thread ends when the receiver is dropped. Memory is that of the listings of the directories on the
+//! current path.
 
 use std::fs::File;
 use std::io;
@@ -20,12 +21,12 @@ use crate::exec::home::DirEntry;
 use crate::exec::shell::stream::Deadline;
 use crate::name::{Name, WorldPath};
 
-/// How many files are handed over at once, so that the two threads seldom wait for each other. At most three times as many
-/// are open.
+/// How many files one batch holds, so that the two threads seldom wait for each other. At most three batches are open
+/// at a time.
 const BATCH: usize = 24;
 
 impl Run<'_, '_> {
-    /// Searches all below a directory, which is told as it was typed; by nothing where nothing was typed.
+    /// Searches everything below a directory, printed as typed; with no prefix where nothing was typed.
     pub(super) fn walk(&mut self, typed: &[u8], path: WorldPath) -> io::Result<()> {
         let mut walk = Walk {
             home: self.call.home(),
@@ -63,7 +64,7 @@ impl Run<'_, '_> {
                     break;
                 }
             }
-            // The walk ends early where the time is up.
+            // The walk ends early where the time limit has passed.
             self.call.check()
         })
     }
@@ -73,21 +74,21 @@ struct Walk {
     home: Arc<dyn Home>,
     filter: Filter,
     deadline: Deadline,
-    /// The name, as told, of what comes next.
+    /// The name of the next file as printed.
     told: Vec<u8>,
     levels: Vec<Level>,
 }
 
-/// A directory that is gone through.
+/// A directory being walked.
 struct Level {
     path: WorldPath,
-    /// How long its name as told is, with the slash after it.
+    /// The length of its name as printed, with a slash after it.
     told: usize,
     entries: std::vec::IntoIter<DirEntry>,
 }
 
 impl Walk {
-    /// Goes into the directory whose name, with a slash after it, is told.
+    /// Enters the directory whose name, with a slash after it, is in `told`.
     fn enter(&mut self, path: WorldPath) -> Result<()> {
         let mut entries = self.home.list(&path)?;
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -101,7 +102,7 @@ impl Walk {
 }
 
 impl Iterator for Walk {
-    /// A file, or why it or a directory cannot be read, and its name as told.
+    /// A file's name as printed, and the open file or the reason why it, or a directory, cannot be read.
     type Item = (Vec<u8>, Result<File>);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,9 +1,9 @@
-//! Numbers as `head` and `tail` read them, with GNU's suffixes of sizes.
+//! Numbers as `head` and `tail` parse them, with GNU's size suffixes.
 
 use super::Unit;
 use crate::exec::shell::call::{Stop, usage};
 
-/// Reads a number, and says what of when it is none.
+/// Parses a number. The error message names the unit.
 pub(super) fn count(text: &[u8], unit: Unit) -> Result<u64, Stop> {
     let what = match unit {
         Unit::Bytes => "bytes",
@@ -16,7 +16,7 @@ pub(super) fn count(text: &[u8], unit: Unit) -> Result<u64, Stop> {
     let Some((digits, factor)) = split(text) else {
         return Err(wrong(""));
     };
-    // A suffix by itself is one of it.
+    // A suffix without digits counts as 1 of it.
     let number = digits.iter().try_fold(0u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     });
@@ -26,8 +26,8 @@ pub(super) fn count(text: &[u8], unit: Unit) -> Result<u64, Stop> {
         .ok_or_else(|| wrong(": Value too large for defined data type"))
 }
 
-/// Returns the digits of a number and what its suffix stands for, nothing where that is too large. Nothing at all where
-/// the text is no number.
+/// Splits a number into its digits and the value of its suffix, which is `None` where it overflows. Returns `None`
+/// for text that is not a number.
 fn split(text: &[u8]) -> Option<(&[u8], Option<u64>)> {
     let trimmed = text.trim_ascii_start();
     let unsigned = match trimmed {
@@ -39,7 +39,7 @@ fn split(text: &[u8]) -> Option<(&[u8], Option<u64>)> {
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let (digits, suffix) = unsigned.split_at(length);
-    // Spaces belong to a number, not to a suffix.
+    // Leading spaces are allowed before digits, not before a suffix alone.
     if digits.is_empty() && trimmed.len() < text.len() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! `head`: the first lines or bytes, or all but the last.
+//! `head`: prints the first lines or bytes, or all but the last.
 
 use std::io::{BufRead, Seek, Write};
 
@@ -16,14 +16,14 @@ const OPTIONS: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// What is printed.
+/// Which part is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     First(u64),
     AllBut(u64),
 }
 
-/// Prints the first of each file.
+/// Prints the beginning of each file.
 pub(in crate::exec::shell) fn head(call: &mut Call<'_>) -> Ended {
     let old = old_style(call.args)?;
     let args = match &old {
@@ -48,7 +48,7 @@ pub(in crate::exec::shell) fn head(call: &mut Call<'_>) -> Ended {
 
 type Options = Vec<(char, Option<Vec<u8>>)>;
 
-/// Reads `-N` with letters after it, which may be the first argument. Returns it as the options it stands for.
+/// Parses the obsolete `-N` with letters after it, allowed as first argument. Returns the options it stands for.
 fn old_style(args: &[Vec<u8>]) -> Result<Option<Options>, Stop> {
     let Some([b'-', typed @ ..]) = args.first().map(Vec::as_slice) else {
         return Ok(None);
@@ -98,7 +98,7 @@ fn wanted(typed: &ParsedArgs<'_>) -> Result<(Part, Unit), Stop> {
     Ok(wanted)
 }
 
-/// Prints so many lines, and leaves in the input what comes after them.
+/// Prints so many lines, and leaves the rest in the input.
 fn lines(call: &mut Call<'_>, input: &mut Input, count: u64, delimiter: u8) -> Result<(), Trouble> {
     let mut left = count;
     while left > 0 {
@@ -146,7 +146,7 @@ fn all_but(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Re
     Ok(())
 }
 
-/// Returns whether a file has an end that can be looked for. Standard input may be one that has none.
+/// Returns whether a file has an end that can be sought. Standard input may be one without.
 pub(super) fn is_regular(file: &std::fs::File) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file())
 }

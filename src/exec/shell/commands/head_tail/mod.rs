@@ -1,4 +1,4 @@
-//! `head` and `tail`: the first or the last of something. Owns what both share: how many of what, and the headings.
+//! `head` and `tail`: the first or the last part of a file. Owns what both share: units, counts and headings.
 
 mod count;
 mod head;
@@ -18,7 +18,7 @@ use crate::exec::shell::call::{Call, Ended};
 use crate::exec::shell::options::{ParsedArgs, Takes};
 use crate::exec::shell::stream::Input;
 
-/// The long names of the options that both have.
+/// The long options of both.
 const LONG: &[(&str, Takes, char)] = &[
     ("bytes", Takes::Value, 'c'),
     ("lines", Takes::Value, 'n'),
@@ -28,15 +28,15 @@ const LONG: &[(&str, Takes, char)] = &[
     ("zero-terminated", Takes::Nothing, 'z'),
 ];
 
-/// What is counted.
+/// The unit that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Bytes,
-    /// Lines, and the byte that ends one.
+    /// Lines, with the byte that ends them.
     Lines(u8),
 }
 
-/// Does `work` with each operand, under headings where there are several of them or `-v` asks for them.
+/// Calls `work` for each operand, with headings where there are several operands or `-v` asks for them.
 fn each(
     call: &mut Call<'_>,
     typed: &ParsedArgs<'_>,

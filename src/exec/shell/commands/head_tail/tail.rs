@@ -1,4 +1,4 @@
-//! `tail`: the last lines or bytes, or all from some line or byte on.
+//! `tail`: prints the last lines or bytes, or everything from some line or byte on.
 
 use std::io::{BufRead, Seek, SeekFrom, Write};
 
@@ -22,15 +22,15 @@ const OPTIONS: OptSpec = OptSpec {
     wrong: 1,
 };
 
-/// What is printed.
+/// Which part is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Last(u64),
-    /// All but so many at the start.
+    /// All but the first so many.
     After(u64),
 }
 
-/// Prints the last of each file.
+/// Prints the end of each file.
 pub(in crate::exec::shell) fn tail(call: &mut Call<'_>) -> Ended {
     let old = old_style(call.args);
     let args = match &old {
@@ -47,7 +47,7 @@ pub(in crate::exec::shell) fn tail(call: &mut Call<'_>) -> Ended {
         ));
     }
     let (part, unit) = wanted(&typed)?;
-    // As GNU's, which does not even open the files then.
+    // GNU tail does not even open the files then.
     if part == Part::Last(0) {
         return Ok(0);
     }
@@ -57,8 +57,8 @@ pub(in crate::exec::shell) fn tail(call: &mut Call<'_>) -> Ended {
     })
 }
 
-/// Reads `-N` or `+N` with a letter after it, which may be the first argument before at most one file. Returns it as the
-/// option it stands for.
+/// Parses the obsolete `-N` or `+N` with a letter after it, allowed as first argument before at most one file.
+/// Returns the option it stands for.
 fn old_style(args: &[Vec<u8>]) -> Option<(char, Vec<u8>)> {
     let (first, rest) = args.split_first()?;
     match rest {
@@ -69,7 +69,7 @@ fn old_style(args: &[Vec<u8>]) -> Option<(char, Vec<u8>)> {
     }
     let (sign, typed) = match first.as_slice() {
         [b'+', typed @ ..] => (&b"+"[..], typed),
-        // `-c` by itself wants a value.
+        // `-c` alone takes a value.
         [b'-', typed @ ..] if !matches!(typed, b"" | b"c") => (&b""[..], typed),
         _ => return None,
     };
@@ -101,7 +101,7 @@ fn wanted(typed: &ParsedArgs<'_>) -> Result<(Part, Unit), Stop> {
             _ => continue,
         };
         wanted = match value.unwrap_or_default() {
-            // The first is number one; so is number zero.
+            // Counting starts at 1; 0 means the same.
             number @ [b'+', ..] => (Part::After(count(number, unit)?.saturating_sub(1)), unit),
             [b'-', number @ ..] | number => (Part::Last(count(number, unit)?), unit),
         };

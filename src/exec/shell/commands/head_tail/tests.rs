@@ -1,4 +1,4 @@
-//! `head` and `tail` against the machine's own, on files and on streams.
+//! Tests of `head` and `tail` against the machine's own, on files and on streams.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Runs a line through both, with a file of the bench as a stream on standard input.
+/// Runs a line through both, with a file of the bench streamed to standard input.
 fn agree(bench: &mut Bench, line: &str, input: &str) {
     let stdin = match input {
         "" => Vec::new(),
@@ -38,13 +38,13 @@ fn agree(bench: &mut Bench, line: &str, input: &str) {
         .unwrap();
     let mut to = theirs.stdin.take().unwrap();
     let given = stdin.clone();
-    // One that has enough does not read it all.
+    // `head` may stop before it has read everything.
     let writer = std::thread::spawn(move || drop(to.write_all(&given)));
     let theirs = theirs.wait_with_output().unwrap();
     writer.join().unwrap();
     let (out, err, status) = bench.run(line, &stdin);
     let expected = String::from_utf8_lossy(&theirs.stdout);
-    // Not assert_eq: some are long.
+    // Not assert_eq: some outputs are long.
     assert!(out == expected, "{line} < {input}: {err}");
     assert_eq!(
         Some(i32::from(status)),

@@ -1,4 +1,5 @@
-//! The end of something: [`start_of_last`] finds where it begins in a file, and [`Window`] holds it while a stream goes by.
+//! The end of a file or stream: [`start_of_last`] finds where it begins in a file, [`Window`] holds it while a stream
+//! passes.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,10 +10,11 @@ use super::Unit;
 use crate::exec::shell::call::Call;
 use crate::exec::shell::stream::CHUNK;
 
-/// Returns where the last lines or bytes of a file begin, not before `from`. Reads from the end, and no more than it has to.
+/// Returns the offset where the last lines or bytes of a file begin, not before `from`. Reads backwards from the end,
+/// only as far as needed.
 ///
 /// # Errors
-/// Those of reading; the line's time is up.
+/// Read errors; the line's time limit has passed.
 pub(super) fn start_of_last(
     call: &Call<'_>,
     file: &File,
@@ -37,7 +39,7 @@ pub(super) fn start_of_last(
         file.read_exact_at(block, start)?;
         for at in memchr::memrchr_iter(delimiter, block) {
             let after = start + at as u64 + 1;
-            // That of the last line does not begin one.
+            // The newline at the very end does not begin another line.
             if after == size {
                 continue;
             }
@@ -53,23 +55,23 @@ pub(super) fn start_of_last(
 
 struct Piece {
     bytes: Vec<u8>,
-    /// How many units end here.
+    /// The number of units that end in this piece.
     ends: u64,
 }
 
-/// Holds at least the last lines or bytes of what it is given, and little more.
+/// Holds at least the last lines or bytes of its input, and little more.
 pub(super) struct Window {
     count: u64,
     unit: Unit,
     held: VecDeque<Piece>,
-    /// How many units end in all that is held.
+    /// The number of units that end in all pieces held.
     ends: u64,
-    /// How many bytes are held.
+    /// The number of bytes held.
     pub(super) size: usize,
 }
 
 impl Window {
-    /// Makes one for so many units.
+    /// Makes a window of so many units.
     pub(super) fn new(count: u64, unit: Unit) -> Window {
         Window {
             count,
@@ -80,7 +82,7 @@ impl Window {
         }
     }
 
-    /// Takes what comes next. To be followed by [`Window::leaving`] until that gives nothing.
+    /// Adds the next bytes. Call [`Window::leaving`] afterwards until it returns `None`.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let ends = match self.unit {
             Unit::Bytes => bytes.len() as u64,
@@ -89,7 +91,7 @@ impl Window {
         self.ends += ends;
         self.size += bytes.len();
         match self.held.back_mut() {
-            // A writer of few bytes at a time must not cost an allocation for each of them.
+            // A writer of a few bytes at a time must not cost an allocation for each write.
             Some(last) if last.bytes.len() + bytes.len() <= CHUNK => {
                 last.bytes.extend_from_slice(bytes);
                 last.ends += ends;
@@ -101,8 +103,8 @@ impl Window {
         }
     }
 
-    /// Gives back what has gone by for sure. More must end in what stays than is asked for: the first of the last may
-    /// have begun in what leaves.
+    /// Returns a piece that is certainly not part of the end. More units than `count` must end in the pieces that
+    /// stay: the first of the last units may have begun in the piece that leaves.
     pub(super) fn leaving(&mut self) -> Option<Vec<u8>> {
         let first = self.held.front()?;
         if self.ends - first.ends <= self.count {
@@ -113,7 +115,7 @@ impl Window {
         self.held.pop_front().map(|first| first.bytes)
     }
 
-    /// Ends. Returns what comes before the last ones, and these, in pieces.
+    /// Ends the stream. Returns the pieces before the last units, and those of the last units.
     pub(super) fn split(self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let mut skip = self.before();
         let (mut before, mut last) = (Vec::new(), Vec::new());
@@ -131,7 +133,7 @@ impl Window {
                     .nth(skip - 1)
                     .map_or(bytes.len(), |at| at + 1),
             };
-            // Once the last ones have begun, nothing is before them.
+            // Only the first of the last pieces can be cut.
             skip = 0;
             last.push(bytes.split_off(cut));
             before.push(bytes);

@@ -1,7 +1,7 @@
-//! What `ls` was asked for.
+//! The options of `ls`.
 //!
-//! Standard output is never a terminal here: there are no colours and no columns, and names are not quoted. Nor are there
-//! links that -L and -H could follow.
+//! Standard output is never a terminal here: there are no colours and no columns, and names are not quoted. There are
+//! no symlinks that -L and -H could follow.
 
 use super::keyword::{SERIOUS, word};
 use super::order::Order;
@@ -58,7 +58,7 @@ pub(super) enum Hidden {
     All,
 }
 
-/// Which of its times stands for a file.
+/// Which of a file's times is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stamp {
     Modified,
@@ -67,7 +67,7 @@ pub(super) enum Stamp {
 }
 
 impl Stamp {
-    /// Returns the time.
+    /// Returns the selected time.
     pub(super) fn of(self, meta: &Meta) -> Time {
         match self {
             Stamp::Modified => meta.mtime,
@@ -77,7 +77,7 @@ impl Stamp {
     }
 }
 
-/// What is put after a name to tell its kind. Each tells more than those before.
+/// Which kinds of files are marked by a character after the name. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(super) enum Mark {
     None,
@@ -86,7 +86,7 @@ pub(super) enum Mark {
     Classify,
 }
 
-/// A pattern of names that are left out.
+/// A pattern of names to leave out.
 struct Left(Pattern, bool);
 
 impl Left {
@@ -94,20 +94,20 @@ impl Left {
         Left(Pattern::new(text), text.starts_with(b"."))
     }
 
-    /// A dot at the start is matched by a dot alone (`FNM_PERIOD`).
+    /// A leading dot is matched by a literal dot only (`FNM_PERIOD`).
     fn out(&self, name: &[u8]) -> bool {
         (self.1 || !name.starts_with(b".")) && self.0.matches(name)
     }
 }
 
-/// What `ls` was asked for.
+/// The options of one call.
 pub(super) struct Settings {
     pub(super) hidden: Hidden,
     ignored: Vec<Left>,
-    /// Like those ignored, but listed where hidden names are.
+    /// Patterns like `ignored`, but without effect where hidden names are listed (`--hide`).
     unshown: Vec<Left>,
     pub(super) long: bool,
-    /// Whether a directory is listed itself.
+    /// Whether a directory operand is listed itself (`-d`).
     pub(super) itself: bool,
     pub(super) recursive: bool,
     pub(super) order: Order,
@@ -122,7 +122,7 @@ pub(super) struct Settings {
     pub(super) groups: bool,
     pub(super) numbers: bool,
     pub(super) scale: Scale,
-    /// What ends a line.
+    /// The byte that ends a line.
     pub(super) end: u8,
 }
 
@@ -153,7 +153,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads arguments. Returns the operands too.
+    /// Parses the arguments. Returns the operands too.
     ///
     /// # Errors
     /// [`Stop::Usage`].
@@ -196,7 +196,7 @@ impl Settings {
                 letter => settings.simple(letter, value),
             }
         }
-        // One who asks for another time, and does not see it, wants its order.
+        // A time that is asked for but not shown determines the order.
         let seen = settings.long || settings.stamp == Stamp::Modified;
         settings.order = order.unwrap_or(if seen { Order::Name } else { Order::Time });
         if let Some(style) = style.filter(|_| settings.long) {
@@ -205,7 +205,7 @@ impl Settings {
         Ok((settings, typed.operands))
     }
 
-    /// Sets what one letter says by itself. -k asks for what is the case.
+    /// Applies an option that needs no other. -k is the default.
     fn simple(&mut self, letter: char, value: &[u8]) {
         match letter {
             'a' => self.hidden = Hidden::All,
@@ -280,7 +280,7 @@ const WHENS: &[(&str, bool)] = &[
     ("if-tty", false),
 ];
 
-/// Reads WHEN, which is always where it is left out.
+/// Parses WHEN, which is `always` where it is left out.
 fn when(option: &str, typed: &[u8]) -> Result<bool, Stop> {
     match typed {
         b"" => Ok(true),

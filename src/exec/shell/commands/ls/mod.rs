@@ -1,7 +1,7 @@
-//! `ls`: lists files, and what is in directories. Owns which of them are listed, in what order, under which headings.
+//! `ls`: lists files and directories. Owns which entries are listed, in what order, and under which headings.
 //!
-//! Two passes over a directory: the first gathers its entries, for columns are as wide as the widest of them; the second
-//! prints. So memory grows with the largest directory, not with the tree.
+//! A directory takes two passes: the first gathers its entries, since columns are as wide as their widest entry; the
+//! second prints. So memory grows with the largest directory, not with the tree.
 
 mod file;
 mod flags;
@@ -33,19 +33,19 @@ use rows::Rows;
 /// The status where something below an operand cannot be listed.
 const MINOR: u8 = 1;
 
-/// Of how many entries attributes are asked for at once.
+/// For how many entries attributes are requested at once.
 const AT_ONCE: usize = 64;
 
 /// A directory that is still to be listed.
 struct Pending {
-    /// How it is called.
+    /// Its name as printed.
     name: Vec<u8>,
     path: WorldPath,
-    /// Whether it was typed.
+    /// Whether it is an operand.
     typed: bool,
 }
 
-/// Lists operands, or the working directory.
+/// Lists the operands, or the working directory.
 pub(in crate::exec::shell) fn ls(call: &mut Call<'_>) -> Ended {
     let (settings, mut operands) = Settings::read(call.args)?;
     if operands.is_empty() {
@@ -67,13 +67,13 @@ struct Listing<'s> {
     rows: Rows<'s>,
     /// Whether directories have a title.
     titles: bool,
-    /// Whether something stands before the next title.
+    /// Whether anything has been printed, so that an empty line goes before the next title.
     begun: bool,
     status: u8,
 }
 
 impl Listing<'_> {
-    /// Lists what was typed: files first, then what is in directories.
+    /// Lists the operands: files first, then the contents of directories.
     fn operands(&mut self, call: &mut Call<'_>, operands: &[&[u8]]) -> Result<(), Stop> {
         let mut files = Vec::new();
         for typed in operands {
@@ -85,7 +85,7 @@ impl Listing<'_> {
             }
         }
         sort::sort(&mut files, self.settings);
-        // All that was typed has a say in how wide the columns are.
+        // Column widths depend on all operands.
         self.rows.measure(&files);
         let (dirs, files): (Vec<File>, Vec<File>) = files
             .into_iter()
@@ -108,7 +108,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Lists what is in a directory, and leaves those below it for later.
+    /// Lists the content of a directory, and queues the directories below it.
     fn directory(
         &mut self,
         call: &mut Call<'_>,
@@ -133,7 +133,7 @@ impl Listing<'_> {
         self.rows.print(call, &files)?;
         if self.settings.recursive {
             for file in files.iter().rev().filter(|file| file.is_dir()) {
-                // Neither `.` nor `..` is a name.
+                // `.` and `..` are not names.
                 if let Ok(name) = Name::new(&file.name) {
                     pending.push(Pending {
                         name: below(&dir.name, &file.name),
@@ -158,7 +158,7 @@ impl Listing<'_> {
         };
         let mut files = Vec::new();
         if self.settings.hidden == Hidden::All {
-            // Above the root there is nothing but the root.
+            // The root's parent is the root itself.
             let above = dir.path.parent().unwrap_or_default();
             for (name, path) in [(&b"."[..], &dir.path), (b"..", &above)] {
                 if self.settings.lists(name)
@@ -176,7 +176,7 @@ impl Listing<'_> {
             let names: Vec<&[u8]> = needed.map(|entry| &entry.name[..]).collect();
             let metas = match names.is_empty() {
                 true => Vec::new(),
-                // Where the directory has gone meanwhile, so has each entry.
+                // Where the directory has gone meanwhile, so have its entries.
                 false => home.stat_entries(&dir.path, &names).unwrap_or_default(),
             };
             let mut metas = metas.into_iter();
@@ -223,7 +223,7 @@ impl Listing<'_> {
     }
 }
 
-/// Returns how an entry of a directory is called.
+/// Returns the printed path of a directory's entry.
 fn below(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let slash: &[u8] = if dir.ends_with(b"/") { b"" } else { b"/" };
     [dir, slash, name].concat()

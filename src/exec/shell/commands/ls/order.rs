@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-/// What entries are ordered by. Where two are equal in it, their names decide.
+/// The sort key. Entries with equal keys are sorted by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// As they came.
+    /// The order of the directory.
     None,
     Name,
     /// The latest first.
@@ -16,7 +16,7 @@ pub(super) enum Order {
     Version,
 }
 
-/// Compares names as GNU's filevercmp does: without their suffixes first, then with them.
+/// Compares names as GNU's filevercmp does: without their suffixes first, then whole.
 pub(super) fn versions(a: &[u8], b: &[u8]) -> Ordering {
     let rank = |name: &[u8]| match name {
         b"" => 0,
@@ -53,7 +53,7 @@ fn without_suffix(name: &[u8]) -> &[u8] {
     }
 }
 
-/// Compares names run by run: what is no digit byte by byte, numbers by their value.
+/// Compares names run by run: runs without digits byte by byte, numbers by value.
 fn runs(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !(a.is_empty() && b.is_empty()) {
         while begins_in_text(a) || begins_in_text(b) {
@@ -77,7 +77,7 @@ fn begins_in_text(text: &[u8]) -> bool {
     text.first().is_some_and(|byte| !byte.is_ascii_digit())
 }
 
-/// Returns where the first byte stands among others: `~` before the end, the end before digits, letters before the rest.
+/// Returns the rank of the first byte: `~` sorts before the end, the end before digits, letters before other bytes.
 fn place(text: &[u8]) -> i32 {
     match text.first() {
         None => -1,
@@ -88,7 +88,7 @@ fn place(text: &[u8]) -> i32 {
     }
 }
 
-/// Takes the digits at the start. Returns them without zeros before them.
+/// Takes the digits at the start. Returns them without leading zeros.
 fn number<'t>(text: &mut &'t [u8]) -> &'t [u8] {
     let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(length);

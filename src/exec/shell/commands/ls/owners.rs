@@ -1,4 +1,4 @@
-//! The names of owners and groups. Each is asked for once in a call: the machine's database may be slow.
+//! The names of owners and groups. Each is looked up once per call: the machine's user database may be slow.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Rows: one for each file, in columns as wide as the widest of those that are listed together.
+//! Rows: one for each file, in columns as wide as the widest entry of the files listed together.
 
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -31,7 +31,7 @@ struct Widths {
 }
 
 impl<'s> Rows<'s> {
-    /// Makes rows of these settings.
+    /// Makes an empty set of rows for these settings.
     pub(super) fn new(settings: &'s Settings) -> Rows<'s> {
         Rows {
             settings,
@@ -41,7 +41,7 @@ impl<'s> Rows<'s> {
         }
     }
 
-    /// Makes the columns wide enough for these files.
+    /// Sets the column widths for these files.
     pub(super) fn measure(&mut self, files: &[File]) {
         let mut widths = Widths::default();
         let widen = |width: &mut usize, length: usize| *width = length.max(*width);
@@ -67,7 +67,7 @@ impl<'s> Rows<'s> {
         self.widths = widths;
     }
 
-    /// Prints how much space these files take together.
+    /// Prints the total space of these files.
     pub(super) fn total(&self, call: &mut Call<'_>, files: &[File]) -> io::Result<()> {
         if !self.settings.long && !self.settings.blocks {
             return Ok(());
@@ -134,7 +134,7 @@ impl<'s> Rows<'s> {
     }
 }
 
-/// Writes who owns a file: names to the left, numbers to the right.
+/// Writes a file's owner: names left-aligned, numbers right-aligned.
 fn owner(name: Option<&[u8]>, number: u32, width: usize, out: &mut dyn Write) -> io::Result<()> {
     match name {
         Some(name) => {
@@ -151,10 +151,10 @@ fn digits(number: u64) -> usize {
         .map_or(1, |log| usize::try_from(log).unwrap_or(0) + 1)
 }
 
-/// Returns kind and mode in letters.
+/// Returns the file type and mode as letters.
 fn mode(meta: &Meta) -> [u8; 10] {
     let bit = |bit: u32, letter: u8| if meta.mode & bit != 0 { letter } else { b'-' };
-    // The special bits share a place with the right to execute.
+    // The special bits share a letter with the execute permission.
     let execute =
         |bit: u32, special: u32, letter: u8| match (meta.mode & bit != 0, meta.mode & special != 0)
         {
@@ -187,7 +187,7 @@ fn mode(meta: &Meta) -> [u8; 10] {
     ]
 }
 
-/// Returns what is put after a name.
+/// Returns the mark after a name.
 fn mark(file: &File, mark: Mark) -> &'static [u8] {
     let executable = file.meta.is_some_and(|meta| meta.mode & 0o111 != 0);
     match file.kind {

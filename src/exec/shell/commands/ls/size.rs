@@ -1,6 +1,6 @@
-//! Sizes in human words, rounded up as GNU rounds them.
+//! Human-readable sizes, rounded up as GNU does.
 
-/// In what sizes are given.
+/// The unit of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Bytes; blocks of 1024 bytes.
@@ -11,7 +11,7 @@ pub(super) enum Scale {
     Decimal,
 }
 
-/// The size of a unit in which the file system counts.
+/// The unit of `st_blocks`, in bytes.
 const SECTOR: u64 = 512;
 
 impl Scale {
@@ -24,7 +24,7 @@ impl Scale {
         }
     }
 
-    /// Returns how much space a file takes.
+    /// Returns the space that a file takes.
     pub(super) fn blocks(self, sectors: u64) -> String {
         let bytes = sectors.saturating_mul(SECTOR);
         match self {
@@ -34,12 +34,12 @@ impl Scale {
     }
 }
 
-/// One digit after the point below ten, none above.
+/// Formats a size with one decimal below ten, none above.
 fn human(bytes: u128, base: u128, units: &str) -> String {
     let mut unit = 1;
     let mut letter = None;
     for next in units.chars() {
-        // What is rounded up to a whole unit is given in it.
+        // A size that rounds up to a whole next unit is given in that unit.
         if bytes.div_ceil(unit) < base {
             break;
         }

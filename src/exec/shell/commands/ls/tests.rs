@@ -1,4 +1,4 @@
-//! `ls` against the machine's own, in directories that have entries of all kinds.
+//! Tests of `ls` against the machine's own, in directories with entries of all kinds.
 
 use std::fs::{File, FileTimes, Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -84,7 +84,7 @@ fn bench() -> Bench {
     rustix::fs::mknodat(rustix::fs::CWD, dir.join("modes/fifo"), fifo, mode, 0).unwrap();
     std::os::unix::net::UnixListener::bind(dir.join("modes/sock")).unwrap();
     std::fs::hard_link(dir.join("run"), dir.join("modes/linked")).unwrap();
-    // Only root can give files away.
+    // Only root can change a file's owner.
     for (name, uid, gid) in [
         ("m755", 1, 2),
         ("m644", 4_000_001, 4_000_002),
@@ -114,7 +114,7 @@ fn stamp(path: &Path, time: SystemTime) {
     File::open(path).unwrap().set_times(times).unwrap();
 }
 
-/// Runs a line through both. Words are split at spaces.
+/// Runs a line through both. Words are separated by spaces.
 fn agree(bench: &mut Bench, line: &str) {
     let words: Vec<&str> = line.split(' ').collect();
     let theirs = Command::new("ls")
@@ -173,7 +173,7 @@ fn rows() {
         "lrt", "nG",
     ] {
         for dir in ["modes", "sizes", "times", ".", "empty", "run deep"] {
-            // What is above the root is not the same for both.
+            // The root's parent is not the same for both.
             if dir == "." && flags.contains('a') {
                 continue;
             }

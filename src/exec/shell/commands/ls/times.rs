@@ -1,4 +1,4 @@
-//! How times are written.
+//! Formats of times.
 
 use chrono::{DateTime, Local};
 
@@ -7,13 +7,13 @@ use crate::exec::shell::call::Stop;
 use crate::exec::shell::commands::date::Moment;
 use crate::world::Time;
 
-/// Half of the average Gregorian year, in seconds: what is older, or not yet, is given with its year.
+/// Half an average Gregorian year, in seconds: older times and future ones are shown with their year.
 const RECENT: i64 = 31_556_952 / 2;
 
-/// As the C locale has it.
+/// The formats of the C locale.
 const LOCALE: (&str, &str) = ("%b %e  %Y", "%b %e %H:%M");
 
-/// How times are written, those long ago and those lately.
+/// The formats of old and of recent times.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
     old: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Returns the style of a name, or of `+FORMAT`, in which a second line is for times of late.
+    /// Returns the style of a name, or of `+FORMAT`, whose second line is for recent times.
     ///
     /// # Errors
     /// [`Stop::Usage`].
@@ -39,7 +39,7 @@ impl Style {
                 recent: recent.to_vec(),
             });
         }
-        // In the C locale a style outside POSIX's is none.
+        // POSIX styles mean the default style in the C locale.
         if name.starts_with(b"posix-") {
             return Ok(Style::default());
         }
@@ -63,12 +63,12 @@ impl Style {
         })
     }
 
-    /// Writes a time down.
+    /// Formats a time.
     pub(super) fn written(&self, time: Time, now: &mut Time) -> Vec<u8> {
         let Some(at) = DateTime::from_timestamp(time.sec, time.nsec) else {
             return time.sec.to_string().into_bytes();
         };
-        // The file may have been changed since.
+        // The file may have changed after `now` was taken.
         if time > *now {
             *now = clock();
         }
@@ -93,7 +93,7 @@ impl Default for Style {
     }
 }
 
-/// Returns what time it is.
+/// Returns the current time.
 pub(super) fn clock() -> Time {
     let now = Local::now();
     Time {

@@ -16,7 +16,7 @@ enum Element {
     Equivalent(u8),
 }
 
-/// Reads a bracket expression after its `[`. Returns the set and what follows the `]`.
+/// Parses a bracket expression after its `[`. Returns the set and the text after the `]`.
 pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8]), Wrong> {
     let (inverted, text) = match text {
         [b'^', rest @ ..] => (true, rest),
@@ -30,12 +30,12 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
     };
     let mut rest = text;
     let mut first = true;
-    // Whether there is neither a class nor a range.
+    // Whether the set has neither a class nor a range so far.
     let mut plain = true;
     let after = loop {
         let (start, after) = match rest {
             [b']', after @ ..] if !first => break after,
-            // A hyphen stands for itself at either end, and may end a range.
+            // A hyphen is literal at either end of the set, and may end a range.
             [b'-', next, ..] if !first && *next != b']' => return Err(RANGE),
             _ => element(rest)?,
         };
@@ -77,7 +77,7 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
     Ok((found, after))
 }
 
-/// Reads one element.
+/// Parses one element.
 fn element(text: &[u8]) -> Result<(Element, &[u8]), Wrong> {
     let (kind, inside) = match text {
         [b'[', kind @ (b':' | b'.' | b'='), inside @ ..] => (*kind, inside),

@@ -1,8 +1,9 @@
-//! Expressions: POSIX's basic and extended ones with GNU's extensions, and plain strings, translated for `regex_automata`.
+//! Patterns: POSIX basic and extended regular expressions with GNU's extensions, and plain strings, translated for
+//! `regex_automata`.
 //!
-//! No byte class that comes out of here has a newline, so a match never leaves its line, and a whole buffer can be searched
-//! at once. Where POSIX leaves a meaning open, it is what GNU grep 3.8 makes of it (`src/dfa.c`); the texts of errors are those of
-//! regcomp(3). Back-references are no regular expressions and are refused.
+//! No byte class produced here contains a newline, so a match never leaves its line and a whole buffer can be
+//! searched at once. Where POSIX leaves a meaning open, GNU grep 3.8 decides (`src/dfa.c`); error messages are those
+//! of regcomp(3). Back-references are not regular and are refused.
 
 mod bracket;
 mod set;
@@ -13,7 +14,7 @@ use crate::exec::shell::pattern::class_of;
 pub(super) use set::Wrong;
 use set::set;
 
-/// How patterns are written.
+/// The syntax of the patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Syntax {
     /// Basic expressions (`-G`).
@@ -24,28 +25,28 @@ pub(in super::super) enum Syntax {
     Fixed,
 }
 
-/// What a match has to be.
+/// What a match has to cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Whole {
     /// Any part of a line.
     Part,
-    /// With no letter, digit or underscore at either side (`-w`).
+    /// Whole words: no letter, digit or underscore on either side (`-w`).
     Word,
-    /// A line (`-x`).
+    /// A whole line (`-x`).
     Line,
 }
 
-/// The largest number in an interval (`RE_DUP_MAX`).
+/// The largest bound of an interval (`RE_DUP_MAX`).
 const MOST: u32 = 0x7fff;
-/// How deep groups and repetitions may stand in each other, so that no expression exhausts the stack.
+/// How deep groups and repetitions may nest, so that no expression exhausts the stack.
 const DEEPEST: usize = 250;
 
 const TOO_BIG: Wrong = "Regular expression too big";
 
-/// Translates patterns, of which a line has to match one.
+/// Translates patterns into an expression that matches where any of them does.
 ///
 /// # Errors
-/// In the words of regcomp(3).
+/// A malformed pattern, in the words of regcomp(3).
 pub(in super::super) fn translate<'p>(
     patterns: impl Iterator<Item = &'p [u8]>,
     syntax: Syntax,
@@ -78,7 +79,7 @@ fn fixed(pattern: &[u8], ignore_case: bool) -> Hir {
     }
 }
 
-/// One byte, or both cases of it.
+/// Matches one byte, or both cases of it.
 fn one(byte: u8, ignore_case: bool) -> Hir {
     if ignore_case && byte.is_ascii_alphabetic() {
         let cases = [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
@@ -96,7 +97,7 @@ fn class(mut set: ClassBytes) -> Hir {
 
 enum Token {
     Atom(Hir),
-    /// Matches between two bytes. What follows stands at the start still.
+    /// An assertion between two bytes. What follows is still at the start of its branch.
     Look(Look),
     Repeat(u32, Option<u32>),
     Open,
@@ -109,9 +110,9 @@ struct Parser<'p> {
     rest: &'p [u8],
     extended: bool,
     ignore_case: bool,
-    /// How many groups are open.
+    /// The number of open groups.
     open: usize,
-    /// How deep things stand in each other at most.
+    /// The deepest nesting so far.
     depth: usize,
 }
 
@@ -130,7 +131,7 @@ impl<'p> Parser<'p> {
         self.alternatives()
     }
 
-    /// Reads up to the end of a group, or of all.
+    /// Parses up to the end of a group or of the pattern.
     fn alternatives(&mut self) -> Result<Hir, Wrong> {
         let mut branches = Vec::new();
         loop {
@@ -192,8 +193,8 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    /// Reads a token. At the `start` of a branch nothing can be repeated; the very `first` place is where a basic expression
-    /// has its `^`.
+    /// Reads a token. Nothing can be repeated at the `start` of a branch; only in the very `first` place is `^` an
+    /// anchor in a basic expression.
     fn token(&mut self, start: bool, first: bool) -> Result<Token, Wrong> {
         let Some((byte, rest)) = self.rest.split_first() else {
             return Ok(Token::End);
@@ -222,7 +223,7 @@ impl<'p> Parser<'p> {
         Ok(Token::Atom(atom))
     }
 
-    /// Reads what follows a backslash.
+    /// Reads the token after a backslash.
     fn escaped(&mut self, start: bool) -> Result<Token, Wrong> {
         let Some((byte, rest)) = self.rest.split_first() else {
             return Err("Trailing backslash");
@@ -253,7 +254,7 @@ impl<'p> Parser<'p> {
         })
     }
 
-    /// Reads an interval after its opening brace. In an extended expression what is none stands for itself.
+    /// Parses an interval after its opening brace. In an extended expression, a malformed interval is literal.
     fn interval(&mut self) -> Result<Token, Wrong> {
         let (min, rest) = digits(self.rest);
         let (max, rest) = match rest.split_first() {
@@ -281,12 +282,12 @@ impl<'p> Parser<'p> {
     }
 }
 
-/// Returns whether a `$` of a basic expression before this stands at an end.
+/// Returns whether a `$` before this text is an anchor in a basic expression.
 fn ends(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"\\)") || rest.starts_with(b"\\|")
 }
 
-/// Reads a number, if there is one. What is too large stays too large.
+/// Parses a number, if there is one. A number that is too large saturates.
 fn digits(text: &[u8]) -> (Option<u32>, &[u8]) {
     let end = text.iter().position(|b| !b.is_ascii_digit());
     let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
