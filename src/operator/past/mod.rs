@@ -1,7 +1,8 @@
-//! The past: the store's tree as it was at any point, with its contents, computed backwards from what is on the disk now.
+//! The past: the store's tree as it was at any point, with its contents, computed backwards from what is on the disk
+//! now.
 //!
-//! [`Past`] goes back from the newest record; [`Tree`] is what it arrives at. Nothing is stored for it: the journal says
-//! what happened, the trash and the versions hold what was there, and everything else is still in its place.
+//! [`Past`] goes back from the newest record; [`Tree`] is the state it reaches. No snapshot is stored: the journal
+//! has the operations, the trash and the versions have what they removed, and everything else is still in place.
 //!
 //! ```text
 //! let mut past = Past::now(&store)?;
@@ -10,8 +11,8 @@
 //! past.tree().content(node)?.reader();         // its bytes at that point
 //! ```
 //!
-//! Works without a lock, also while the store is mounted; what changes meanwhile may then be seen on one side of the point
-//! or the other.
+//! Works without a lock, even while the store is mounted; a concurrent change may then show on either side of the
+//! point.
 
 mod disk;
 mod records;
@@ -40,37 +41,37 @@ use crate::journal::Record;
 use crate::name::WorldPath;
 use records::path_filter::PathFilter;
 
-/// Which record: its session and its number.
+/// A record's session and number.
 pub type RecordId = (Arc<str>, u64);
 
-/// What records have touched between two points.
+/// The names and nodes that records changed between two points.
 #[derive(Debug, Clone, Default)]
 pub struct Touched {
-    /// Names, each with its directory.
+    /// The names, each with its directory.
     pub names: BTreeSet<Slot>,
-    /// Things whose content or attributes were.
+    /// The nodes whose content or attributes changed.
     pub nodes: HashSet<NodeId>,
 }
 
-/// The way back.
+/// The way back through the records.
 #[derive(Debug)]
 pub struct Past<'a> {
     tree: Tree<'a>,
     records: ReverseRecords<'a>,
-    /// The record that was read but lies before the point asked for.
+    /// A record that was read but lies before the requested point.
     ahead: Option<(Arc<str>, Record)>,
-    /// Which records are looked at, where not all are.
+    /// The filter of the records to take back; `None` for all of them.
     path_filter: Option<PathFilter>,
     store: &'a Store,
-    /// The session last found to be recorded here.
+    /// The latest session found to be recorded in this store, not in the original of a copy.
     trusted: Option<Arc<str>>,
 }
 
 impl<'a> Past<'a> {
-    /// Starts at what is on the disk now.
+    /// Starts with the tree on the disk now.
     ///
     /// # Errors
-    /// What listing the sessions says.
+    /// Those of listing the sessions.
     pub fn now(store: &'a Store) -> Result<Past<'a>> {
         let records = ReverseRecords::open(store)?;
         Ok(Past {
@@ -83,18 +84,18 @@ impl<'a> Past<'a> {
         })
     }
 
-    /// As [`Past::now`], for a question that concerns one path: records that have nothing to do with it are passed over,
-    /// and only what is at the path may be asked for. Where a directory is there now, all are looked at.
-    /// Where one was there at the point, it is there, but not what was in it, and not its time: that is for [`Past::now`].
+    /// As [`Past::now`], for a question about one path: records that do not concern it are skipped, and only this
+    /// path may be looked up. Where a directory is there now, no record is skipped. Where a directory was there at
+    /// the point, it is found, but without its entries and its time; for these use [`Past::now`].
     ///
-    /// The records are read here for the first time, as far back as the point, and the chain is checked.
+    /// This reads the records back to the point and checks the chain.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
     pub fn about(store: &'a Store, path: &WorldPath, until: Option<&Point>) -> Result<Past<'a>> {
         let mut past = Past::now(store)?;
         let there = past.tree.resolve(path)?;
-        // In a copy, what concerns a path cannot be told by the inodes that records name.
+        // In a copy of a store, the inodes in records mean nothing.
         if path.is_root()
             || there.is_some_and(|node| past.tree.kind(node).is_dir())
             || store.copied()?.is_some()
@@ -107,7 +108,7 @@ impl<'a> Past<'a> {
         Ok(past)
     }
 
-    /// Goes on with records that say what was done and nothing else: [`ReverseRecords::acts`].
+    /// Continues with records without actor, time and hashes: [`ReverseRecords::acts`].
     pub fn acts(self) -> Past<'a> {
         Past {
             records: self.records.acts(),
@@ -115,27 +116,27 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Returns whether no record is passed over.
+    /// Returns whether no record is skipped.
     pub fn looks_at_all(&self) -> bool {
         self.path_filter.is_none()
     }
 
-    /// Returns the tree at the point that was reached.
+    /// Returns the tree at the point reached.
     pub fn tree(&self) -> &Tree<'a> {
         &self.tree
     }
 
-    /// Ends the way, and keeps the tree at the point that was reached. It no longer knows things by their inode numbers.
+    /// Returns the tree at the point reached, for good. It can no longer find nodes by inode number.
     pub fn into_tree(mut self) -> Tree<'a> {
         self.tree.rest();
         self.tree
     }
 
-    /// Goes back to a point, and returns what the records between have touched. A point that is later than the one
-    /// reached changes nothing.
+    /// Goes back to a point and returns what the records in between changed. A point later than the one reached has
+    /// no effect.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
         let disk = self.tree.disk().clone();
@@ -143,7 +144,7 @@ impl<'a> Past<'a> {
         Ok(touched)
     }
 
-    /// Goes back to a point, and tells each effect that it takes back.
+    /// Goes back to a point, passing each reversed effect to `note`.
     ///
     /// # Errors
     /// As [`Past::back_to`].
@@ -163,11 +164,11 @@ impl<'a> Past<'a> {
         Ok(())
     }
 
-    /// Reads the next older record if it is wanted; the tree stays where it is.
+    /// Reads the next older record if it is wanted, without changing the tree.
     ///
     /// # Errors
-    /// As [`ReverseRecords::next_record`]; [`Error::Refused`](crate::error::Error::Refused) where it was recorded in the store that
-    /// this one is a copy of.
+    /// As [`ReverseRecords::next_record`]; [`Error::Refused`](crate::error::Error::Refused) for a record of the store
+    /// that this one is a copy of.
     pub fn back_by_one(
         &mut self,
         wanted: impl Fn(&str, u64) -> bool,
@@ -175,7 +176,7 @@ impl<'a> Past<'a> {
         let next = match (self.ahead.take(), &self.path_filter) {
             (Some(next), _) => Some(next),
             (None, None) => self.records.next_record()?,
-            // The one that is not wanted any more is read in any case: it ends the way.
+            // The first record that is not wanted is read in any case: it ends the loop.
             (None, Some(path_filter)) => self.records.next_of(|session, header| {
                 path_filter.has(session, header.seq) || !wanted(session, header.seq)
             })?,
@@ -198,14 +199,14 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Gives access to the tree, for whoever takes records back one by one.
+    /// Returns the tree for taking records back one by one.
     pub fn tree_mut(&mut self) -> &mut Tree<'a> {
         &mut self.tree
     }
 }
 
 impl Touched {
-    /// Adds what an effect touches.
+    /// Adds what an effect changes.
     fn add(&mut self, effect: &Effect, disk: &DiskTree<'_>) {
         match effect {
             Effect::Name { dir, name, .. } => {

@@ -12,7 +12,7 @@ use crate::world::{
     Caller, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, WorldOptions, new_session_id,
 };
 
-/// A store that is worked on in process.
+/// A store with an in-process world.
 struct Lab {
     dir: tempfile::TempDir,
     world: World,
@@ -102,7 +102,7 @@ impl Lab {
             .unwrap();
     }
 
-    /// Everything in the store now, without trash and state.
+    /// Returns everything in the store now, without trash and state.
     fn snapshot(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         look(self.dir.path(), self.dir.path(), &mut all);
@@ -169,7 +169,7 @@ fn look_back(tree: &Tree<'_>, dir: NodeId, at: &WorldPath, all: &mut BTreeMap<St
     }
 }
 
-/// A request that has found its file by the name may be recorded after somebody else has removed it.
+/// A request that has already looked up its file may be recorded after the file's removal.
 #[test]
 fn what_was_under_way_when_its_file_was_removed_is_taken_back() {
     let lab = Lab::new();
@@ -255,7 +255,7 @@ fn what_was_purged_is_lost_and_not_misread() {
     );
 }
 
-/// Numbers that are the same at each run (Knuth's MMIX).
+/// A fixed sequence of pseudo-random numbers (Knuth's MMIX).
 struct Dice(u64);
 
 impl Dice {
@@ -314,7 +314,7 @@ fn a_path_by_itself_is_what_it_is_among_all() {
             let what = |tree: &Tree<'_>| {
                 let node = tree.resolve(&at).unwrap()?;
                 let mut text = String::new();
-                // When a directory changed last is said by records of what is in it, which are passed over.
+                // A directory's modification time comes from records of its entries, which are skipped.
                 if !tree.kind(node).is_file() {
                     return Some((None, text));
                 }

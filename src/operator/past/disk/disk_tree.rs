@@ -1,9 +1,9 @@
-//! The store as it lies on the disk now, read as far as somebody asks: what every tree of the past stands on.
+//! The store's tree on the disk now, read on demand: the base of every tree of the past.
 //!
-//! Owns the identity of things: a [`NodeId`] is one file or directory through all its names, and through an inode that
-//! took its place. `.trash` is a directory like others; `.trumanfs` does not exist. A name costs at most one `statx`
-//! when it is first asked for (`listing.rs`), all entries are met only when somebody wants them. Nothing here changes the
-//! store.
+//! Owns the identity of nodes: a [`NodeId`] is one file or directory under all its names, and stays the same where
+//! another inode takes its place. `.trash` is an ordinary directory here; `.trumanfs` does not exist. A name costs at
+//! most one `statx`, at its first lookup (`listing.rs`); a directory is listed in full only on request. Nothing here
+//! changes the store.
 
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -24,36 +24,36 @@ use crate::operator::past::disk::node_index::NodeIndex;
 use crate::operator::past::tree::layer::Kind;
 use crate::world::{Dir, Id, Meta, Node, outage, root};
 
-/// One file, directory or other thing, whatever its names are.
+/// A file, directory or special file, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(NonZeroU32);
 
-/// A place for a name: a directory and the name in it.
+/// A directory and a name in it.
 pub type Slot = (NodeId, Box<[u8]>);
 
-/// The same, small.
+/// A compact [`Slot`].
 pub(in crate::operator) type NameSlot = (NodeId, NameId);
 
 /// The root of the store.
 pub const ROOT: NodeId = NodeId(NonZeroU32::MIN);
 
-/// How many attributes are kept.
+/// How many nodes' attributes are cached.
 const STATS: usize = 4096;
 
-/// How many directories are held open.
+/// How many directories are kept open.
 const OPEN: usize = 64;
 
-/// What lies on the disk.
+/// The tree on the disk.
 #[derive(Debug)]
 pub struct DiskTree<'a> {
     store: &'a Store,
     pub(super) index: RefCell<NodeIndex>,
-    /// From when on the contents of a session are doubted, of those that were asked for.
+    /// For each session asked about, the time from which on its contents are in doubt.
     doubtful: RefCell<HashMap<Arc<str>, Option<String>>>,
 }
 
 impl<'a> DiskTree<'a> {
-    /// Starts with the root alone.
+    /// Makes a tree that knows only the root.
     pub fn new(store: &'a Store) -> DiskTree<'a> {
         let id = store.root().id();
         let mut index = NodeIndex::default();
@@ -66,8 +66,8 @@ impl<'a> DiskTree<'a> {
         }
     }
 
-    /// Returns whether what a record keeps may not have been on the disk when the power went. Blocks are kept long after their
-    /// record, for as long as their file is open.
+    /// Returns whether the content that a record keeps may not have reached the disk before a power cut. Blocks are
+    /// kept long after their record, for as long as their file is open.
     pub(in crate::operator::past) fn is_doubtful(
         &self,
         session: &Arc<str>,
@@ -88,36 +88,36 @@ impl<'a> DiskTree<'a> {
         self.store
     }
 
-    /// Returns the label of a name.
+    /// Returns the id of a name.
     pub(in crate::operator) fn name_id(&self, name: &[u8]) -> NameId {
         self.index.borrow_mut().interner.name_id(name)
     }
 
-    /// Gives access to all names that were met. While it is held, nothing can be asked for that is not known yet.
+    /// Borrows the interner. While the borrow lasts, nothing new can be looked up.
     pub(in crate::operator) fn texts(&self) -> Ref<'_, Interner> {
         Ref::map(self.index.borrow(), |index| &index.interner)
     }
 
-    /// Returns a name.
+    /// Returns the name with an id.
     pub(in crate::operator) fn text(&self, name_id: NameId) -> Box<[u8]> {
         self.index.borrow().interner.text(name_id).into()
     }
 
-    /// Adds a name to a path.
+    /// Appends a name to a path.
     pub(in crate::operator) fn push(&self, path: &mut WorldPath, name_id: NameId) -> Option<()> {
         path.push(Name::new(self.index.borrow().interner.text(name_id)).ok()?);
         Some(())
     }
 
-    /// Returns what has a name now.
+    /// Looks a name up in a directory as it is now.
     ///
     /// # Errors
-    /// What opening the directory and `statx(2)` say.
+    /// Those of opening the directory and of `statx(2)`.
     pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         self.lookup_id(dir, self.name_id(name))
     }
 
-    /// As [`DiskTree::lookup`], by label.
+    /// As [`DiskTree::lookup`], by name id.
     ///
     /// # Errors
     /// As [`DiskTree::lookup`].
@@ -149,17 +149,17 @@ impl<'a> DiskTree<'a> {
         Ok(node)
     }
 
-    /// Returns the names that a directory has now.
+    /// Returns the names in a directory now.
     ///
     /// # Errors
-    /// What opening the directory and `getdents64(2)` say.
+    /// Those of opening the directory and of `getdents64(2)`.
     pub fn names(&self, dir: NodeId) -> Result<BTreeSet<Box<[u8]>>> {
         let name_ids = self.name_ids(dir)?;
         let texts = self.texts();
         Ok(name_ids.map(|name_id| texts.text(name_id).into()).collect())
     }
 
-    /// The same, by label and in no order.
+    /// As [`DiskTree::names`], as ids and unsorted.
     ///
     /// # Errors
     /// As [`DiskTree::names`].
@@ -176,7 +176,7 @@ impl<'a> DiskTree<'a> {
         Ok(name_ids.into_iter())
     }
 
-    /// Reads what a directory has now, once: from then on each of its entries is found by its inode number.
+    /// Lists a directory, once: from then on its entries can be found by inode number.
     pub(in crate::operator::past) fn list(&self, dir: NodeId) -> Result<()> {
         if !self.is_on_disk(dir) || self.index.borrow().is_whole(dir) {
             return Ok(());
@@ -195,7 +195,7 @@ impl<'a> DiskTree<'a> {
                 continue;
             }
             let (ids, kind) = match entry.file_type() {
-                // A file system that does not say; or a directory, on which something may be mounted.
+                // Some file systems do not report the type; and a directory may be a mount point, with another inode.
                 FileType::Unknown | FileType::Directory => match opened.stat(name) {
                     Ok(meta) => ([meta.id.0, meta.id.1], meta.kind),
                     Err(Error::NotFound) => continue,
@@ -211,49 +211,49 @@ impl<'a> DiskTree<'a> {
         Ok(())
     }
 
-    /// Returns the node that an inode is now, if it was met already.
+    /// Returns the node of an inode, if it is known already.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
         let index = self.index.borrow();
         index.by_inode(index.devices.known(ids)?)
     }
 
-    /// Makes a node for something that is not on the disk any more.
+    /// Makes a node for a file that is no longer on the disk.
     pub fn lost(&self, kind: FileType) -> NodeId {
         self.index.borrow_mut().push_lost(kind)
     }
 
-    /// Returns an inode, small.
+    /// Returns the compact form of an inode.
     pub(in crate::operator::past) fn inode(&self, ids: Ids) -> Inode {
         self.index.borrow_mut().devices.inode(ids)
     }
 
-    /// Returns which inode a node is now; `None` for what is lost.
+    /// Returns the current inode of a node; `None` for a lost one.
     pub fn ids(&self, node: NodeId) -> Option<Ids> {
         let index = self.index.borrow();
         let inode = index.nodes.get(node.index())?.inode?;
         index.devices.ids(inode)
     }
 
-    /// Returns what kind of thing a node is.
+    /// Returns the file type of a node.
     pub fn kind(&self, node: NodeId) -> FileType {
         let index = self.index.borrow();
         let base = index.nodes.get(node.index());
         base.map_or(FileType::Unknown, |base| base.kind)
     }
 
-    /// Returns a place where a node lies now, as directory and name.
+    /// Returns one current name of a node.
     pub(in crate::operator::past) fn at(&self, node: NodeId) -> Option<NameSlot> {
         let index = self.index.borrow();
         index.nodes.get(node.index()).and_then(|base| base.at)
     }
 
-    /// Returns all places that a node is known to lie at now.
+    /// Returns all known current names of a node.
     pub fn places(&self, node: NodeId) -> Vec<Slot> {
         let slot = |(dir, name_id): NameSlot| (dir, self.text(name_id));
         self.every_place(node).map(slot).collect()
     }
 
-    /// The same, by label.
+    /// As [`DiskTree::places`], as ids.
     pub(in crate::operator) fn every_place(
         &self,
         node: NodeId,
@@ -262,7 +262,7 @@ impl<'a> DiskTree<'a> {
         self.at(node).into_iter().chain(others)
     }
 
-    /// Returns the places that a node lies at beside the first; for most there are none.
+    /// Returns a node's names other than the first; most nodes have none.
     pub(in crate::operator::past) fn other_places(&self, node: NodeId) -> Vec<NameSlot> {
         let others = &self.index.borrow().others;
         others.get(&node).cloned().unwrap_or_default()
@@ -272,12 +272,12 @@ impl<'a> DiskTree<'a> {
         self.index.borrow().others.contains_key(&node)
     }
 
-    /// Returns whether a node lies on the disk.
+    /// Returns whether a node is on the disk.
     pub fn is_on_disk(&self, node: NodeId) -> bool {
         node == ROOT || self.at(node).is_some()
     }
 
-    /// Returns where on the disk a node lies now.
+    /// Returns a node's path on the disk now.
     pub fn path(&self, node: NodeId) -> Option<WorldPath> {
         let index = self.index.borrow();
         let mut names = Vec::new();
@@ -294,16 +294,16 @@ impl<'a> DiskTree<'a> {
         Some(path)
     }
 
-    /// Opens a node where it lies now.
+    /// Opens a node at its current path.
     ///
     /// # Errors
-    /// `ENOENT` where it is not on the disk, or has gone from there since it was read.
+    /// `ENOENT` where it is not on the disk, or has left its path since that was read.
     pub fn node(&self, node: NodeId) -> Result<Node> {
         let (path, ids) = self.path(node).zip(self.ids(node)).ok_or(Error::NotFound)?;
         self.store.root().node_expecting(&path, Id(ids[0], ids[1]))
     }
 
-    /// Returns the attributes that a node has now.
+    /// Returns the current attributes of a node.
     ///
     /// # Errors
     /// As [`DiskTree::node`].
@@ -357,17 +357,17 @@ impl From<NonZeroU32> for NodeId {
 }
 
 impl NodeId {
-    /// Its number, from 1.
+    /// Returns its number, from 1.
     pub(in crate::operator::past) fn number(self) -> NonZeroU32 {
         self.0
     }
 
-    /// Its number, from 0.
+    /// Returns its index, from 0.
     pub(in crate::operator::past) fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 
-    /// The thing of a number.
+    /// Returns the node with an index.
     pub(in crate::operator::past) fn numbered(index: usize) -> Option<NodeId> {
         let number = u32::try_from(index).ok()?.checked_add(1)?;
         NonZeroU32::new(number).map(NodeId)

@@ -1,12 +1,12 @@
 //! Device and inode number in twelve bytes instead of sixteen: there can be a million of them.
 //!
-//! Owns the list of the devices that were met: one, but for rare stores.
+//! Owns the list of known devices: nearly always a single one.
 
 use std::num::NonZeroU32;
 
 use crate::journal::Ids;
 
-/// A device by its place in the list and one, and the halves of an inode number.
+/// The device's index in the list plus one, and the two halves of the inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::operator::past) struct Inode(NonZeroU32, u32, u32);
 
@@ -18,12 +18,12 @@ impl Devices {
         if !self.0.contains(&ids[0]) {
             self.0.push(ids[0]);
         }
-        // The other is for a number of devices that no machine has.
+        // The fallback is for more devices than any machine has.
         let last = Inode(NonZeroU32::MAX, 0, 0);
         self.known(ids).unwrap_or(last)
     }
 
-    /// None of a device that was never met.
+    /// Returns the compact form of an inode; `None` for an unknown device.
     pub(in crate::operator::past) fn known(&self, ids: Ids) -> Option<Inode> {
         let device = self.0.iter().position(|device| *device == ids[0])?;
         let device = NonZeroU32::new(u32::try_from(device + 1).ok()?)?;

@@ -1,37 +1,37 @@
-//! Names as numbers: each name is kept once, however many places have it, and a place is two numbers.
+//! The interner of names: each name is stored once, however many places use it, and a place is two numbers.
 //!
-//! What records touched can be a million names, so what one costs decides how much memory a question about the past takes.
+//! Records can name a million files, so the size of a name decides how much memory a question about the past takes.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::num::NonZeroU32;
 
 use crate::operator::past::disk::table::Table;
 
-/// A name that a `Interner` keeps.
+/// The id of an interned name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameId(NonZeroU32);
 
-/// Every name that was met.
+/// All names seen so far.
 #[derive(Debug, Default)]
 pub(in crate::operator) struct Interner {
     bytes: Vec<u8>,
-    /// Where each ends, from where its block starts.
+    /// The end of each name, relative to the start of its block.
     ends: Vec<u32>,
-    /// Where each block of names starts.
+    /// The start of each block of names.
     blocks: Vec<usize>,
     name_ids: Table,
     seeds: Seeds,
 }
 
-/// What nobody can know who chooses names.
+/// Random hash seeds, unknown to those who choose names.
 #[derive(Debug)]
 struct Seeds([u64; 2]);
 
-/// So many names make a block: together they are far shorter than 4 GiB.
+/// The number of names in a block: few enough to stay far below 4 GiB.
 const BLOCK: usize = 4096;
 
 impl Interner {
-    /// Returns the name.
+    /// Returns the name with an id.
     pub(in crate::operator) fn text(&self, name_id: NameId) -> &[u8] {
         let at = name_id.0.get() as usize - 1;
         let block = self.blocks.get(at / BLOCK).copied().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Interner {
             .unwrap_or_default()
     }
 
-    /// Returns the label of a name.
+    /// Returns the id of a name, interning it if it is new.
     pub(in crate::operator) fn name_id(&mut self, name: &[u8]) -> NameId {
         let hash = self.hash(name);
         if let Some(name_id) = self.find(hash, name) {
@@ -58,7 +58,7 @@ impl Interner {
         let block = self.blocks.last().copied().unwrap_or_default();
         let end = u32::try_from(self.bytes.len() - block);
         self.ends.push(end.unwrap_or(u32::MAX));
-        // Four thousand million names do not fit into memory.
+        // Four billion names do not fit into memory.
         let number = u32::try_from(self.ends.len()).ok();
         let number = number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
         let mut name_ids = std::mem::take(&mut self.name_ids);
@@ -69,7 +69,7 @@ impl Interner {
         NameId(number)
     }
 
-    /// Hashes a name: it is done several times for each record, most names are short, and so it takes eight bytes at once.
+    /// Hashes a name eight bytes at a time: this runs several times for each record, and most names are short.
     fn hash(&self, name: &[u8]) -> u64 {
         let Seeds([one, two]) = self.seeds;
         let fold = |a: u64, b: u64| {
@@ -101,11 +101,11 @@ impl Default for Seeds {
     }
 }
 
-/// Hashes numbers that this program has given out itself, one after the other: nobody can choose them so that they meet.
+/// Hashes numbers that this program assigns in sequence: nobody can choose them to collide.
 #[derive(Debug, Default, Clone, Copy)]
 pub(in crate::operator) struct Numbers(u64);
 
-/// For maps by such numbers.
+/// The hasher for maps keyed by such numbers.
 pub(in crate::operator) type ByNumber = BuildHasherDefault<Numbers>;
 
 impl Hasher for Numbers {
@@ -128,7 +128,7 @@ impl Hasher for Numbers {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The golden ratio's digits: neighbours end far from each other, in the high bits too, which hash maps look at.
+        // The golden ratio spreads neighbours, in the high bits too, which hash maps use.
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

@@ -1,7 +1,7 @@
-//! A directory read at once, where many of its names are asked for: that costs a tenth of a `statx` for each.
+//! Listing a directory in one pass where many of its names are looked up: a tenth of the cost of a `statx` for each.
 //!
-//! Owns what is remembered of it for a while: nothing of it is met before it is asked for by name, as if it were asked for
-//! alone. Names are compared by a keyed hash of 64 bits.
+//! Owns a short-lived cache of listings. A listed entry becomes a node only when its name is looked up, as if it had
+//! been looked up alone. Names are compared by a keyed 64-bit hash.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,37 +16,37 @@ use crate::operator::past::disk::interner::{ByNumber, NameId};
 use crate::operator::past::disk::node_index::NodeIndex;
 use crate::world::{Dir, root};
 
-/// From so many names on that were asked for, a directory is read at once,
+/// After this many lookups a directory is listed,
 const MANY: u32 = 64;
 
-/// if it has no more than so many entries for each of them,
+/// if it has at most this many entries for each lookup,
 const EACH: u64 = 8;
 
-/// each of which takes at least so many bytes of the directory's size on the file systems there are.
+/// where an entry takes at least this many bytes of the directory's size on existing file systems.
 const ENTRY: u64 = 20;
 
-/// So many directories are remembered.
+/// How many listings are cached.
 const REMEMBERED: usize = 8;
 
-/// What a directory has at a name: which inode, and what kind of thing.
+/// The inode and type of a directory entry.
 pub(in crate::operator::past) type Found = (Ids, FileType);
 
-/// Directories that were read.
+/// The cache of listings.
 #[derive(Debug, Default)]
 pub(in crate::operator::past) struct Listings {
-    /// How many names were asked for; `None` for a directory that is not read (again).
+    /// The number of lookups; `None` for a directory that must not be listed (again).
     asked: HashMap<NodeId, Option<u32>, ByNumber>,
-    /// The one read last comes last.
+    /// The listings, the most recent one last.
     read: Vec<(NodeId, Listing)>,
     hasher: RandomState,
 }
 
-/// By the hashes of names, in their order.
+/// A listing, sorted by the hashes of the names.
 #[derive(Debug, Default)]
 struct Listing {
     hashes: Vec<u64>,
     inodes: Vec<u64>,
-    /// `Unknown` for what has to be asked for.
+    /// `Unknown` where a `statx` is needed.
     kinds: Vec<FileType>,
 }
 
@@ -61,7 +61,8 @@ impl Listing {
 }
 
 impl DiskTree<'_> {
-    /// Returns what a directory has at a name, if it was read or is worth reading; `None` where the name has to be asked for.
+    /// Returns the entry of a name, if the directory is listed or worth listing; `None` where the name must be looked
+    /// up.
     pub(in crate::operator::past) fn listed(
         &self,
         dir: NodeId,
@@ -93,7 +94,7 @@ impl DiskTree<'_> {
         })
     }
 
-    /// Drops what is remembered.
+    /// Drops the cache.
     pub(in crate::operator::past) fn forget_listings(&self) {
         self.index.borrow_mut().listings = Listings::default();
     }
@@ -106,7 +107,7 @@ impl DiskTree<'_> {
             let entry = entry.map_err(Error::os("getdents64"))?;
             let hash = index.listings.hasher.hash_one(entry.file_name().to_bytes());
             let kind = match entry.file_type() {
-                // Something may be mounted on it.
+                // It may be a mount point.
                 FileType::Directory => FileType::Unknown,
                 kind => kind,
             };
@@ -142,7 +143,7 @@ impl Listings {
             .map(|(_, listing)| listing)
     }
 
-    /// Counts a name that is asked for.
+    /// Counts a lookup.
     fn count(&mut self, dir: NodeId) -> Option<u32> {
         let count = self.asked.entry(dir).or_insert(Some(0)).as_mut()?;
         *count = count.saturating_add(1);
@@ -151,8 +152,8 @@ impl Listings {
 }
 
 impl NodeIndex {
-    /// Whether a listing says what was found out by asking. Some file systems list other inode numbers than they give when
-    /// they are asked; and what is mounted on a file does not show.
+    /// Whether a listing agrees with earlier lookups. Some file systems list other inode numbers than `statx`
+    /// reports; and a listing does not show what is mounted on a file.
     fn agrees(&self, dir: NodeId, listing: &Listing) -> bool {
         let known = self.entries.get(&dir).into_iter();
         let mut known = known.flat_map(|entries| &entries.known);
@@ -177,7 +178,7 @@ mod tests {
     use crate::operator::past::ROOT;
     use crate::world::{World, WorldOptions, new_session_id};
 
-    /// A store with many files in a directory, some of them linked twice.
+    /// Makes a store with many files in a directory, some of them linked twice.
     fn store(dir: &std::path::Path) -> Store {
         let options = WorldOptions {
             session: new_session_id(),
@@ -206,7 +207,7 @@ mod tests {
     fn a_directory_that_is_read_has_what_it_has_when_it_is_asked() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path());
-        // Which thing has a name, by the names met before: each is the same thing by both ways.
+        // Both ways must find the same node for each name.
         let (read, asked) = (DiskTree::new(&store), DiskTree::new(&store));
         let top = |disk: &DiskTree<'_>| disk.lookup(ROOT, b"d").unwrap().unwrap();
         let (one, other) = (top(&read), top(&asked));

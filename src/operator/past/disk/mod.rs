@@ -1,4 +1,4 @@
-//! The store as it lies on the disk now: which things there are, by number, and the names that they were met at.
+//! The store on the disk now: its nodes by number, and their known names.
 
 pub(super) mod disk_tree;
 pub(super) mod inode;

@@ -1,6 +1,6 @@
-//! What was met on the disk: things, the names they were met at, and what is known of names.
+//! The index of what is known of the disk: nodes, their names, and names known to be absent.
 //!
-//! Owns the numbers of things. Asks nothing of the disk itself.
+//! Assigns the nodes' numbers. Never accesses the disk itself.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -18,35 +18,35 @@ use crate::operator::past::disk::table::Table;
 use crate::world::view::STATE;
 use crate::world::{Dir, Meta};
 
-/// Everything that was met.
+/// The nodes and names known so far.
 #[derive(Debug, Default)]
 pub(super) struct NodeIndex {
     pub(super) interner: Interner,
     pub(super) nodes: Vec<Base>,
     pub(super) devices: Devices,
-    /// By inode.
+    /// Node numbers by inode.
     by_ids: Table,
     pub(super) entries: HashMap<NodeId, Entries, ByNumber>,
-    /// Further names of files that have several.
+    /// Further names of files with several links.
     pub(super) others: HashMap<NodeId, Vec<NameSlot>, ByNumber>,
     pub(super) listings: Listings,
     pub(super) open: HashMap<NodeId, Rc<Dir>, ByNumber>,
-    /// What was looked for in the whole store already.
+    /// Inodes for which the whole store has been searched.
     pub(super) searched: HashSet<Ids>,
-    /// Attributes lately asked for: directories are asked again and again.
+    /// A cache of attributes: directories are looked at again and again.
     pub(super) stats: HashMap<NodeId, Meta, ByNumber>,
 }
 
-/// What is known of a node by the disk.
+/// A node's inode, type and place on disk.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) inode: Option<Inode>,
     pub(super) kind: FileType,
-    /// One of its names; absent for what is not on the disk any more.
+    /// One of its names; `None` for a node that is no longer on the disk.
     pub(super) at: Option<NameSlot>,
 }
 
-/// What is known of a directory's names.
+/// The known names of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub(super) known: HashMap<NameId, Option<NodeId>, ByNumber>,
@@ -54,7 +54,7 @@ pub(super) struct Entries {
 }
 
 impl NodeIndex {
-    /// Returns what is known of a name without asking the disk.
+    /// Returns what is known of a name without accessing the disk.
     pub(super) fn known(&self, dir: NodeId, name_id: NameId) -> Option<Option<NodeId>> {
         let base = self.nodes.get(dir.index())?;
         let nothing = base.kind != FileType::Directory
@@ -83,7 +83,7 @@ impl NodeIndex {
         self.push_known(inode, kind, Some(place))
     }
 
-    /// Makes a node for something that is not on the disk any more.
+    /// Makes a node for a file that is no longer on the disk.
     pub(super) fn push_lost(&mut self, kind: FileType) -> NodeId {
         self.push(None, kind, None)
     }
@@ -115,7 +115,7 @@ impl NodeIndex {
 
     fn push(&mut self, inode: Option<Inode>, kind: FileType, at: Option<NameSlot>) -> NodeId {
         self.nodes.push(Base { inode, kind, at });
-        // Four thousand million nodes do not fit into memory.
+        // Four billion nodes do not fit into memory.
         let number = u32::try_from(self.nodes.len()).ok();
         NodeId::from(number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
     }

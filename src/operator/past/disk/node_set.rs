@@ -1,13 +1,13 @@
-//! Sets of things, a bit for each: things are numbered one after the other, so a set of a million takes 128 KiB.
+//! Sets of nodes as bitmaps: nodes are numbered consecutively, so a set of a million takes 128 KiB.
 
 use crate::operator::past::disk::disk_tree::NodeId;
 
-/// Some things.
+/// A set of nodes.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSet(Vec<u64>);
 
 impl NodeSet {
-    /// Adds a thing.
+    /// Adds a node.
     pub fn insert(&mut self, node: NodeId) {
         let (word, bit) = place(node);
         if self.0.len() <= word {
@@ -18,13 +18,13 @@ impl NodeSet {
         }
     }
 
-    /// Returns whether a thing is one of them.
+    /// Returns whether the set has a node.
     pub fn contains(&self, node: NodeId) -> bool {
         let (word, bit) = place(node);
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Returns them, those that were met first coming first.
+    /// Iterates over the nodes in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> {
         let words = self.0.iter().enumerate().filter(|(_, word)| **word != 0);
         words.flat_map(|(at, word)| {

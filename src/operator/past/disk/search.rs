@@ -1,5 +1,5 @@
-//! Looking through a whole store for something that is known by its inode number only. Rare: a file whose other name no
-//! record of late speaks of, a directory that moved while something in it was recorded.
+//! Searches the whole store for inodes whose names are unknown. Rare: a file whose other link no recent record names,
+//! or a directory that moved while a change below it was recorded.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use crate::operator::past::disk::disk_tree::{DiskTree, ROOT};
 use crate::world::view::STATE;
 
 impl DiskTree<'_> {
-    /// Looks through the whole store for further names of some inodes: in the trash too, since a directory may come back
-    /// from there. Memory does not grow with it.
+    /// Searches the whole store for further names of some inodes, including the trash, since a directory may come
+    /// back from there. Memory does not grow with the store.
     ///
     /// # Errors
-    /// What reading the directories says.
+    /// Those of reading the directories.
     pub fn search(&self, wanted: &HashSet<Ids>) -> Result<()> {
         let fresh: Vec<bool> = {
             let mut index = self.index.borrow_mut();

@@ -1,20 +1,20 @@
-//! A table that finds numbers by what they stand for, which is kept elsewhere: four bytes and a third for each.
+//! A hash table of numbers whose keys are stored elsewhere: five and a third bytes for each number.
 //!
-//! The maps of the standard library keep a copy of the key beside each value. Where the number leads to its key anyway,
-//! that is most of their memory.
+//! The maps of the standard library store a copy of each key. Where the number leads to its key anyway, that copy
+//! would be most of their memory.
 
 use std::num::NonZeroU32;
 
-/// Numbers, with open addressing: nothing is ever taken out.
+/// Numbers with open addressing; nothing is ever removed.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// A power of two of them, a quarter free; or none.
+    /// The slots: a power of two, a quarter of them free; or none.
     slots: Vec<Option<NonZeroU32>>,
     used: usize,
 }
 
 impl Table {
-    /// Returns the number of this hash that is the one looked for.
+    /// Returns the number with this hash for which `is_it` holds.
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(NonZeroU32) -> bool) -> Option<NonZeroU32> {
         let last = self.slots.len().checked_sub(1)?;
         let mut at = hash as usize & last;
@@ -27,7 +27,7 @@ impl Table {
         }
     }
 
-    /// Adds a number that is not in it and greater than those that are; `hash_of` hashes these, and no others.
+    /// Adds a number greater than all in the table; `hash_of` hashes those.
     pub(super) fn insert(
         &mut self,
         hash: u64,
@@ -36,7 +36,7 @@ impl Table {
     ) {
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             self.slots = vec![None; (self.slots.len() * 2).max(64)];
-            // In their order, not in that of the slots: so what they stand for is read from its start to its end.
+            // In numeric rather than slot order, so that their keys are read sequentially.
             for known in (1..number.get()).filter_map(NonZeroU32::new) {
                 if let Some(hash) = hash_of(known) {
                     self.put(hash, known);

@@ -1,12 +1,12 @@
-//! Which records concern a path: a question about one file need not take back what happened to all others.
+//! The filter of records that concern a path: a question about one file need not take back the history of all others.
 //!
-//! A record concerns a path if it changes a name or an inode that is followed. Followed are the names on the path, what is
-//! there now, and whatever the records that concern it name: where a thing was before and went afterwards, with the
-//! directories on the way, and its entry in the trash. A record that changes nothing of that is never asked for, so what
-//! the others say is the same without it.
+//! A record concerns the path if it changes a name or an inode in the followed set. The set starts with the names on
+//! the path and the inode there now, and grows by whatever concerned records name: earlier and later places of a
+//! file, the directories on the way, and its entry in the trash. A record outside the set is never parsed; it cannot
+//! change what the others mean.
 //!
-//! Names are compared by a hash: two that meet make a record concern the path that does not, which changes no answer.
-//! Memory grows with the number of records, by some 20 bytes each, while they are looked through.
+//! Names are compared by hash: a collision only adds a record, which changes no answer. Memory grows by about 20
+//! bytes for each record while they are scanned.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -19,39 +19,39 @@ use crate::operator::past::disk::interner::ByNumber;
 use crate::operator::past::records::reverse_records::ReverseRecords;
 use crate::operator::point::Point;
 
-/// How often the records are looked through at most for one that concerns what was found to be followed later.
+/// How many times the records are scanned at most, since a later scan may find records for what an earlier one added.
 const ROUNDS: usize = 32;
 
-/// So many records are not too many, however few there are.
+/// Filtering is worthwhile up to this number of concerned records, however few records there are.
 const MANY: usize = 1024;
 
 /// The records that concern a path.
 #[derive(Debug)]
 pub(in crate::operator::past) struct PathFilter {
-    /// The sessions that were read, each with its newest record.
+    /// The sessions read, each with the number of its newest record.
     newest: Vec<(Box<str>, u64)>,
-    /// The place of a session among them, and the end of a record's number.
+    /// Concerned records: the session's index and the low bits of the record's number.
     records: HashSet<(u32, u32), ByNumber>,
 }
 
-/// What each record names, from the newest back.
+/// The names and inodes in each record, from the newest back.
 #[derive(Default)]
 struct Names {
     newest: Vec<(Box<str>, u64)>,
-    /// For each session where in `words` it begins.
+    /// The index in `words` at which each session begins.
     starts: Vec<usize>,
-    /// For each record the end of its number; how many paths it goes through and how many words follow, in four and in 28
-    /// bits; these paths and words.
+    /// For each record: the low bits of its number; the count of its paths in four bits and of its words in 28; the
+    /// paths and words.
     words: Vec<u32>,
     records: usize,
-    /// The names in paths that are gone through.
+    /// The names of the directories in each path.
     through: HashMap<u32, Box<[u32]>, ByNumber>,
     hasher: RandomState,
 }
 
 impl PathFilter {
-    /// Reads the records back to a point, checking the chain. `None` where so many concern the path that it is not worth
-    /// telling them from the others.
+    /// Reads the records back to a point, checking the chain. `None` where so many concern the path that filtering is
+    /// not worthwhile.
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
@@ -64,7 +64,7 @@ impl PathFilter {
         let mut names = Names::default();
         let mut records = ReverseRecords::open(store)?;
         let mut over = false;
-        // The newest of a session is parsed: no other vouches for it.
+        // A session's newest record is parsed: no later line vouches for it.
         while !over
             && records
                 .next_of(|session, header| {
@@ -81,7 +81,7 @@ impl PathFilter {
         Ok(names.path_filter(followed))
     }
 
-    /// Returns whether a record concerns the path; one that was written since may.
+    /// Returns whether a record concerns the path; true for one written since.
     pub(in crate::operator::past) fn has(&self, session: &str, seq: u64) -> bool {
         let mut sessions = self.newest.iter();
         match sessions.position(|(id, newest)| **id == *session && seq <= *newest) {
@@ -91,13 +91,13 @@ impl PathFilter {
     }
 }
 
-/// The end of a number: where two are the same, a record too many is looked at.
+/// Returns the low bits of a number; a collision only adds a record.
 fn small(number: u64) -> u32 {
     (number & u64::from(u32::MAX)) as u32
 }
 
 impl Names {
-    /// Keeps what a record names. Returns whether it has to be parsed: the newest of its session, and one that is none.
+    /// Adds a record's names. Returns whether the record must be parsed: a session's newest, and an invalid one.
     fn note(&mut self, session: &str, header: &RecordHeader<'_>) -> bool {
         let first = self.newest.last().is_none_or(|(id, _)| **id != *session);
         if first {
@@ -122,7 +122,7 @@ impl Names {
                 let key = hash(path);
                 let names = || path.split(|b| *b == b'/').map(hash).collect();
                 through.entry(key).or_insert_with(names);
-                // There are two of them, and as many again where the line is read twice.
+                // A record has two paths, and as many again where the line is read twice.
                 if let Some(free) = paths.get_mut(count) {
                     *free = key;
                     count += 1;
@@ -138,7 +138,7 @@ impl Names {
         first || told.is_err()
     }
 
-    /// Finds the records that change what is followed, and follows what they name.
+    /// Finds the records that change anything in the followed set, and adds the names in them.
     fn path_filter(self, mut followed: HashSet<u32, ByNumber>) -> Option<PathFilter> {
         let mut records = HashSet::default();
         for _ in 0..ROUNDS {
@@ -159,7 +159,7 @@ impl Names {
                         followed.extend(names.flatten());
                     }
                 }
-                // Then telling them apart costs more than it saves.
+                // Beyond this, filtering costs more than it saves.
                 if records.len() > MANY.max(self.records / 4) {
                     return None;
                 }

@@ -1,5 +1,5 @@
-//! Reading a journal ahead, on a second thread: while one record is taken back, those before it are read, checked and
-//! parsed. Most machines have two processors; together it takes as long as the slower of the two.
+//! Prefetching a journal on a second thread: while one record is taken back, earlier ones are read, checked and
+//! parsed. With two processors, the total time is that of the slower side.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -7,18 +7,18 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::journal::{Backward, Record};
 
-/// So many records are handed over at once.
+/// How many records one batch holds.
 const BATCH: usize = 256;
 
-/// So many batches wait: memory does not grow with the journal.
+/// How many batches may wait, so that memory does not grow with the journal.
 const WAITING: usize = 2;
 
-/// The records of one journal, the last one first.
+/// The records of one journal, from the last to the first.
 #[derive(Debug)]
 pub(super) struct Prefetch {
     batches: Option<Receiver<Batch>>,
     batch: std::vec::IntoIter<Record>,
-    /// How it ended, where that was handed over.
+    /// The result at the end, once it has been received.
     end: Option<Result<()>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -30,7 +30,7 @@ struct Batch {
 }
 
 impl Prefetch {
-    /// Starts to read. `None` where there can be no further thread.
+    /// Starts reading. `None` where no thread can be started.
     pub(super) fn new(records: Backward) -> Option<Prefetch> {
         let (sender, batches) = sync_channel(WAITING);
         let reader = std::thread::Builder::new().name("journal".to_owned());
@@ -66,7 +66,7 @@ impl Prefetch {
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        // Nobody listens: the reader ends with its next batch.
+        // Without a receiver, the reader ends with its next batch.
         self.batches = None;
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
@@ -121,7 +121,7 @@ mod tests {
         text
     }
 
-    /// All records, and what is said in the end.
+    /// Collects all records and the final result.
     fn all(mut next: impl FnMut() -> Result<Option<Record>>) -> (Vec<Record>, Result<()>) {
         let mut records = Vec::new();
         loop {
@@ -143,7 +143,7 @@ mod tests {
                     (Prefetch::new(backward(text)).unwrap(), backward(text));
                 let ahead_all = all(|| ahead.next_record());
                 assert_eq!(ahead_all, all(|| here.next_record()));
-                // The last line has nobody to vouch for it.
+                // No later line vouches for the last one.
                 assert_eq!(ahead_all.1.is_err(), text != &whole && records > 1);
                 assert_eq!(ahead.next_record().is_err(), ahead_all.1.is_err());
             }

@@ -1,4 +1,4 @@
-//! All records of a store, the newest first, without those whose act did not happen.
+//! All records of a store, newest first, without aborted ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::operator::Store;
 use crate::operator::past::records::prefetch::Prefetch;
 use crate::world::settle::{open_journal, sessions};
 
-/// A journal that is longer is read ahead.
+/// Journals larger than this are prefetched.
 const LONG: u64 = 1 << 20;
 
-/// Goes through the records of all sessions from the newest to the oldest. Memory does not grow with their number.
+/// Iterates over the records of all sessions from the newest to the oldest. Memory does not grow with their number.
 #[derive(Debug)]
 pub struct ReverseRecords<'a> {
     store: &'a Store,
@@ -26,23 +26,23 @@ pub struct ReverseRecords<'a> {
 struct Session {
     id: Arc<str>,
     records: Source,
-    /// Records that did not happen: their `abort` comes first on this way.
+    /// The numbers of aborted records: going backwards, the `abort` comes first.
     aborted: HashSet<u64>,
 }
 
-/// Where the records of a session come from.
+/// The source of a session's records.
 #[derive(Debug)]
 enum Source {
     Here(Box<Backward>),
-    /// From a second thread, which parses all of them.
+    /// A second thread, which parses all of them.
     Prefetch(Prefetch),
 }
 
 impl<'a> ReverseRecords<'a> {
-    /// Starts at the newest record there is at this moment.
+    /// Starts at the newest record.
     ///
     /// # Errors
-    /// What listing the sessions says.
+    /// Those of listing the sessions.
     pub fn open(store: &'a Store) -> Result<ReverseRecords<'a>> {
         Ok(ReverseRecords {
             store,
@@ -53,7 +53,7 @@ impl<'a> ReverseRecords<'a> {
         })
     }
 
-    /// As [`ReverseRecords::open`], without checking the chain: where the same records are read once more with it.
+    /// As [`ReverseRecords::open`], without checking the chain, for records that are also read with the check.
     ///
     /// # Errors
     /// As [`ReverseRecords::open`].
@@ -64,15 +64,15 @@ impl<'a> ReverseRecords<'a> {
         })
     }
 
-    /// Gives out records without who did it, when, and the hashes: they are empty.
+    /// Returns records with empty actor, time and hashes.
     pub fn acts(self) -> ReverseRecords<'a> {
         ReverseRecords { acts: true, ..self }
     }
 
-    /// Returns the next older record that happened, and its session; `None` when there are no more.
+    /// Returns the next older record that was not aborted, with its session; `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] naming session and place of a line that is no record.
+    /// [`Error::Damaged`], naming session and position, for an invalid line.
     pub fn next_record(&mut self) -> Result<Option<(Arc<str>, Record)>> {
         self.next_from(true, |_, records| match records {
             Source::Here(records) => records.next_record(),
@@ -80,7 +80,7 @@ impl<'a> ReverseRecords<'a> {
         })
     }
 
-    /// As [`ReverseRecords::next_record`], for the next record that is wanted; the others are not parsed.
+    /// As [`ReverseRecords::next_record`], for the next record that is wanted; others are not parsed.
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
@@ -91,7 +91,7 @@ impl<'a> ReverseRecords<'a> {
         self.next_of(|_, header| wanted(header))
     }
 
-    /// As [`ReverseRecords::next_where`], for whoever wants to know the session.
+    /// As [`ReverseRecords::next_where`], passing the session too.
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
@@ -103,7 +103,7 @@ impl<'a> ReverseRecords<'a> {
             Source::Here(records) => {
                 records.next_where(|header| header.op == "abort" || wanted(session, header))
             }
-            // Somebody wanted all of this session before.
+            // An earlier call wanted all records of this session.
             Source::Prefetch(records) => records.next_record(),
         })
     }
@@ -126,7 +126,8 @@ impl<'a> ReverseRecords<'a> {
                             aborted: HashSet::new(),
                         });
                     }
-                    // Killed between making the directory and the journal: nothing happened in it.
+                    // The daemon was killed between making the session's directory and its journal: the session has
+                    // no records.
                     Err(Error::NotFound) => {}
                     Err(error) => return Err(error),
                 }

@@ -1,8 +1,8 @@
-//! The content of a file at a point: versions over what came later, down to what is on the disk now.
+//! The content of a file at a point: versions laid over later contents, down to the one on the disk now.
 //!
-//! Owns how a kept content is read back. A [`Layer`] stands for one record; [`Content`] is the layers of one file, opened
-//! and laid out as ranges of the files that hold them. Nothing is made up: a version that is missing is an error that names
-//! it, and of one that is short, what is there is had and the rest is [`Missing`].
+//! Owns reading back kept contents. A [`Layer`] stands for one record; [`Content`] is the layers of one file, opened
+//! and mapped as ranges of the files that hold them. Nothing is made up: a missing version is an error that names it,
+//! and of an incomplete one the surviving part is readable and the rest is [`Missing`].
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,10 +17,10 @@ use crate::operator::past::tree::missing::{Missing, WHY};
 use crate::operator::past::tree::reader::{Reader, digest_of};
 use crate::world::holes::reserved;
 
-/// A content, open for reading.
+/// A content opened for reading.
 #[derive(Debug)]
 pub struct Content {
-    /// In order, without overlap or gap.
+    /// The parts in order, without overlap or gap.
     parts: Vec<Part>,
     files: Vec<File>,
     size: u64,
@@ -31,7 +31,7 @@ pub struct Content {
 struct Part {
     start: u64,
     end: u64,
-    /// Which file has it; none where none has it any more.
+    /// The file that holds the part; `None` where it is lost.
     file: Option<usize>,
 }
 
@@ -46,12 +46,12 @@ impl Content {
         }
     }
 
-    /// Opens what layers say; `now` opens what is on the disk, where that is needed. What is put together from a version and
-    /// what came after it is held against the digest that was taken of it, so it is read once more.
+    /// Opens the content that layers describe; `now` opens the file on the disk where that is needed. A content
+    /// assembled from a version and later ones is read in full, to verify its recorded digest.
     ///
     /// # Errors
-    /// [`Error::Missing`] naming a version that is not there; [`Error::Damaged`] where nothing is left in what is there, or
-    /// what came after it has been changed behind the mount; those of `now`. What is there in part is had in part:
+    /// [`Error::Missing`], naming a version that is not there; [`Error::Damaged`] where nothing readable is left, or
+    /// a later content was changed behind the mount; those of `now`. A partial content is returned, with
     /// [`Content::missing`].
     pub fn open(
         store: &Store,
@@ -61,10 +61,10 @@ impl Content {
         Content::assemble(store, top, now, true)
     }
 
-    /// As [`Content::open`], for who does not want the bytes.
+    /// As [`Content::open`], for callers that do not need the bytes: the digest is not verified.
     ///
     /// # Errors
-    /// As [`Content::open`], but for what has been changed behind the mount.
+    /// As [`Content::open`], except for changes behind the mount.
     pub fn look(
         store: &Store,
         top: Option<&Arc<Layer>>,
@@ -85,7 +85,7 @@ impl Content {
         let mut starts_whole = false;
         while let Some(layer) = at {
             at = layer.below.as_ref();
-            // What was evicted, and is in the version above.
+            // An evicted version was folded into the one above.
             if let Some((session, n)) = &past {
                 if layer
                     .kind
@@ -100,7 +100,7 @@ impl Content {
             let opened = version(store, &layer.kind, &|| of(layer))?;
             let list = opened.as_ref().map(|opened| opened.list.as_ref());
             past = list.flatten().and_then(|list| list.past.clone());
-            // Nothing of what is below can show.
+            // The layers below are covered completely.
             starts_whole = list.is_some_and(|list| list.is_none()) || layer.size == Some(0);
             layers.push((layer, opened));
             if starts_whole {
@@ -111,7 +111,7 @@ impl Content {
         if !starts_whole {
             content.become_file(now()?)?;
         }
-        // The digest of the uppermost version vouches for all that is below.
+        // The digest of the uppermost version covers everything below it.
         let uppermost = layers.iter().position(|(_, opened)| opened.is_some());
         let doubtful = layers.iter().any(|(layer, _)| layer.doubtful);
         let mut vouched = false;
@@ -146,7 +146,7 @@ impl Content {
         Ok(content)
     }
 
-    /// Lets it end with the last byte that is known, and notes what is missing. Returns whether anything is known.
+    /// Ends the content with its last known byte and notes what is missing. Returns whether any byte is known.
     fn end_where_it_is_known(&mut self, doubtful: bool) -> bool {
         let of = self.size;
         let lost = self.parts.iter().filter(|part| part.file.is_none());
@@ -163,7 +163,7 @@ impl Content {
         self.size > 0 || of == 0
     }
 
-    /// Returns what of it is not there any more.
+    /// Returns the part of the content that is lost.
     pub fn missing(&self) -> Option<&Missing> {
         self.missing.as_ref()
     }
@@ -201,7 +201,7 @@ impl Content {
         Ok(())
     }
 
-    /// Lets ranges come from another file, as far as that reaches.
+    /// Maps ranges to another file, up to that file's end.
     fn lay(&mut self, ranges: &[(u64, u64)], file: usize, size: u64) {
         self.reach(ranges.last().map_or(0, |(_, end)| *end));
         let there = |(start, end): &(u64, u64)| {
@@ -226,7 +226,7 @@ impl Content {
                 }
                 part.start = part.start.max(end).min(part.end);
                 if end > part.end {
-                    break; // It goes on into the next part.
+                    break; // The range goes on into the next part.
                 }
                 laid.push(Part { start, end, file });
                 news.next();
@@ -239,8 +239,8 @@ impl Content {
         self.parts = laid;
     }
 
-    /// Makes it as long as this at the least. What was destroyed has been kept, and the rest is in what came after: where that is
-    /// too short, what it held is lost.
+    /// Extends the content to at least this size. Whatever was destroyed was kept, and the rest is in later contents:
+    /// where they are too short, those bytes are lost.
     fn reach(&mut self, size: u64) {
         if self.size < size {
             self.parts.push(Part {
@@ -261,15 +261,15 @@ impl Content {
         self.size = size;
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Reads some bytes at an offset; none at the end.
+    /// Reads bytes at an offset; none at the end.
     ///
     /// # Errors
-    /// What `pread(2)` says.
+    /// Those of `pread(2)`.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let left = self.size.saturating_sub(offset);
         let want = usize::try_from(left)
@@ -285,7 +285,7 @@ impl Content {
         let room = usize::try_from(part.end - offset).unwrap_or(usize::MAX);
         let buffer = buffer.get_mut(..room.min(want)).unwrap_or_default();
         let Some(file) = part.file else {
-            // Known to be missing: a hole stands for it.
+            // A lost range reads as zeros.
             buffer.fill(0);
             return Ok(buffer.len());
         };
@@ -294,12 +294,12 @@ impl Content {
         read.map_err(|e| io_error("pread", &e))
     }
 
-    /// Returns a reader over all of it.
+    /// Returns a reader of the whole content.
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(self)
     }
 
-    /// Returns whether another content has the same bytes, and as much of it is missing.
+    /// Returns whether another content has the same bytes and the same ranges missing.
     ///
     /// # Errors
     /// As [`Content::read_at`].
@@ -343,10 +343,10 @@ impl Content {
             .filter_map(move |part| Some((part, file(part)?)))
     }
 
-    /// Returns where it has data rather than holes: starts and ends.
+    /// Returns the ranges that have data rather than holes, as starts and ends.
     ///
     /// # Errors
-    /// What `lseek(2)` says.
+    /// Those of `lseek(2)`.
     pub fn data(&self) -> Result<Vec<(u64, u64)>> {
         let mut data: Vec<(u64, u64)> = Vec::new();
         for (part, file) in self.known() {
@@ -361,10 +361,10 @@ impl Content {
         Ok(data)
     }
 
-    /// Returns whether what a file has now has its data where this one has, and no space reserved besides.
+    /// Returns whether a file's current content has the same data ranges as this one and no other space allocated.
     ///
     /// # Errors
-    /// What `lseek(2)` says.
+    /// Those of `lseek(2)`.
     pub fn has_holes_of(&self, now: &Content) -> Result<bool> {
         let is_reserved = |part: &Part| {
             let file = part.file.and_then(|file| now.files.get(file));
@@ -373,10 +373,10 @@ impl Content {
         Ok(!now.parts.iter().any(is_reserved) && self.data()? == now.data()?)
     }
 
-    /// Copies all of it to an empty file. Blocks are shared where the file system can, and holes stay holes.
+    /// Copies the content to an empty file. Blocks are shared where the file system supports it, and holes are kept.
     ///
     /// # Errors
-    /// What the system calls say, `ENOSPC` above all.
+    /// Those of the system calls, `ENOSPC` above all.
     pub fn copy_to(&self, to: BorrowedFd<'_>) -> Result<()> {
         if let [part] = self.parts.as_slice()
             && let Some((_, file)) = self.known().next()

@@ -1,4 +1,4 @@
-//! Copying between descriptors: data without its holes.
+//! Copies data between descriptors, leaving out holes.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,10 +9,10 @@ use rustix::fs::SeekFrom;
 use crate::error::{Error, Result};
 use crate::world::holes::reserved;
 
-/// Visits the data in a range of a file, without its holes and what is only reserved: starts and ends.
+/// Visits the data ranges in a range of a file, leaving out holes and space that is only allocated.
 ///
 /// # Errors
-/// What `lseek(2)` says; those of `visit`.
+/// Those of `lseek(2)` and of `visit`.
 pub(super) fn each_data(
     from: &File,
     start: u64,
@@ -45,10 +45,10 @@ pub(super) fn each_data(
     Ok(())
 }
 
-/// Copies a range of a file to the same place of another.
+/// Copies a range of a file to the same offset of another.
 ///
 /// # Errors
-/// What the system calls say, `ENOSPC` above all.
+/// Those of the system calls, `ENOSPC` above all.
 pub(super) fn copy_bytes(from: &File, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<()> {
     let (mut read, mut written) = (start, start);
     while written < end {
@@ -91,7 +91,7 @@ fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Resul
     Ok(())
 }
 
-/// Keeps the name of the system call of an error of the standard library.
+/// Adds the name of the system call to an error of the standard library.
 pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
     let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
     Error::Os { call, errno }

@@ -1,6 +1,6 @@
-//! The directories that records spoke of last: those that follow each other mostly speak of the same.
+//! The directories that recent records named: consecutive records mostly name the same ones.
 //!
-//! Owns nothing that the tree does not say: what is remembered is forgotten when a name on the way gets another meaning.
+//! Only a cache: an entry is dropped when a name on its path changes its meaning.
 
 use crate::error::Result;
 use crate::journal::At;
@@ -8,10 +8,10 @@ use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::disk_tree::{NameSlot, NodeId, ROOT};
 use crate::operator::past::tree::past_tree::Tree;
 
-/// So many are remembered: two for those who move things, and some for those who take turns.
+/// How many directories are cached: two for moves, and some for processes that take turns.
 const MANY: usize = 4;
 
-/// Directories, each with its path and the names on the way. The one that was met last comes last.
+/// Directories, each with its path and the names on it. The most recent one is last.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DirCache(Vec<(Box<[u8]>, Vec<NameSlot>, NodeId)>);
 
@@ -29,14 +29,14 @@ impl DirCache {
         self.0.push((path.into(), way, node));
     }
 
-    /// Says that a name may mean something else now.
+    /// Drops the entries whose path contains a name that changed.
     pub(super) fn forget(&mut self, place: NameSlot) {
         self.0.retain(|(_, way, _)| !way.contains(&place));
     }
 }
 
 impl Tree<'_> {
-    /// As [`Tree::resolve`], for what a record speaks of.
+    /// As [`Tree::resolve`], for a path in a record, through the cache.
     pub(super) fn resolve_near(&mut self, path: &WorldPath) -> Result<Option<NodeId>> {
         match path.name() {
             None => Ok(Some(ROOT)),
@@ -47,7 +47,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Finds the directory that a path's last name is in.
+    /// Returns the parent directory of a path.
     pub(super) fn dir_near(&mut self, path: &WorldPath) -> Result<Option<NodeId>> {
         let above = path.above();
         if let Some(node) = self.dir_cache.find(above) {
@@ -67,8 +67,8 @@ impl Tree<'_> {
         Ok(Some(at))
     }
 
-    /// Returns the directory that a record speaks of. A directory may have moved between the resolving of a path and the
-    /// record, so its number counts for more than the path.
+    /// Returns the directory that a record names. It may have moved between the resolving of the path and the record,
+    /// so its inode number takes precedence over the path.
     ///
     /// # Errors
     /// As [`Tree::lookup`].

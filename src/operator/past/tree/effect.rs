@@ -1,7 +1,8 @@
-//! What a record changed: the way back from the state after it to the state before.
+//! The effects of a record: the steps from the state after it back to the state before.
 //!
-//! Owns the inverse of each operation, as a list of [`Effect`]s that say what is to be taken back and what the record left.
-//! A [`Tree`] takes them back one after the other; an undo compares what the record left with what is there first.
+//! Owns the inverse of each operation, as a list of [`Effect`]s with the value to bring back and the value that the
+//! record left. A [`Tree`] reverses them one after the other; an undo first compares what the record left with what
+//! is there.
 
 use std::sync::Arc;
 
@@ -16,47 +17,47 @@ use crate::operator::past::tree::layer::{Kind, Layer};
 use crate::operator::past::tree::past_tree::Tree;
 use crate::world::view::TRASH;
 
-/// One thing that a record changed.
+/// One change that a record made.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// What a name means.
+    /// The meaning of a name.
     Name {
         /// The directory.
         dir: NodeId,
         /// The name.
         name: NameId,
-        /// What it meant before.
+        /// The node it named before.
         before: Option<NodeId>,
-        /// What it meant after.
+        /// The node it named after.
         after: Option<NodeId>,
     },
-    /// Something came to be.
+    /// The creation of a node.
     Born(NodeId),
-    /// A content.
+    /// The content of a file.
     Content {
-        /// Whose.
+        /// The file.
         node: NodeId,
-        /// How the content before comes from the one after.
+        /// How the earlier content derives from the later one.
         kind: Kind,
-        /// Its size before; that of the content after where absent.
+        /// Its size before; the same as after where absent.
         size: Option<u64>,
-        /// Which inode it was before, where another took its place.
+        /// The inode it was before, where another took its place.
         was: Option<Ids>,
     },
-    /// Permission bits; what they were.
+    /// The permission bits before.
     Mode(NodeId, u32),
-    /// The owner; who it was.
+    /// The owner before.
     Owner(NodeId, u32),
-    /// The group; which it was.
+    /// The group before.
     Group(NodeId, u32),
-    /// The time of the last change of content; what it was.
+    /// The modification time before.
     Time(NodeId, Stamp),
-    /// An extended attribute; its value before.
+    /// An extended attribute and its value before.
     Xattr(NodeId, Vec<u8>, Option<Vec<u8>>),
 }
 
 impl Effect {
-    /// Returns the thing whose content or attributes it concerns.
+    /// Returns the node whose content or attributes change.
     pub fn within(&self) -> Option<NodeId> {
         match self {
             Effect::Name { .. } | Effect::Born(_) => None,
@@ -71,7 +72,7 @@ impl Effect {
 }
 
 impl Effect {
-    /// Returns what came to be.
+    /// Returns the node that was created.
     pub(in crate::operator::past) fn born(&self) -> Option<NodeId> {
         match self {
             Effect::Born(node) => Some(*node),
@@ -80,14 +81,14 @@ impl Effect {
     }
 }
 
-/// A record and the session it is of.
+/// A record and its session.
 pub type SessionRecord<'r> = (&'r Arc<str>, &'r Record);
 
 impl Tree<'_> {
     /// Takes the tree from the state after a record to the state before it.
     ///
     /// # Errors
-    /// What the disk says, where it has to be asked.
+    /// Those of reading the disk.
     pub fn take_back(&mut self, told: SessionRecord<'_>) -> Result<()> {
         for effect in self.effects(told.1, told.0)? {
             self.reverse(effect, told);
@@ -95,7 +96,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Takes one effect back.
+    /// Reverses one effect.
     pub fn reverse(&mut self, effect: Effect, (session, record): SessionRecord<'_>) {
         match effect {
             Effect::Name {
@@ -127,7 +128,7 @@ impl Tree<'_> {
         }
     }
 
-    /// When the directories that the record changed had last changed.
+    /// Adds the earlier modification times of the directories that the record changed.
     pub(in crate::operator::past) fn times(
         &mut self,
         effects: &mut Vec<Effect>,
@@ -161,7 +162,7 @@ impl Tree<'_> {
         Ok((dir, self.disk().name_id(name)))
     }
 
-    /// Returns what the record left at a path; something lost, where it is not there any more.
+    /// Returns the node that the record left at a path; a lost one, where it is no longer there.
     pub(in crate::operator::past) fn expect(
         &mut self,
         path: &WorldPath,
@@ -184,7 +185,7 @@ impl Tree<'_> {
         let there = self.lookup_id(dir, name)?;
         match (there, ids) {
             (Some(node), None) => return Ok(node),
-            // What was purged has no number any more: the record says which it was.
+            // A purged node has no inode any more: the record names the one it had.
             (Some(node), Some(ids)) if self.ids(node).is_none_or(|known| known == ids) => {
                 if self.ids(node).is_none() {
                     self.set_ids(node, ids);
@@ -203,7 +204,8 @@ impl Tree<'_> {
         Ok(lost)
     }
 
-    /// Returns the thing that a record speaks of: what is at the path if it is that inode, else that inode.
+    /// Returns the node that a record names: the one at the path if it has that inode, otherwise the one with that
+    /// inode.
     pub(in crate::operator::past) fn find(
         &mut self,
         path: &WorldPath,
@@ -212,7 +214,7 @@ impl Tree<'_> {
         match self.resolve_near(path)? {
             Some(node) if self.ids(node) == Some(ids) => Ok(Some(node)),
             there => {
-                // Removed while the change was under way: its record has the path that it was opened by.
+                // A file removed during the change: its record has the path it was opened by.
                 if self.by_ids(ids).is_none()
                     && let Some(trash) = self.disk().lookup(ROOT, TRASH)?
                 {
@@ -226,8 +228,9 @@ impl Tree<'_> {
         }
     }
 
-    /// A file that a record speaks of and that is not at its path, nobody recorded why: the power went, and what was done last has
-    /// no record. It was there at the time; where its inode is nowhere, contents of it may still be kept.
+    /// Returns a file that its record names but that is not at its path, without a record of why: the last records
+    /// were lost in a power cut. It was there at the time; even where its inode is gone, contents of it may still be
+    /// kept.
     fn displaced(
         &mut self,
         path: &WorldPath,
@@ -236,7 +239,7 @@ impl Tree<'_> {
     ) -> Result<NodeId> {
         let node = match (known, there) {
             (Some(known), _) => known,
-            // What was purged has no number any more.
+            // A purged node has no inode any more.
             (None, Some(there)) if self.ids(there).is_none() => there,
             _ => {
                 let lost = self.disk().lost(FileType::RegularFile);

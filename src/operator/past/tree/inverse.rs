@@ -1,4 +1,4 @@
-//! The inverse of each operation: what it changed, worked out in the state after it.
+//! The inverse of each operation: its effects, computed from the state after it.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::operator::past::tree::past_tree::Tree;
 use crate::world::trash::parse_entry;
 
 impl Tree<'_> {
-    /// Returns what a record changed. The tree must be in the state after it.
+    /// Returns the effects of a record. The tree must be in the state after it.
     ///
     /// # Errors
-    /// What the disk says, where it has to be asked.
+    /// Those of reading the disk.
     pub fn effects(&mut self, record: &Record, session: &Arc<str>) -> Result<Vec<Effect>> {
         self.begin(record, session);
         let mut effects = Vec::with_capacity(4);
@@ -39,7 +39,7 @@ impl Tree<'_> {
                 effects.push(Effect::Born(node));
             }
             Op::Link { path, from, ids } => {
-                // So that another name of it is known when this one has gone.
+                // This makes the file's other name known in case the new one is gone.
                 self.resolve_near(from)?;
                 let (dir, name, node) = self.expect(path, at, Some(*ids), FileType::RegularFile)?;
                 effects.push(leave(dir, name, node));
@@ -93,7 +93,7 @@ impl Tree<'_> {
         Ok(effects)
     }
 
-    /// What changes in a thing rather than in names.
+    /// Adds effects on nodes rather than names.
     fn within(&mut self, effects: &mut Vec<Effect>, op: &Op, session: &Arc<str>) -> Result<()> {
         if let Op::Purge { entries } = op {
             let trash = self.trash()?;
@@ -103,7 +103,7 @@ impl Tree<'_> {
                 effects.push(change(trash, entry, Some(gone), None));
             }
         }
-        // An evicted version is missed where its content is asked for.
+        // An evicted version is reported when its content is read.
         let (Some(path), Some(ids)) = (op.path(), op.ids().next().copied()) else {
             return Ok(());
         };
@@ -173,7 +173,7 @@ impl Tree<'_> {
         Ok(Some(node))
     }
 
-    /// Each entry that has arrived goes back to where it lay by itself; gathering may have stopped half-way.
+    /// Returns each gathered entry to its own place in the trash; gathering may have stopped half-way.
     fn gathered(
         &mut self,
         effects: &mut Vec<Effect>,
@@ -217,23 +217,23 @@ fn change(dir: NodeId, name: NameId, before: Option<NodeId>, after: Option<NodeI
     }
 }
 
-/// A name that the record gave something.
+/// Returns the effect of giving a name to a node.
 fn leave(dir: NodeId, name: NameId, node: NodeId) -> Effect {
     change(dir, name, None, Some(node))
 }
 
-/// Returns whether nothing but the length of a content can have been lost.
+/// Returns whether the record can have changed nothing but the content's length.
 fn is_known_by_size(op: &Op) -> bool {
     match op {
         Op::Write { size, .. } => *size == 0,
         Op::Truncate { size, to, .. } | Op::Content { size, to, .. } => *size == 0 || to >= size,
-        // FALLOC_FL_KEEP_SIZE alone, and no flag at all, destroy nothing; a record of an earlier release has no size.
+        // No flags, or FALLOC_FL_KEEP_SIZE alone, destroy nothing; records of an earlier release have no size.
         Op::Allocate { mode, mtime, .. } => *mode <= 1 && *mtime != (0, 0),
         _ => false,
     }
 }
 
-/// `cut`: the size before, where nothing but the length can have been lost.
+/// Adds the effect on a content. `cut` is the size before, where only the length can have changed.
 fn content(
     node: NodeId,
     session: &Arc<str>,

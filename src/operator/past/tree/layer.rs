@@ -1,7 +1,6 @@
-//! What records say of a file's content, one on top of the other, and the versions that they name.
+//! Layers: what each record tells about a file's content, one above the other, and the versions they name.
 //!
-//! Owns how the files in `versions/` are found, opened and locked. A version that is missing is an error that
-//! names it.
+//! Owns finding, opening and locking the files in `versions/`. A missing version is an error that names it.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -16,36 +15,36 @@ use crate::world::quota::versions_of;
 use crate::world::ranges::{self, Ranges};
 use crate::world::versions::file_name;
 
-/// What one record says of the content before it.
+/// What one record tells about the content before it.
 #[derive(Debug)]
 pub struct Layer {
-    /// How the content before comes from the one after.
+    /// How the earlier content derives from the later one.
     pub kind: Kind,
-    /// Its size; that of what is below where absent.
+    /// The size of the earlier content; that of the layer below where absent.
     pub size: Option<u64>,
-    /// Whether the record itself says the size.
+    /// Whether the record itself has the size.
     pub cuts: bool,
-    /// The record: its session and its number.
+    /// The record's session and number.
     pub record: (Arc<str>, u64),
-    /// Whether the power went before anybody knows that what it keeps was on the disk.
+    /// Whether the kept content may not have reached the disk before a power cut.
     pub doubtful: bool,
-    /// The content after; what is on the disk now where absent.
+    /// The later content; `None` for the one on the disk now.
     pub below: Option<Arc<Layer>>,
 }
 
-/// How a content comes from the one after it.
+/// How a content derives from the later one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A version holds all of it, or the ranges that its list names, where it has one: session and number.
+    /// A version holds all of it, or the ranges in its list if it has one: session and number.
     Whole(Arc<str>, u64),
-    /// A version holds those ranges of it that its list names; without a list none can be told.
+    /// A version holds the ranges in its list; without a list, none are known.
     Ranges(Arc<str>, u64),
-    /// It differs in its length only, if the size says so.
+    /// The bytes are the same; the size may differ.
     Same,
 }
 
 impl Kind {
-    /// Returns which version holds it, or a part of it.
+    /// Returns the version that holds all or part of it.
     pub fn version(&self) -> Option<(&Arc<str>, u64)> {
         match self {
             Kind::Whole(session, n) | Kind::Ranges(session, n) => Some((session, *n)),
@@ -55,7 +54,7 @@ impl Kind {
 }
 
 impl Layer {
-    /// Puts a record's word on top of what came after it.
+    /// Lays a record's layer over the later ones.
     pub fn over(
         kind: Kind,
         size: Option<u64>,
@@ -84,14 +83,14 @@ impl Layer {
         })
     }
 
-    /// Returns the size of the content; `None` where it is that of what is on the disk.
+    /// Returns the size of the content; `None` where it is that of the file on the disk.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 }
 
 impl Drop for Layer {
-    /// Without recursion: a file can have more layers than the stack has room for.
+    /// Drops the layers without recursion: a file can have more of them than the stack has room for.
     fn drop(&mut self) {
         let mut below = self.below.take();
         while let Some(layer) = below {
@@ -103,7 +102,7 @@ impl Drop for Layer {
     }
 }
 
-/// A version that was evicted may have stood for a second record, with nothing but lengths in between.
+/// Finds the layer of a second record that an evicted version stood for, with only changes of length in between.
 pub(super) fn behind<'l>(
     at: Option<&'l Arc<Layer>>,
     session: &str,
@@ -120,16 +119,16 @@ pub(super) fn behind<'l>(
     at
 }
 
-/// A version, open for reading.
+/// A version opened for reading.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// Its file, locked, so that nothing is punched out of it as long as it is open.
+    /// Its file, locked so that nothing is punched out while it is open.
     pub(super) file: File,
-    /// What of it is meant; absent where it has everything.
+    /// The ranges that it holds; `None` where it holds everything.
     pub(super) list: Option<Ranges>,
 }
 
-/// The record that a layer is of, for a message.
+/// Names a layer's record in a message.
 pub(super) fn of(layer: &Layer) -> String {
     let (session, seq) = &layer.record;
     match layer.kind.version() {
@@ -138,10 +137,10 @@ pub(super) fn of(layer: &Layer) -> String {
     }
 }
 
-/// Opens a version of a content of so many bytes.
+/// Opens the version of a content with a given size.
 ///
 /// # Errors
-/// [`Error::Missing`] naming it where it is not there; [`Error::Damaged`] for a list that cannot be read, or is not whole.
+/// [`Error::Missing`], naming it, where it is not there; [`Error::Damaged`] for an unreadable or incomplete list.
 pub(super) fn version(
     store: &Store,
     kind: &Kind,
@@ -155,7 +154,8 @@ pub(super) fn version(
         .and_then(|dir| dir.ok_or(Error::NotFound))
         .map_err(missing)?;
     let file = own::open(dir.as_fd(), file_name(n).as_bytes(), OFlags::RDONLY).map_err(missing)?;
-    // Before looking for a list: what is whole stays whole from here on. It is held for moments only, to punch.
+    // Locked before looking for a list: from here on the file stays complete. The puncher holds its lock only
+    // briefly.
     let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
     let list = ranges::read(dir.as_fd(), n).map_err(|error| match error {
         Error::Damaged(line) => Error::Damaged(format!(

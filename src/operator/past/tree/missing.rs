@@ -1,26 +1,26 @@
-//! What of a former content cannot be had any more, in words: which bytes, and why.
+//! The lost part of a former content: which bytes, why, and how messages describe it.
 
 use std::fmt;
 
-/// What of a content is not there any more, or may not be.
+/// The part of a content that is lost or in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Starts and ends.
+    /// The lost ranges, as starts and ends.
     pub(super) ranges: Vec<(u64, u64)>,
     /// The size that the content had.
     pub(super) of: u64,
-    /// Whether the rest may not be what it was: the power went shortly after it was kept.
+    /// Whether the rest is in doubt: it was kept shortly before a power cut.
     pub(super) doubtful: bool,
 }
 
-/// Why something is missing in what is there.
+/// The reason for a certain loss.
 pub(super) const WHY: &str =
     "the power went before it was on the disk, or somebody cut what held it";
 
-/// Why something may be missing without being seen to be.
+/// The reason for a doubt without a visible loss.
 const DOUBT: &str = "was kept within a minute before the power went, without --durable: nothing says that all of it was on the disk";
 
-/// How many ranges are told one by one.
+/// How many ranges a message lists.
 const TOLD: usize = 4;
 
 impl Missing {
@@ -29,7 +29,7 @@ impl Missing {
         self.of
     }
 
-    /// Returns whether anything is missing for certain.
+    /// Returns whether anything is certainly missing.
     pub fn is_certain(&self) -> bool {
         !self.ranges.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The tree at a point: how it differs from the disk, how a record is taken back in it, and what its files hold.
+//! The tree at a point: its differences from the disk, the reversal of records, and the contents of its files.
 
 pub(super) mod content;
 mod copy;

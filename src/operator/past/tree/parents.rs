@@ -1,7 +1,7 @@
-//! Names in a tree of the past: what a name means, and where a thing is.
+//! Names in a tree of the past: the node that a name means, and the places of a node.
 //!
-//! Owns both directions. A name that no record touched means what it means on the disk. The names that a thing was given are
-//! remembered, and each is believed only while the name still means that thing.
+//! Owns both directions. A name that no record changed means what it means on the disk. The names given to a node are
+//! remembered, and each counts only while it still means that node.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::tree::past_tree::Tree;
 use crate::world::view::TRASH;
 
-/// The names that nodes were given.
+/// The names given to nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parents {
-    /// Each with the number of the one before of the same node, as in `last`.
+    /// Each name, with the entry before it for the same node, numbered as in `last`.
     all: Vec<(NameSlot, u32)>,
-    /// The last of each node: its number and one; 0 for a node that was given none, `DISK` where there is only the name
-    /// that it has on the disk, which is not kept twice.
+    /// The last entry of each node: its index plus one; 0 for none; `DISK` where the only name is the one on the
+    /// disk, which is not stored twice.
     last: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl Parents {
         self.all.get(at).copied()
     }
 
-    /// The names of a node but for the one on the disk; the one given last comes first.
+    /// Iterates over a node's names except the one on the disk, the latest first.
     fn to(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
         let mut next = self.last(node);
         std::iter::from_fn(move || {
@@ -62,7 +62,7 @@ impl Parents {
             true => DISK,
             false => {
                 self.all.push((place, last));
-                // Four thousand million of them do not fit into memory.
+                // Four billion entries do not fit into memory.
                 u32::try_from(self.all.len()).unwrap_or(u32::MAX)
             }
         };
@@ -76,15 +76,15 @@ impl Parents {
 }
 
 impl Tree<'_> {
-    /// Returns what a directory has at a name.
+    /// Looks a name up in a directory.
     ///
     /// # Errors
-    /// What the disk says, where it has to be asked.
+    /// Those of reading the disk.
     pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         self.lookup_id(dir, self.disk.name_id(name))
     }
 
-    /// As [`Tree::lookup`], by label.
+    /// As [`Tree::lookup`], by name id.
     ///
     /// # Errors
     /// As [`Tree::lookup`].
@@ -99,7 +99,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Returns what a name means, where that may differ from what it means on the disk.
+    /// Returns what a name means, where that may differ from the disk.
     pub(in crate::operator) fn changed(
         &self,
         dir: NodeId,
@@ -108,7 +108,7 @@ impl Tree<'_> {
         self.names.get(&dir)?.get(&name_id).copied()
     }
 
-    /// Finds what is at a path; `.trash` is a directory like others.
+    /// Looks a path up; `.trash` is an ordinary directory here.
     ///
     /// # Errors
     /// As [`Tree::lookup`].
@@ -123,10 +123,10 @@ impl Tree<'_> {
         Ok(Some(at))
     }
 
-    /// Returns the entries of a directory by name. Those of the root include `.trash`.
+    /// Returns a directory's entries by name. Those of the root include `.trash`.
     ///
     /// # Errors
-    /// What reading the directory says.
+    /// Those of reading the directory.
     pub fn children(&self, dir: NodeId) -> Result<BTreeMap<Box<[u8]>, NodeId>> {
         let mut children = BTreeMap::new();
         for name in self.disk.names(dir)? {
@@ -144,7 +144,7 @@ impl Tree<'_> {
         Ok(children)
     }
 
-    /// Returns the names of a directory's entries by label, in no order.
+    /// Returns the name ids of a directory's entries, unsorted.
     ///
     /// # Errors
     /// As [`Tree::children`].
@@ -163,7 +163,7 @@ impl Tree<'_> {
             .chain(changed))
     }
 
-    /// Returns the names that may differ from those on the disk; those of one directory follow each other.
+    /// Iterates over the names that may differ from the disk, grouped by directory.
     pub(in crate::operator) fn changed_places(
         &self,
     ) -> impl Iterator<Item = (NameSlot, Option<NodeId>)> {
@@ -174,7 +174,7 @@ impl Tree<'_> {
         })
     }
 
-    /// Returns a path of a node; `None` where it has no name that is known.
+    /// Returns a path of a node; `None` where none of its names is known.
     pub fn path(&self, node: NodeId) -> Option<WorldPath> {
         let (name_ids, _) = self.way(node)?;
         let mut path = WorldPath::root();
@@ -184,7 +184,7 @@ impl Tree<'_> {
         Some(path)
     }
 
-    /// The names of a node and of the directories above it, that of the node first, and whether it lies in the trash.
+    /// Returns the names of a node and of the directories above it, the node's first, and whether it is in the trash.
     fn way(&self, node: NodeId) -> Option<(Vec<NameId>, bool)> {
         let mut name_ids = Vec::new();
         let mut seen = Vec::new();
@@ -202,13 +202,13 @@ impl Tree<'_> {
         Some((name_ids, top.is_some_and(|top| *top == *TRASH)))
     }
 
-    /// Returns a place that a node has a name in; one outside of the trash, where it has one.
+    /// Returns a name of a node, outside the trash if it has one there.
     pub fn slot(&self, node: NodeId) -> Option<Slot> {
         let (dir, name_id) = self.best_place(node)?;
         Some((dir, self.disk.text(name_id)))
     }
 
-    /// The same, by label.
+    /// As [`Tree::slot`], as ids.
     pub(in crate::operator) fn place_of(&self, node: NodeId) -> Option<NameSlot> {
         self.best_place(node)
     }
@@ -216,7 +216,7 @@ impl Tree<'_> {
     fn best_place(&self, node: NodeId) -> Option<NameSlot> {
         let mut places = self.every_place(node);
         let first = places.next()?;
-        // A directory has one name only.
+        // A directory has a single name.
         if self.kind(node) == FileType::Directory {
             return Some(first);
         }
@@ -227,7 +227,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The places that a node has a name in, as far as they are known; the one given last comes first.
+    /// Iterates over the known names of a node, the latest first.
     pub(in crate::operator) fn every_place(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
         let holds = move |(dir, name_id): &NameSlot| {
             let there = self.lookup_id(*dir, *name_id);
@@ -239,12 +239,12 @@ impl Tree<'_> {
         given.chain(there).chain(others).filter(holds)
     }
 
-    /// Lets a name mean something else, or nothing.
+    /// Makes a name mean another node, or none.
     pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
         self.set_by_id(dir, self.disk.name_id(name), node);
     }
 
-    /// As [`Tree::set_name`], by label.
+    /// As [`Tree::set_name`], by name id.
     pub(in crate::operator) fn set_by_id(
         &mut self,
         dir: NodeId,
@@ -280,7 +280,7 @@ mod tests {
         };
         for _ in 0..500 {
             let mut parents = Parents::default();
-            // Each thing lies at one of the places, or at none.
+            // Each node is at one of the places, or at none.
             let disk: Vec<Option<NameSlot>> =
                 (0..3).map(|_| places.get(throw(6)).copied()).collect();
             let mut plain: Vec<Vec<NameSlot>> = vec![Vec::new(); 3];

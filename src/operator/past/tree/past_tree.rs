@@ -1,8 +1,8 @@
-//! The store's tree as it was at a point: what differs from the disk, and nothing else.
+//! The store's tree at a point, as its differences from the disk.
 //!
-//! Owns names, attributes and contents of a moment. A tree starts as what is on the disk now and is taken back record by
-//! record (`effect.rs`); what no record touched is read from the disk when it is asked for. So memory grows with what was
-//! touched, not with the store.
+//! Owns names, attributes and contents of one moment. A tree starts as the one on the disk now and is taken back
+//! record by record (`effect.rs`); what no record changed is read from the disk on demand. So memory grows with the
+//! number of changes, not with the store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -27,7 +27,7 @@ use crate::world::Xattrs;
 /// The attributes of a node at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
-    /// What kind of thing.
+    /// The file type.
     pub kind: FileType,
     /// Permission bits.
     pub mode: u32,
@@ -37,11 +37,11 @@ pub struct Attributes {
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// Last change of the content: seconds and nanoseconds.
+    /// The modification time: seconds and nanoseconds.
     pub mtime: Stamp,
 }
 
-/// What of a node differs from what is on the disk.
+/// A node's differences from the disk.
 #[derive(Debug, Clone, Default)]
 pub struct Difference {
     /// The inode that it was then.
@@ -52,11 +52,11 @@ pub struct Difference {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Last change of content.
+    /// The modification time.
     pub mtime: Option<Stamp>,
-    /// Extended attributes, by name; `None` for one that was not there.
+    /// Extended attributes by name; `None` for one that did not exist.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// The content, over what is on the disk.
+    /// The content, as layers over the one on the disk.
     pub content: Option<Arc<Layer>>,
 }
 
@@ -67,24 +67,24 @@ pub struct Tree<'a> {
     pub(in crate::operator::past) names:
         HashMap<NodeId, HashMap<NameId, Option<NodeId>, ByNumber>, ByNumber>,
     nodes: HashMap<NodeId, Box<Difference>, ByNumber>,
-    /// Inodes that are, or are not, another node than on the disk.
+    /// Inodes that mean another node than on the disk, or none.
     by_ids: HashMap<Inode, Option<NodeId>, ByNumber>,
-    /// Nodes that were not there yet, so that their inodes (those of the disk) were not theirs; `by_ids` counts for more.
+    /// Nodes that did not exist yet, so that their inodes on the disk were not theirs; `by_ids` takes precedence.
     unborn: NodeSet,
-    /// Files that records speak of, and that something else stands in the place of without a record.
+    /// Files that records name but whose place is taken by something else without a record.
     pub(in crate::operator) displaced: Vec<NodeId>,
-    /// Whether the present record is one of the last before the power went: later ones may have been lost.
+    /// Whether the current record is one of the last before a power cut: later ones may have been lost.
     pub(in crate::operator::past) in_doubt: bool,
-    /// Where names were given to nodes.
+    /// The names given to nodes.
     pub(super) parents: Parents,
     pub(super) dir_cache: DirCache,
-    /// The directory that the present record was asked for last and that was not at its path: the path, its number, and
-    /// which it is.
+    /// The last directory looked up for the current record that was not at its path: the path, its inode number, and
+    /// the node.
     pub(in crate::operator::past) last: Option<(Box<[u8]>, u64, NodeId)>,
 }
 
 impl<'a> Tree<'a> {
-    /// The tree that is on the disk now.
+    /// Makes the tree on the disk now.
     pub fn now(disk: Rc<DiskTree<'a>>) -> Tree<'a> {
         Tree {
             disk,
@@ -100,40 +100,40 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Returns what the tree stands on.
+    /// Returns the tree on the disk.
     pub fn disk(&self) -> &Rc<DiskTree<'a>> {
         &self.disk
     }
 
-    /// Returns the nodes whose attributes or contents may differ from those on the disk.
+    /// Iterates over the nodes whose attributes or contents may differ from the disk.
     pub fn changed_nodes(&self) -> impl Iterator<Item = (NodeId, &Difference)> {
         self.nodes
             .iter()
             .map(|(node, difference)| (*node, &**difference))
     }
 
-    /// Returns what of a node differs from the disk.
+    /// Returns a node's differences from the disk.
     pub fn difference(&self, node: NodeId) -> Option<&Difference> {
         self.nodes.get(&node).map(|difference| &**difference)
     }
 
-    /// Returns what kind of thing a node is.
+    /// Returns the file type of a node.
     pub fn kind(&self, node: NodeId) -> FileType {
         self.disk.kind(node)
     }
 
-    /// Returns whether nothing of a node is on the disk any more: it was purged, or removed behind the mount.
+    /// Returns whether a node is no longer on the disk: purged, or removed behind the mount.
     pub fn is_lost(&self, node: NodeId) -> bool {
         !self.disk.is_on_disk(node)
     }
 
-    /// Returns which inode a node was; `None` where nobody knows.
+    /// Returns the inode that a node was; `None` where that is unknown.
     pub fn ids(&self, node: NodeId) -> Option<Ids> {
         let then = self.nodes.get(&node).and_then(|difference| difference.ids);
         then.or_else(|| self.disk.ids(node))
     }
 
-    /// Returns the node that an inode was.
+    /// Returns the node that had an inode.
     pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
         match self.by_ids.get(&self.disk.inode(ids)) {
             Some(node) => *node,
@@ -147,7 +147,7 @@ impl<'a> Tree<'a> {
     /// Returns the attributes of a node.
     ///
     /// # Errors
-    /// [`Error::Missing`] for what is not on the disk any more; what `statx(2)` says.
+    /// [`Error::Missing`] for a node that is no longer on the disk; those of `statx(2)`.
     pub fn meta(&self, node: NodeId) -> Result<Attributes> {
         let meta = self.disk.stat(node).map_err(|error| match error {
             Error::NotFound => self.gone(node),
@@ -167,7 +167,7 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Returns the extended attributes of a node, of every kind.
+    /// Returns a node's extended attributes of all namespaces.
     ///
     /// # Errors
     /// As [`Tree::meta`].
@@ -187,10 +187,10 @@ impl<'a> Tree<'a> {
         Ok(xattrs)
     }
 
-    /// Returns where a symlink led.
+    /// Returns the target of a symlink.
     ///
     /// # Errors
-    /// As [`Tree::meta`]; `EINVAL` for what is no symlink.
+    /// As [`Tree::meta`]; `EINVAL` where it is not a symlink.
     pub fn target(&self, node: NodeId) -> Result<Vec<u8>> {
         let there = self.disk.node(node).map_err(|_| self.gone(node))?;
         let target = rustix::fs::readlinkat(&there, c"", Vec::with_capacity(256));
@@ -200,14 +200,13 @@ impl<'a> Tree<'a> {
     /// Opens the content of a file.
     ///
     /// # Errors
-    /// [`Error::Missing`] naming what is not there any more; `EISDIR`; [`Error::Damaged`] where a version is not what its
-    /// record says.
+    /// [`Error::Missing`], naming what is lost; `EISDIR`; [`Error::Damaged`] where a version contradicts its record.
     pub fn content(&self, node: NodeId) -> Result<Content> {
         let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
         Content::open(self.disk.store(), layer.as_ref(), || self.open_now(node))
     }
 
-    /// As [`Tree::content`], for who does not want the bytes ([`Content::look`]).
+    /// As [`Tree::content`], for callers that do not need the bytes ([`Content::look`]).
     ///
     /// # Errors
     /// As [`Tree::content`].
@@ -216,7 +215,7 @@ impl<'a> Tree<'a> {
         Content::look(self.disk.store(), layer.as_ref(), || self.open_now(node))
     }
 
-    /// Opens what a file has on the disk now.
+    /// Opens a file's content on the disk now.
     ///
     /// # Errors
     /// As [`Tree::content`].
@@ -244,32 +243,32 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Gives access to what of a node differs from the disk.
+    /// Returns a node's differences for modification.
     pub fn difference_mut(&mut self, node: NodeId) -> &mut Difference {
         self.nodes.entry(node).or_default()
     }
 
-    /// Forgets what was found out about a node that was not there yet. Not where it has a further name, which somebody may
-    /// have made behind the mount.
+    /// Drops the differences of a node that did not exist yet. They stay if it has a further name, which may have
+    /// been made behind the mount.
     pub(in crate::operator::past) fn forget_unborn(&mut self, node: NodeId) {
         if !self.disk.has_other_places(node) {
             self.nodes.remove(&node);
         }
     }
 
-    /// Lets a node be as it is on the disk, but for its names.
+    /// Resets a node, except for its names, to its state on the disk.
     pub(in crate::operator) fn forget_difference(&mut self, node: NodeId) {
         self.nodes.remove(&node);
     }
 
-    /// Says that no further record is taken back: what is needed for that only is dropped.
+    /// Ends the taking back: drops whatever only that needs.
     pub(in crate::operator::past) fn rest(&mut self) {
         self.by_ids = HashMap::default();
         self.dir_cache = DirCache::default();
         self.disk.forget_listings();
     }
 
-    /// Notes that a node was another inode.
+    /// Notes that a node had another inode.
     pub fn set_ids(&mut self, node: NodeId, ids: Ids) {
         if let Some(now) = self.ids(node) {
             self.by_ids.insert(self.disk.inode(now), None);
@@ -278,7 +277,7 @@ impl<'a> Tree<'a> {
         self.difference_mut(node).ids = Some(ids);
     }
 
-    /// Notes that a node was not there yet, so that its inode may have been another's.
+    /// Notes that a node did not exist yet, so that its inode may have been another's.
     pub fn unborn(&mut self, node: NodeId) {
         let Some(ids) = self.ids(node) else {
             return;
@@ -291,7 +290,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The directory with an inode number, or else the one that a path's last name is in.
+    /// Returns the directory with an inode number, otherwise the parent of a path.
     pub(in crate::operator::past) fn dir_by_ids(
         &mut self,
         path: &WorldPath,
@@ -306,13 +305,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Says that another record is looked at: directories may be others.
+    /// Begins with another record: directories are looked up anew.
     pub(in crate::operator::past) fn begin(&mut self, record: &Record, session: &Arc<str>) {
         self.last = None;
         self.in_doubt = self.disk.is_doubtful(session, &record.time, &Kind::Same);
     }
 
-    /// Returns the directory that a path's last name is in, making up those that are not on the disk any more.
+    /// Returns the parent directory of a path, making up nodes for directories that are no longer on the disk.
     ///
     /// # Errors
     /// As [`Tree::lookup`].

@@ -1,4 +1,4 @@
-//! A content as a stream of bytes, and what that hashes to.
+//! Reading a content as a stream of bytes, and hashing it.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::error::Result;
 use crate::operator::past::tree::content::Content;
 
-/// Returns the SHA-256 of all of a content, in hexadecimal digits.
+/// Returns the SHA-256 of a content, in hexadecimal.
 ///
 /// # Errors
 /// As [`Content::read_at`].
@@ -27,7 +27,7 @@ pub(super) fn digest_of(content: &Content) -> Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Reads a content from its start to its end.
+/// Reads a content from start to end.
 #[derive(Debug)]
 pub struct Reader<'a> {
     content: &'a Content,
