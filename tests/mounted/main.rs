@@ -1,0 +1,32 @@
+//! What an occupant sees, and what programs do, in a mounted home: system calls, rules, attacks, real programs.
+//!
+//! `cargo test --test mounted posix::` runs one subject. Each module's header says what it owns.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod door;
+
+mod actors;
+mod coherence;
+mod command;
+mod copies;
+mod destruction;
+mod doors;
+mod escape;
+mod keep;
+mod labels;
+mod leaks;
+mod model;
+mod opens;
+mod posix;
+mod programs;
+mod semantics_doc;
+mod storms;

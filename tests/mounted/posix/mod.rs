@@ -1,0 +1,200 @@
+//! Every system call of a directory tree and every errno it can give, in the manner of pjdfstest.
+//!
+//! There is one file for each call or subject, with a table of cases. A case takes a fresh directory and runs in several places:
+//! in an ordinary directory first, which proves that the case is right, then in homes mounted in different ways. Where a home differs
+//! on purpose, the table in `decisions.rs` says how and why, and proves it.
+//!
+//! `POSIX_CASE=words cargo test --test mounted posix::` runs only the cases whose file and name contain the words.
+
+pub(crate) mod trial;
+
+mod access;
+mod chmod;
+mod chown;
+mod copy;
+mod decisions;
+mod direct;
+mod erofs;
+mod fallocate;
+mod link;
+mod lock;
+mod lseek;
+mod mkdir;
+mod mknod;
+mod mmap;
+mod name;
+mod open;
+mod orphan;
+mod permission;
+mod readdir;
+mod rename;
+mod rename_flags;
+mod rmdir;
+mod rw;
+mod setid;
+mod stat;
+mod sticky;
+mod symlink;
+mod sync;
+mod times;
+mod truncate;
+mod unlink;
+mod utimens;
+mod xattr;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::{Home, child, skip};
+use trial::{
+    CHECKED, Case, DEVICES, HOLES, HOME, LINKS, NATIVE, NOBODY, Needs, PLAIN, ROOT, Trial, USERS,
+    XATTR,
+};
+
+/// Where cases run.
+struct Place {
+    name: &'static str,
+    /// Options of `trumanfs mount`, or none for an ordinary directory.
+    options: Option<&'static [&'static str]>,
+    has: Needs,
+}
+
+const PLACES: &[Place] = &[
+    Place {
+        name: "native",
+        options: None,
+        has: NATIVE | ROOT | USERS | LINKS | XATTR | DEVICES | HOLES | CHECKED,
+    },
+    Place {
+        name: "native_user",
+        options: None,
+        has: NATIVE | PLAIN | LINKS | XATTR | HOLES | CHECKED,
+    },
+    // As it comes: for its owner, root, alone.
+    Place {
+        name: "home",
+        options: Some(&[]),
+        has: HOME | ROOT | HOLES,
+    },
+    // For one ordinary user, who alone gets in.
+    Place {
+        name: "owner",
+        options: Some(&["--owner", "nobody"]),
+        has: HOME | PLAIN | HOLES,
+    },
+    // For everybody: the kernel checks permissions.
+    Place {
+        name: "shared",
+        options: Some(&["--allow-other"]),
+        has: HOME | ROOT | USERS | HOLES | CHECKED,
+    },
+    // Reads and writes go through the daemon and the kernel's writeback cache.
+    Place {
+        name: "buffered",
+        options: Some(&["--allow-other", "--no-passthrough"]),
+        has: HOME | ROOT | USERS | CHECKED,
+    },
+    // With everything that is off by default.
+    Place {
+        name: "full",
+        options: Some(&["--allow-other", "--symlinks", "inside", "--xattr"]),
+        has: HOME | ROOT | USERS | LINKS | XATTR | HOLES | CHECKED,
+    },
+];
+
+/// Makes a test of a file's cases in each place.
+macro_rules! in_all_places {
+    ($cases:ident) => {
+        $crate::posix::in_all_places!($cases: native native_user home owner shared buffered full);
+    };
+    ($cases:ident: $($place:ident)*) => {$(
+        #[test]
+        fn $place() {
+            $crate::posix::check(stringify!($place), module_path!(), $cases);
+        }
+    )*};
+}
+pub(crate) use in_all_places;
+
+/// Runs the cases of one file in one place.
+fn check(place: &str, module: &str, cases: &[Case]) {
+    let file = module.rsplit("::").next().expect("a module's name");
+    let place = PLACES
+        .iter()
+        .find(|candidate| candidate.name == place)
+        .expect("a place");
+    if !rustix::process::geteuid().is_root() {
+        skip!("the POSIX suite needs root, to switch users");
+    }
+    let wanted = std::env::var("POSIX_CASE").unwrap_or_default();
+    let applies = |case: &&Case| {
+        place.has & case.needs == case.needs && format!("{file}: {}", case.name).contains(&wanted)
+    };
+    let applicable: Vec<&Case> = cases.iter().filter(applies).collect();
+    if applicable.is_empty() {
+        // A file about something that the place has not: the table of decisions covers it.
+        return;
+    }
+    let Some(options) = place.options else {
+        let dir =
+            tempfile::TempDir::with_prefix("trumanfs-native-").expect("a temporary directory");
+        let root = fs::canonicalize(dir.path()).expect("canonicalize");
+        return run(place, file, &applicable, &root);
+    };
+    crate::common::need_mount!();
+    let prepare = |store: &Path| {
+        if place.has & PLAIN != 0 {
+            std::os::unix::fs::chown(store, Some(NOBODY), Some(NOBODY)).expect("chown");
+        }
+    };
+    let home = Home::plan().options(options).prepare(prepare).mount();
+    run(place, file, &applicable, home.home());
+}
+
+fn run(place: &Place, file: &str, cases: &[&Case], root: &Path) {
+    let plain = place.has & PLAIN != 0;
+    if place.options.is_none() {
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("chmod");
+        if plain {
+            std::os::unix::fs::chown(root, Some(NOBODY), Some(NOBODY)).expect("chown");
+        }
+    }
+    // In a process of their own: what the cases fork inherits no other test's descriptors, which would keep its files open, its locks
+    // held and its mount busy.
+    let work = child::spawn(|| {
+        crate::common::calls::umask(0);
+        if plain {
+            child::become_user(NOBODY, NOBODY, &[]);
+        }
+        let (mut checks, mut failed, mut report) = (0, 0, String::new());
+        for (number, case) in cases.iter().enumerate() {
+            let dir = root.join(format!("{file}-{number}"));
+            let made = fs::create_dir(&dir).map_err(|error| format!("mkdir for the case: {error}"));
+            let (done, problems) = match made {
+                Ok(()) => Trial::new(root, &dir, place.has).run(case),
+                Err(problem) => (0, vec![problem]),
+            };
+            checks += done;
+            if !problems.is_empty() {
+                failed += 1;
+                report += &format!("\n{file}: {}\n    {}", case.name, problems.join("\n    "));
+            }
+        }
+        let heading = format!(
+            "{file} in {}: {} cases, {checks} assertions, {failed} cases fail",
+            place.name,
+            cases.len()
+        );
+        if failed == 0 {
+            Ok(heading)
+        } else {
+            Err(format!("{heading}{report}\n"))
+        }
+    });
+    match work.join_within(crate::common::TEST_LIMIT + Duration::from_secs(10)) {
+        Ok(heading) => println!("{heading}"),
+        Err(report) => panic!("{report}"),
+    }
+}

@@ -1,0 +1,209 @@
+//! Storms: several programs write, append to, cut, empty, link, move and remove the same few files at once. Afterwards the home shows
+//! what the store holds, names, sizes and bytes, and every former content is what its record says.
+//!
+//! `TRUMANFS_ROUNDS` makes more rounds.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::calls::*;
+use crate::common::{Home, child, describe, need_mount, skip, trumanfs};
+
+/// A small generator of numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 33) % limit
+    }
+}
+
+fn rounds(usual: u64) -> u64 {
+    let asked = std::env::var("TRUMANFS_ROUNDS").ok();
+    asked.map_or(usual, |text| text.parse().unwrap())
+}
+
+/// Says in what a file of the home differs from that of the store.
+fn difference(home: &Home, name: &str) -> Option<String> {
+    let (shown, stored) = (home.path(name), home.store().join(name));
+    let sizes = [&shown, &stored].map(|path| stat(path).map(|stat| stat.size));
+    if sizes[0] != sizes[1] {
+        return Some(format!(
+            "{name}: in the home / in the store: {:?} / {:?}",
+            sizes[0], sizes[1]
+        ));
+    }
+    (sizes[0].is_ok() && fs::read(shown).unwrap() != fs::read(stored).unwrap())
+        .then(|| format!("{name}: other bytes"))
+}
+
+/// What the home's kernel does by itself when an open that empties has returned (`fuse_do_setattr`, `ATTR_OPEN`): it sets the size to
+/// zero once more. Whoever has waited for the inode writes before that. A process of `SCHED_FIFO` that waits is the next to get
+/// the lock (`rwsem_try_write_lock`), so here it happens in some of a hundred rounds instead of one in thousands.
+fn emptied_while_another_writes(options: &[&str], also: fn(&rustix::fd::OwnedFd)) {
+    if !child::spawn(|| Ok(first_come_first_served().is_ok().to_string()))
+        .join()
+        .is_ok_and(|allowed| allowed == "true")
+    {
+        skip!("needs the right to real-time scheduling");
+    }
+    let home = Home::plan()
+        .options(options)
+        .limit(Duration::from_secs(120))
+        .mount();
+    let path = home.path("f");
+    let mut wrong = Vec::new();
+    for round in 0..rounds(400) {
+        fs::write(&path, vec![b'o'; 3000]).unwrap();
+        let writer = {
+            let path = path.clone();
+            child::spawn(move || {
+                first_come_first_served().map_err(|errno| errno.to_string())?;
+                let fd = open(&path, O_RDWR, 0).map_err(|errno| errno.to_string())?;
+                std::thread::sleep(Duration::from_micros(round * 37 % 700));
+                for _ in 0..=round % 8 {
+                    pwrite(&fd, &[b'x'; 5000], 0).map_err(|errno| errno.to_string())?;
+                    also(&fd);
+                }
+                Ok(String::new())
+            })
+        };
+        drop(open(&path, O_WRONLY | O_TRUNC, 0).unwrap());
+        writer.join().unwrap();
+        wrong.extend(difference(&home, "f").map(|what| format!("round {round}: {what}")));
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} rounds:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn an_open_that_empties_leaves_the_size_that_others_write() {
+    need_mount!();
+    emptied_while_another_writes(&[], |_| {});
+    emptied_while_another_writes(&[], |fd| fchmod(fd, 0o644).unwrap());
+}
+
+#[test]
+fn an_open_that_empties_leaves_the_size_that_others_write_without_passthrough() {
+    need_mount!();
+    emptied_while_another_writes(&["--no-passthrough"], |_| {});
+    emptied_while_another_writes(&["--no-passthrough"], |fd| fchmod(fd, 0o644).unwrap());
+    let believed = ["--no-passthrough", "--cache-ttl", "60"];
+    emptied_while_another_writes(&believed, |fd| fchmod(fd, 0o644).unwrap());
+}
+
+const FILES: [&str; 2] = ["f", "g"];
+
+/// One change of one process; what cannot be done is not.
+fn step(home: &Path, kinds: &[u8], random: &mut Random) -> Sys<()> {
+    let mut path = || home.join(FILES[usize::try_from(random.below(2)).unwrap()]);
+    let (at, other) = (path(), path());
+    let kind = kinds[usize::try_from(random.below(kinds.len() as u64)).unwrap()];
+    let mark = b'a' + u8::try_from(random.below(26)).unwrap();
+    let bytes = vec![mark; 1 + usize::try_from(random.below(8000)).unwrap()];
+    match kind {
+        b'e' => {
+            let fd = open(&at, O_WRONLY | O_CREAT | O_TRUNC, 0o644)?;
+            write(&fd, &bytes)?;
+        }
+        b'w' => {
+            let fd = open(&at, O_RDWR, 0)?;
+            pwrite(&fd, &bytes, random.below(8000))?;
+        }
+        b'a' => {
+            let fd = open(&at, O_WRONLY | O_APPEND, 0)?;
+            write(&fd, &bytes)?;
+        }
+        b't' => truncate(&at, i64::try_from(random.below(9000)).unwrap())?,
+        b'c' => {
+            let fd = open(&at, O_RDWR, 0)?;
+            ftruncate(&fd, i64::try_from(random.below(9000)).unwrap())?;
+        }
+        b's' => {
+            let fd = open(&at, O_RDWR, 0)?;
+            fallocate(&fd, 0, random.below(8000), 1 + random.below(8000))?;
+        }
+        b'm' => chmod(&at, if random.below(2) == 0 { 0o600 } else { 0o644 })?,
+        b'u' => unlink(&at)?,
+        b'r' => rename(&at, &other)?,
+        b'x' => renameat2(&at, &other, RENAME_EXCHANGE)?,
+        b'l' => link(&at, &other)?,
+        kind => panic!("no kind of change: {kind}"),
+    }
+    Ok(())
+}
+
+fn storm(options: &[&str], kinds: &[u8], usual: u64) {
+    let mut home = Home::plan()
+        .options(options)
+        .limit(Duration::from_secs(180))
+        .mount();
+    let mut wrong = Vec::new();
+    for round in 0..rounds(usual) {
+        let processes: Vec<_> = (0..3)
+            .map(|process| {
+                let (home, kinds) = (home.home().to_owned(), kinds.to_owned());
+                child::spawn(move || {
+                    let mut random = Random(round * 3 + process);
+                    for _ in 0..10 {
+                        let _ = step(&home, &kinds, &mut random);
+                    }
+                    Ok(String::new())
+                })
+            })
+            .collect();
+        for process in processes {
+            process.join().unwrap();
+        }
+        syncfs(open(home.home(), O_RDONLY, 0).unwrap()).unwrap();
+        for name in FILES {
+            wrong.extend(difference(&home, name).map(|what| format!("round {round}: {what}")));
+        }
+    }
+    let shown = FILES.map(|name| fs::read(home.path(name)).ok());
+    home.umount();
+    let stored = FILES.map(|name| fs::read(home.store().join(name)).ok());
+    assert!(shown == stored, "other bytes after unmounting");
+    let output = trumanfs(&["fsck".as_ref(), home.store().as_os_str()]);
+    assert!(
+        wrong.is_empty() && output.status.success(),
+        "{}\n{}",
+        wrong.join("\n"),
+        describe(&output)
+    );
+}
+
+#[test]
+fn a_storm_of_writers() {
+    need_mount!();
+    storm(&[], b"eeewatcsm", 150);
+}
+
+#[test]
+fn a_storm_of_writers_without_passthrough() {
+    need_mount!();
+    storm(&["--no-passthrough"], b"eeewatcsm", 150);
+}
+
+/// What is emptied moves away, and another inode takes its place: nobody may link to it, move it or change it in the same moment.
+#[test]
+fn a_storm_of_names() {
+    need_mount!();
+    storm(&[], b"eewaulrxm", 250);
+    storm(&["--copy-up-to", "4K"], b"eewatulrxm", 100);
+}
+
+#[test]
+fn a_storm_of_names_without_passthrough() {
+    need_mount!();
+    storm(&["--no-passthrough"], b"eewatulrxm", 150);
+}

@@ -1,0 +1,21 @@
+//! The bundled shell: what it does, beside bash and GNU's tools, through both doors, under attack and at the prompt.
+//!
+//! `cargo test --test shell escape::` runs one subject. Each module's header says what it owns.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod generate;
+
+mod doors;
+mod escape;
+mod prompt;
+mod spec;
+mod store;

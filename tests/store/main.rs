@@ -1,0 +1,30 @@
+//! What a store holds and what an operator does with it, mounted or not: the journal, the trash, going back, crashes, full and other disks.
+//!
+//! `cargo test --test store undo::` runs one subject. Each module's header says what it owns.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod crash;
+mod disks;
+mod fsck;
+mod full_disk;
+mod history;
+mod interrupted;
+mod partly;
+mod prepared;
+mod report;
+mod seals;
+mod space;
+mod trash;
+mod undo;
+mod undo_editors;
+mod undo_hostile;

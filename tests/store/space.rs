@@ -1,0 +1,435 @@
+//! Former contents take the space of what was destroyed, and can still all be had.
+//!
+//! What a version has in common with what came after it is given back when nobody writes any more. Here files are changed a
+//! little and often; afterwards the space is looked at, and every state of them is read back, byte for byte.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::{Home, need_mount};
+
+/// Numbers that look like chance, the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| (self.next(255) + 1) as u8).collect()
+    }
+}
+
+/// Waits until every former content is final.
+fn settle(home: &Home) {
+    let mut waited = 0;
+    while home.status().unwrap()["not_final"].as_u64() != Some(0) {
+        std::thread::sleep(Duration::from_millis(50));
+        waited += 1;
+        assert!(waited < 1200, "versions do not become final");
+    }
+}
+
+/// What the versions take on the disk, the lists beside them too.
+fn taken(store: &Path) -> u64 {
+    let mut sum = 0;
+    for session in fs::read_dir(store.join(".trumanfs/sessions")).unwrap() {
+        let versions = session.unwrap().path().join("versions");
+        for version in fs::read_dir(versions).into_iter().flatten() {
+            sum += version.unwrap().metadata().unwrap().blocks() * 512;
+        }
+    }
+    sum
+}
+
+fn at(store: &Path, path: &str, seq: u64) -> Vec<u8> {
+    let seq = seq.to_string();
+    let out = crate::common::trumanfs(&["cat", store.to_str().unwrap(), path, "--at", &seq]);
+    assert!(
+        out.status.success(),
+        "{path} at {seq}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    out.stdout
+}
+
+/// One byte changed in a file of 900 KB, over and over: the issue's case.
+#[test]
+fn one_byte_changed_costs_a_block() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let mut chance = Chance(7);
+        let original = chance.bytes(900_000);
+        let mut home = Home::prepared(
+            |store| fs::write(store.join("f"), &original).unwrap(),
+            options,
+        );
+        let mut now = original.clone();
+        let mut states = vec![(
+            home.status().unwrap()["records"].as_u64().unwrap(),
+            now.clone(),
+        )];
+        for _ in 0..40 {
+            let place = chance.next(900_000);
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .open(home.path("f"))
+                .unwrap();
+            file.write_all_at(b"\0", place).unwrap();
+            drop(file);
+            now[place as usize] = 0;
+            states.push((
+                home.status().unwrap()["records"].as_u64().unwrap(),
+                now.clone(),
+            ));
+        }
+        settle(&home);
+        let took = taken(home.store());
+        assert!(took < 40 * 20_000, "{took} bytes for forty bytes");
+        let told = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
+        assert!(told.abs_diff(took) < 64 * 1024, "{told} told, {took} taken");
+        home.umount();
+        for (seq, state) in &states {
+            assert!(at(home.store(), "/f", *seq) == *state, "after {seq}");
+        }
+        let undo =
+            crate::common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+        assert!(undo.status.success(), "{undo:?}");
+        assert!(fs::read(home.store().join("f")).unwrap() == original);
+        let fsck = crate::common::trumanfs(&["fsck", home.store().to_str().unwrap()]);
+        assert!(fsck.status.success(), "{fsck:?}");
+    }
+}
+
+/// Rewritten with nearly the same bytes: the old inode moves aside, and gives back what the new one has as well.
+#[test]
+fn rewriting_with_the_same_bytes_costs_next_to_nothing() {
+    need_mount!();
+    let mut chance = Chance(11);
+    let original = chance.bytes(3_000_000);
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let mut now = original.clone();
+    for i in 0..5 {
+        now[i * 400_000] ^= 0x55;
+        fs::write(home.path("f"), &now).unwrap();
+    }
+    settle(&home);
+    let took = taken(home.store());
+    assert!(took < 5 * 20_000, "{took} bytes for five");
+    home.umount();
+    assert!(at(home.store(), "/f", 0) == original);
+    let undo =
+        crate::common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert!(undo.status.success(), "{undo:?}");
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+}
+
+/// The same, written over in place: the blocks that were saved and came back as they were are given back.
+#[test]
+fn overwriting_with_the_same_bytes_costs_next_to_nothing() {
+    need_mount!();
+    let mut chance = Chance(19);
+    let original = chance.bytes(5_000_000);
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let mut now = original.clone();
+    now[2_000_000] ^= 0x55;
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(home.path("f"))
+        .unwrap();
+    file.write_all_at(&now, 0).unwrap();
+    drop(file);
+    settle(&home);
+    let took = taken(home.store());
+    assert!(took < 20_000, "{took} bytes for one");
+    home.umount();
+    assert!(at(home.store(), "/f", 0) == original);
+    let undo =
+        crate::common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert!(undo.status.success(), "{undo:?}");
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+}
+
+/// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no
+/// other bytes are given out for it.
+#[test]
+fn what_was_changed_behind_the_mount_is_not_passed_off() {
+    need_mount!();
+    let mut chance = Chance(13);
+    let original = chance.bytes(100_000);
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(home.path("f"))
+        .unwrap();
+    file.write_all_at(b"\0", 5).unwrap();
+    drop(file);
+    settle(&home);
+    home.umount();
+    let behind = fs::OpenOptions::new()
+        .write(true)
+        .open(home.store().join("f"))
+        .unwrap();
+    behind.write_all_at(b"\0", 50_000).unwrap();
+    let store = home.store().to_str().unwrap();
+    let cat = crate::common::trumanfs(&["cat", store, "/f", "--at", "0"]);
+    assert!(!cat.status.success() && cat.stdout.is_empty(), "{cat:?}");
+    let said = String::from_utf8_lossy(&cat.stderr).into_owned();
+    assert!(said.contains("behind the mount"), "{said}");
+}
+
+/// A range that was a hole is one again, whatever was done to it.
+#[test]
+fn what_was_a_hole_is_one_again() {
+    need_mount!();
+    for (size, options) in [
+        (900_000, &[][..]),
+        (6_000_000, &[]),
+        (6_000_000, &["--no-passthrough"]),
+    ] {
+        let sparse = |store: &Path| {
+            for i in 0..6 {
+                let file = fs::File::create(store.join(i.to_string())).unwrap();
+                file.write_all_at(&[7; 16384], 0).unwrap();
+                file.write_all_at(&[8; 4096], size - 4096).unwrap();
+                file.sync_all().unwrap();
+            }
+        };
+        let mut home = Home::prepared(sparse, options);
+        let top = home.store().to_owned();
+        let stat = |i: i32| {
+            let meta = fs::metadata(top.join(i.to_string())).unwrap();
+            (meta.len(), meta.blocks())
+        };
+        let before: Vec<_> = (0..6).map(stat).collect();
+        home.sh(&format!(
+            "fallocate -l {} 0; fallocate -n -l {size} 1; fallocate -z -o 100000 -l 100000 2; fallocate -p -l 8192 3
+             dd if=/dev/zero of=4 bs=4096 seek=30 count=9 conv=notrunc status=none
+             fallocate -n -o 20480 -l 65536 5; cat 0 1 2 3 4 5 > /dev/null",
+            size + 100_000
+        ));
+        let after: Vec<_> = (0..6).map(stat).collect();
+        let changed = before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| before != after);
+        assert!(changed, "{before:?} {after:?}");
+        home.umount();
+        let store = home.store().to_str().unwrap();
+        let undo = crate::common::trumanfs(&["undo", store, "--session", "last"]);
+        assert!(undo.status.success(), "{undo:?}");
+        for i in 0..6 {
+            let file = fs::File::open(home.store().join(i.to_string())).unwrap();
+            file.sync_all().unwrap();
+        }
+        let again: Vec<_> = (0..6).map(stat).collect();
+        assert_eq!(again, before, "{size} {options:?}");
+        let twice = crate::common::trumanfs(&["undo", store, "--session", "last"]);
+        let said = String::from_utf8_lossy(&twice.stdout).into_owned();
+        assert!(said.contains("nothing to do"), "{said}");
+    }
+}
+
+/// Reads a state back, if it has not been evicted: then exactly that is said.
+fn at_or_gone(store: &Path, path: &str, at: &str) -> Option<Vec<u8>> {
+    let out = crate::common::trumanfs(&["cat", store.to_str().unwrap(), path, "--at", at]);
+    if out.status.success() {
+        return Some(out.stdout);
+    }
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("evicted"), "{path} at {at}: {said}");
+    assert!(out.stdout.is_empty());
+    None
+}
+
+fn change(chance: &mut Chance, file: &Path, content: &mut Vec<u8>) {
+    let size = content.len() as u64;
+    let options = |append: bool| {
+        fs::OpenOptions::new()
+            .write(true)
+            .append(append)
+            .open(file)
+            .unwrap()
+    };
+    match chance.next(7) {
+        0 => {
+            let length = chance.next(60_000) as usize;
+            *content = chance.bytes(length);
+            fs::write(file, &content).unwrap();
+        }
+        1 => {
+            let mut with_same = content.clone();
+            if let Some(byte) = with_same.get_mut(chance.next(size.max(1)) as usize) {
+                *byte ^= 0x2a;
+            }
+            *content = with_same;
+            fs::write(file, &content).unwrap();
+        }
+        2 => {
+            let to = chance.next(size + 20_000);
+            options(false).set_len(to).unwrap();
+            content.resize(to as usize, 0);
+        }
+        3 => {
+            let more = chance.bytes(9000);
+            std::io::Write::write_all(&mut options(true), &more).unwrap();
+            content.extend(more);
+        }
+        _ => {
+            let open = options(false);
+            for _ in 0..chance.next(4) + 1 {
+                let (at, length) = (chance.next(size + 5000), chance.next(9000) as usize);
+                let bytes = chance.bytes(length);
+                open.write_all_at(&bytes, at).unwrap();
+                if length > 0 {
+                    content.resize(content.len().max(at as usize + length), 0);
+                    content[at as usize..at as usize + length].copy_from_slice(&bytes);
+                }
+            }
+        }
+    }
+}
+
+/// Files are changed at random while there is room for a few former contents only. Whatever is evicted: every state that
+/// there was is read back as it was or told as evicted, those from before each session are there, and an undo finds them.
+#[test]
+fn what_is_evicted_is_what_was_in_between() {
+    need_mount!();
+    let mut evicted = 0;
+    for (seed, options) in [
+        (3, &[][..]),
+        (5, &["--no-passthrough"]),
+        (17, &["--copy-up-to", "8K"]),
+    ] {
+        let mut chance = Chance(seed);
+        let mut all = vec!["--keep-max", "700K", "--keep-evict"];
+        all.extend(options);
+        let mut contents: Vec<Vec<u8>> = (0..3).map(|_| chance.bytes(50_000)).collect();
+        let start = contents.clone();
+        let mut home = Home::prepared(
+            |store| {
+                for (i, content) in start.iter().enumerate() {
+                    fs::write(store.join(i.to_string()), content).unwrap();
+                }
+            },
+            &all,
+        );
+        let mut states: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
+        let mut starts = Vec::new();
+        for session in 0..2 {
+            if session > 0 {
+                home.remount_with(&all);
+            }
+            let status = home.status().unwrap();
+            let id = status["session"].as_str().unwrap().to_owned();
+            starts.push((format!("{id}:0"), contents.clone()));
+            for round in 0..40 {
+                let i = chance.next(3) as usize;
+                change(&mut chance, &home.path(i.to_string()), &mut contents[i]);
+                let seq = home.status().unwrap()["records"].as_u64().unwrap();
+                states.push((format!("{id}:{seq}"), contents.clone()));
+                if round % 20 == 19 {
+                    settle(&home);
+                }
+            }
+        }
+        settle(&home);
+        let room = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
+        assert!(room <= 700 * 1024, "{room}");
+        home.umount();
+        let store = home.store();
+        for (at, state) in states.iter().step_by(2).chain(&starts) {
+            for (i, content) in state.iter().enumerate() {
+                match at_or_gone(store, &format!("/{i}"), at) {
+                    Some(found) => assert!(found == *content, "seed {seed}: /{i} at {at} is wrong"),
+                    None => evicted += 1,
+                }
+            }
+        }
+        let (at, before) = &starts[1];
+        for (i, content) in before.iter().enumerate() {
+            assert!(
+                at_or_gone(store, &format!("/{i}"), at).as_ref() == Some(content),
+                "{at}"
+            );
+        }
+        let store = store.to_str().unwrap();
+        let fsck = crate::common::trumanfs(&["fsck", store]);
+        assert!(fsck.status.success(), "{fsck:?}");
+        let undo = crate::common::trumanfs(&["undo", store, "--session", "last"]);
+        assert!(undo.status.success(), "{undo:?}");
+        for (i, content) in before.iter().enumerate() {
+            assert!(fs::read(home.store().join(i.to_string())).unwrap() == *content);
+        }
+    }
+    assert!(evicted > 10, "{evicted}");
+}
+
+/// The daemon is killed while it gives space back; every state is there afterwards, and nothing is amiss.
+#[test]
+fn killed_while_it_gives_back_it_leaves_all_readable() {
+    need_mount!();
+    let mut chance = Chance(23);
+    let original = chance.bytes(300_000);
+    let mut listed = 0;
+    for round in 0..6_u64 {
+        let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+        let mut now = original.clone();
+        let mut states = vec![(1, now.clone())];
+        for change in 0..30 {
+            let place = chance.next(300_000) as usize;
+            now[place] ^= 1;
+            if change % 5 == 4 {
+                fs::write(home.path("f"), &now).unwrap();
+            } else {
+                let file = fs::OpenOptions::new()
+                    .write(true)
+                    .open(home.path("f"))
+                    .unwrap();
+                file.write_all_at(&now[place..=place], place as u64)
+                    .unwrap();
+            }
+            states.push((
+                home.status().unwrap()["records"].as_u64().unwrap(),
+                now.clone(),
+            ));
+        }
+        // When it has given back the first so many.
+        while home.status().unwrap()["not_final"].as_u64() == Some(1)
+            && taken(home.store()) > 31 * 300_000 - round * 1_500_000
+        {
+            std::thread::yield_now();
+        }
+        home.kill_daemon();
+        let versions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let versions = versions.last().unwrap().unwrap().path().join("versions");
+        let names = fs::read_dir(versions)
+            .unwrap()
+            .map(|name| name.unwrap().file_name());
+        listed += names
+            .filter(|name| name.to_string_lossy().ends_with(".map"))
+            .count();
+        for (seq, state) in &states {
+            assert!(at(home.store(), "/f", *seq) == *state, "after {seq}");
+        }
+        home.remount_with(&[]);
+        home.umount();
+        let store = home.store().to_str().unwrap();
+        let fsck = crate::common::trumanfs(&["fsck", store]);
+        assert!(fsck.status.success(), "{fsck:?}");
+        let id = crate::common::trumanfs(&["session", "list", store, "--json"]);
+        let first: serde_json::Value =
+            serde_json::from_slice(id.stdout.split(|b| *b == b'\n').next().unwrap()).unwrap();
+        let id = first["id"].as_str().or(first["session"].as_str()).unwrap();
+        let undo = crate::common::trumanfs(&["undo", store, "--session", id]);
+        assert!(undo.status.success(), "{undo:?}");
+        assert!(fs::read(home.store().join("f")).unwrap() == original);
+    }
+    assert!(listed > 0, "nothing was given back before the end");
+}

@@ -1,0 +1,125 @@
+//! Files that programs write anew and move into place, as `sed -i`, editors and `git checkout` do, and that somebody changes
+//! later: a conflict goes by the name that people see, and so does what each of the two contents is called afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::common::calls::{RENAME_EXCHANGE, renameat2};
+use crate::common::{Home, describe, need_mount, trumanfs};
+
+/// Names, contents and modes of what is in the store's root.
+fn look(store: &Path) -> BTreeMap<String, (String, u32)> {
+    let entries = fs::read_dir(store).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    let seen = files.map(|entry| {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o7777;
+        let name = entry.file_name().into_string().unwrap();
+        (name, (fs::read_to_string(entry.path()).unwrap(), mode))
+    });
+    seen.collect()
+}
+
+fn undo(home: &Home, session: &str, how: &[&str], code: i32) -> String {
+    let mut args = vec!["undo", home.store().to_str().unwrap(), "--session", session];
+    args.extend(how);
+    let output = trumanfs(&args);
+    assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
+    describe(&output)
+}
+
+fn redo(home: &Home) {
+    let output = trumanfs(&["redo".as_ref(), home.store().as_os_str()]);
+    assert!(output.status.success(), "{}", describe(&output));
+}
+
+const WAYS: &[&str] = &[
+    "sed -i s/old/agent/ f0",
+    "sed -i s/old/agent/ f0; sed -i s/agent/twice/ f0",
+    "printf 'agent\n' > tmp; mv tmp f0",
+    "printf 'agent\n' > .f0.swp; chmod 600 .f0.swp; touch -d 2020-01-01 .f0.swp; mv .f0.swp f0",
+    "mv f0 f0~; printf 'agent\n' > f0; rm f0~",
+    "mv f0 f0~; printf 'agent\n' > f0",
+    "rm f0; printf 'agent\n' > f0",
+    "cp -p f0 f0.bak; printf 'agent\n' > '#f0#'; mv '#f0#' f0; rm f0.bak",
+    "exchange",
+];
+
+#[test]
+fn what_was_moved_into_place_and_changed_later_goes_by_the_name_that_people_see() {
+    need_mount!();
+    for way in WAYS {
+        let mut home = Home::prepared(|store| fs::write(store.join("f0"), "old\n").unwrap(), &[]);
+        let start = look(home.store());
+        if *way == "exchange" {
+            home.sh("echo agent > tmp");
+            renameat2(home.path("tmp"), home.path("f0"), RENAME_EXCHANGE).unwrap();
+            home.sh("rm tmp");
+        } else {
+            home.sh(way);
+        }
+        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let first = sessions
+            .map(|entry| entry.unwrap().file_name())
+            .max()
+            .unwrap();
+        let first = first.to_str().unwrap();
+        home.remount();
+        home.sh("echo human >> f0");
+        let before = look(home.store());
+        let human = before["f0"].clone();
+        assert!(human.0.ends_with("human\n"), "{way}");
+
+        let told = undo(&home, first, &[], 4);
+        assert!(
+            told.contains(": /f0 ") && !told.contains("tmp was"),
+            "{way}: {told}"
+        );
+        assert!(told.contains("write /f0 by"), "{way}: {told}");
+        for name in ["/sed", "swp", "#f0#"] {
+            assert!(!told.contains(name), "{way}: {told}");
+        }
+        assert_eq!(look(home.store()), before, "{way}");
+
+        // What is there keeps its name, and what comes back is put beside it.
+        undo(&home, first, &["--keep-both"], 0);
+        let mut both = look(home.store());
+        assert_eq!(both.remove("f0").unwrap(), human, "{way}: {both:?}");
+        let (name, back) = both.pop_first().unwrap();
+        assert!(name.starts_with("f0.before-"), "{way}: {name}");
+        assert_eq!((&back, both.len()), (&start["f0"], 0), "{way}: {both:?}");
+        redo(&home);
+        assert_eq!(look(home.store()), before, "{way}");
+
+        // Forced, it comes back in place, and what was there lies in the trash by its name.
+        undo(&home, first, &["--force"], 0);
+        assert_eq!(look(home.store()), start, "{way}");
+        let trashed = home.trashed("f0");
+        let contents = trashed.iter().map(|path| fs::read_to_string(path).unwrap());
+        assert!(
+            contents.into_iter().any(|text| text == human.0),
+            "{way}: {trashed:?}"
+        );
+        redo(&home);
+        assert_eq!(look(home.store()), before, "{way}");
+    }
+}
+
+/// The directory was made in the same session: it stays for what is in it.
+#[test]
+fn a_file_in_a_new_directory_stays_where_it_is_seen() {
+    need_mount!();
+    let mut home = Home::mount();
+    home.sh("mkdir d; echo agent > d/tmp; mv d/tmp d/f; echo more > d/g");
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let first = sessions
+        .map(|entry| entry.unwrap().file_name())
+        .max()
+        .unwrap();
+    home.remount();
+    home.sh("echo human >> d/f");
+    let told = undo(&home, first.to_str().unwrap(), &["--keep-both"], 0);
+    assert!(told.contains("/d/f was written to later"), "{told}");
+    assert_eq!(home.sh("ls d; cat d/f"), "f\nagent\nhuman\n", "{told}");
+}
