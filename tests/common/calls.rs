@@ -508,10 +508,12 @@ impl Map {
             )
         };
         if start == libc::MAP_FAILED {
-            Err(last())
-        } else {
-            Ok(Self { start, length })
+            return Err(last());
         }
+        // A child that another test forks at this moment would keep this test's home busy.
+        // SAFETY: the mapping was made above, whole, and belongs to nobody else yet.
+        done(unsafe { libc::madvise(start, length, libc::MADV_DONTFORK) })?;
+        Ok(Self { start, length })
     }
 
     /// Reads from the mapping; what another process writes meanwhile is seen byte by byte.

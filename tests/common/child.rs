@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Gid, Uid};
 
 use super::wait_readable;
@@ -24,8 +24,29 @@ pub(crate) struct Child {
     pipe: OwnedFd,
 }
 
-/// Forks a child that runs `work` and reports its answer.
+/// Forks a child that runs `work` and reports its answer. The child has the descriptors of the whole process.
 pub(crate) fn spawn(work: impl FnOnce() -> Result<String, String>) -> Child {
+    fork(work, false)
+}
+
+/// Forks a child that holds on to nothing of this process, for work that takes long: other tests' files are not kept open by it, nor
+/// their homes busy.
+pub(crate) fn spawn_alone(work: impl FnOnce() -> Result<String, String>) -> Child {
+    fork(work, true)
+}
+
+/// Closes all descriptors but the three standard ones and `kept`.
+fn close_all_but(kept: &OwnedFd) {
+    let kept = kept.as_raw_fd().cast_unsigned();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        if first <= last {
+            // SAFETY: this is a forked child that ends by _exit: nothing whose descriptor is closed here is used or dropped.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+}
+
+fn fork(work: impl FnOnce() -> Result<String, String>, alone: bool) -> Child {
     let (reading, writing) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
     // SAFETY: fork() copies only the calling thread. The child takes no lock that another thread of the parent may hold at this
@@ -34,6 +55,9 @@ pub(crate) fn spawn(work: impl FnOnce() -> Result<String, String>) -> Child {
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
         drop(reading);
+        if alone {
+            close_all_but(&writing);
+        }
         let answer =
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(words(&*panic)));
         let text = match answer {

@@ -146,6 +146,7 @@ impl<'a> Plan<'a> {
         // Other users must be able to reach a home mounted with --allow-other.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
         let base = fs::canonicalize(dir.path()).expect("canonicalize");
+        usual_umask();
         let (store, home) = (base.join("store"), base.join("home"));
         fs::create_dir(&store).expect("mkdir store");
         fs::create_dir(&home).expect("mkdir home");
@@ -502,6 +503,21 @@ impl Drop for Home {
             }
         }
     }
+}
+
+/// Sets the umask that tests count on. It belongs to the process, where many tests run at once, so no test sets another one outside
+/// of a child of its own.
+pub(crate) fn usual_umask() {
+    calls::umask(0o022);
+}
+
+/// Copies a program. Another test may fork at any moment, and a copy that this process writes would then be open for writing when it is
+/// to be run (ETXTBSY); so `cp` does it.
+pub(crate) fn copy_program(from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) {
+    let mut cp = Command::new("cp");
+    cp.arg("--").arg(from).arg(to);
+    let output = run_limited(cp, COMMAND_LIMIT);
+    assert!(output.status.success(), "{}", describe(&output));
 }
 
 /// Runs the binary with arguments, within [`COMMAND_LIMIT`].

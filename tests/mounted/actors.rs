@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Home, describe, need_mount, skip};
+use crate::common::{Home, copy_program, describe, need_mount, skip};
 
 /// How many processes do the same at once.
 const AT_ONCE: usize = 12;
@@ -113,9 +113,9 @@ os.mkdir("c-" + n)'"#,
 fn programs(dir: &Path) {
     for place in ["one", "two"] {
         fs::create_dir(dir.join(place)).unwrap();
-        fs::copy("/bin/bash", dir.join(place).join("tool")).unwrap();
+        copy_program("/bin/bash", dir.join(place).join("tool"));
     }
-    fs::copy("/bin/bash", dir.join("two/python3")).unwrap();
+    copy_program("/bin/bash", dir.join("two/python3"));
     let script = dir.join("script");
     let text = format!("#!{}\n: > \"$1\"\n", dir.join("two/tool").display());
     fs::write(&script, text).unwrap();

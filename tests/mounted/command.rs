@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::common::{Home, describe, need_mount, skip, trumanfs, watch};
+use crate::common::{Home, copy_program, describe, need_mount, skip, trumanfs, watch};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -967,7 +967,7 @@ fn others_learn_nothing_and_change_nothing() {
     fs::set_permissions(home.store(), fs::Permissions::from_mode(0o755)).unwrap();
     // A binary that another user can reach.
     let binary = home.base().join("trumanfs");
-    fs::copy(env!("CARGO_BIN_EXE_trumanfs"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_trumanfs"), &binary);
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
     for (args, expected) in [
         (&["status", "STORE"][..], &[6, 7][..]),

@@ -494,7 +494,7 @@ impl<D: OpenState> Run<D> {
 }
 
 fn run<D: OpenState>(door: D, seed: u64, steps: usize, reopen_each: usize) {
-    calls::umask(0);
+    crate::common::usual_umask();
     plant_link("/etc", door.store().join("lnk")).unwrap();
     let mut run = Run {
         door,

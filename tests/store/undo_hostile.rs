@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::common::{Home, describe, need_mount, run_limited, skip, trumanfs};
+use crate::common::{Home, copy_program, describe, need_mount, run_limited, skip, trumanfs};
 
 fn undo(store: &Path, more: &[&str]) -> Output {
     let mut args: Vec<PathBuf> = vec!["undo".into(), store.into()];
@@ -276,7 +276,7 @@ fn what_an_ordinary_user_closed_is_taken_back() {
     for how in ["mounted", "unmounted"] {
         let base = tempfile::TempDir::with_prefix("trumanfs-user-").unwrap();
         let at = |name: &str| base.path().join(name);
-        fs::copy(env!("CARGO_BIN_EXE_trumanfs"), at("trumanfs")).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_trumanfs"), at("trumanfs"));
         for dir in ["store/d/e", "home"] {
             fs::create_dir_all(at(dir)).unwrap();
         }

@@ -163,7 +163,7 @@ fn run(place: &Place, file: &str, cases: &[&Case], root: &Path) {
     }
     // In a process of their own: what the cases fork inherits no other test's descriptors, which would keep its files open, its locks
     // held and its mount busy.
-    let work = child::spawn(|| {
+    let work = child::spawn_alone(|| {
         crate::common::calls::umask(0);
         if plain {
             child::become_user(NOBODY, NOBODY, &[]);
