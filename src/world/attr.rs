@@ -1,4 +1,4 @@
-//! The attributes of one thing that is already known: permission bits, owner, times; and who may do what.
+//! The attributes of an open node: permission bits, owner, times; and access checks.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,22 +15,22 @@ const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
 const S_IXGRP: u32 = 0o010;
 
-/// Set-user-id and set-group-id.
+/// The set-user-id and set-group-id bits.
 pub(super) const SET_IDS: u32 = S_ISUID | S_ISGID;
 
-/// A time to be set (utimensat(2)).
+/// A time to set (utimensat(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetTime {
-    /// It stays (`UTIME_OMIT`).
+    /// Keeps the present time (`UTIME_OMIT`).
     #[default]
     Keep,
-    /// The moment of the call (`UTIME_NOW`); needs only write permission.
+    /// The time of the call (`UTIME_NOW`); needs only write permission.
     Now,
     /// This time.
     To(Time),
 }
 
-/// Attributes to be set together, as setattr does.
+/// Attributes to set together, as in one SETATTR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttrs {
     /// Permission bits.
@@ -54,11 +54,11 @@ impl SetAttrs {
 }
 
 impl World {
-    /// Sets attributes. `file` is the descriptor of an open file, where the caller has one: it may then be cut although
-    /// its permissions no longer allow opening it.
+    /// Sets attributes. `file` is the caller's descriptor, if the file is open: it may be truncated even if its
+    /// permissions no longer allow opening it.
     ///
     /// # Errors
-    /// `EROFS`; what chmod(2), chown(2), truncate(2) and utimensat(2) say.
+    /// `EROFS`; any error from chmod(2), chown(2), truncate(2) or utimensat(2).
     pub fn set_attr(
         &self,
         located: &Located,
@@ -85,7 +85,7 @@ impl World {
             || change.gid.is_some()
             || change.sets_times()
         {
-            // The record of a cut says the time before it; the writeback cache sets it with each.
+            // A truncation's record has the former mtime; the writeback cache sends a new mtime with each truncation.
             let only_time = SetAttrs {
                 size: change.size,
                 mtime: change.mtime,
@@ -108,7 +108,7 @@ impl World {
     fn apply(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<()> {
         let mut change = change;
         if change.uid.is_some() || change.gid.is_some() {
-            // The store's kernel knows the acting thread, which may be root, and not the caller.
+            // The store's kernel sees the acting thread, which may be root, and not the caller.
             let meta = located.node.meta();
             if self.identity == Identity::Caller && meta.mode & SET_IDS != 0 && !meta.is_dir() {
                 change.mode = change.mode.or(left(meta, &Rights::of(caller)));
@@ -126,8 +126,8 @@ impl World {
         Ok(())
     }
 
-    /// Takes set-user-id and set-group-id from a file whose content was changed by an unprivileged caller. The store's
-    /// kernel does it by itself where this thread is the caller; a daemon that is root must do it for them.
+    /// Clears set-user-id and set-group-id of a file whose content an unprivileged caller changed. The store's kernel
+    /// does so itself if this thread is the caller; a daemon running as root must do it instead.
     pub fn drop_setid(&self, located: &Located, caller: Caller) -> Result<()> {
         if self.identity != Identity::Caller {
             return Ok(());
@@ -138,12 +138,12 @@ impl World {
         }
     }
 
-    /// Takes from a file what it gives to whoever runs it: set-user-id, set-group-id, a capability. The kernel wishes it where somebody without
-    /// the capability to keep them is about to write, and for a chown(2) that changes neither owner nor group; it does not say which, so a
-    /// file that is open for writing is taken to be written to.
+    /// Removes the privileges that a file gives to those who run it: set-user-id, set-group-id, capabilities. The
+    /// kernel asks for it when a process without `CAP_FSETID` is about to write, and on a chown(2) that changes
+    /// neither owner nor group. It does not say which, so a file open for writing is assumed to be written.
     ///
     /// # Errors
-    /// `EROFS`; `EPERM` for a chown(2) by another than the owner that would take something away.
+    /// `EROFS`; `EPERM` for a chown(2) by a user other than the owner that would remove something.
     pub fn drop_privileges(
         &self,
         located: &Located,
@@ -173,10 +173,11 @@ impl World {
                 Some(&self.author(caller)),
             )?),
         };
-        // For the same call the store's kernel does the same; but a daemon that is root counts as one of every group.
+        // The same call makes the store's kernel do the same; but a daemon running as root counts as a member of every
+        // group.
         let act = || {
             match rustix::fs::chownat(&located.node, "", None, None, AtFlags::EMPTY_PATH) {
-                // To a file of somebody else: what the write takes away it takes away itself.
+                // The file belongs to another user: the write itself removes what it must.
                 Err(Errno::PERM) if writing => {}
                 done => done.map_err(Error::os("chownat"))?,
             }
@@ -192,10 +193,10 @@ impl World {
         located.node.stat()
     }
 
-    /// Checks what the acting thread may do (access(2), with the effective ids).
+    /// Checks the acting thread's access (access(2), with the effective ids).
     ///
     /// # Errors
-    /// `EACCES`; `EROFS` where writing is asked for and the thing is read-only.
+    /// `EACCES`; `EROFS` if write access is asked for and the node is read-only.
     pub fn access(&self, located: &Located, wanted: rustix::fs::Access) -> Result<()> {
         if wanted.contains(rustix::fs::Access::WRITE_OK) {
             let is_dir = located.node.meta().is_dir();
@@ -210,7 +211,7 @@ impl World {
     }
 }
 
-/// Returns the permission bits that a file is left with when a caller changes its content; `None` where all stay.
+/// Returns the permission bits left after a caller changes the content; `None` if all stay.
 pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
     if meta.mode & SET_IDS == 0 {
         return None;
@@ -219,7 +220,7 @@ pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
     left(meta, &rights).filter(|_| !rights.keeps())
 }
 
-/// Without the group's right to run, set-group-id meant mandatory locks once: that one stays with those of the group
+/// Set-group-id without group execute permission once meant mandatory locking; members of the group keep it
 /// (`setattr_should_drop_sgid`).
 fn left(meta: &Meta, rights: &Rights) -> Option<u32> {
     let mode = meta.permissions();
@@ -231,7 +232,7 @@ fn left(meta: &Meta, rights: &Rights) -> Option<u32> {
     (mode & goes != 0).then_some(mode & !goes)
 }
 
-/// Sets the times of what a descriptor stands for.
+/// Sets the times of an open file.
 pub(super) fn set_times(file: BorrowedFd<'_>, change: &SetAttrs) -> Result<()> {
     let times = Timestamps {
         last_access: timespec(change.atime),

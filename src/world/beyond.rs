@@ -1,9 +1,9 @@
-//! What an operator's undo may do beyond the occupant: patterns, and the rule for symbolic links, bind the occupant alone.
+//! An operator's rights beyond the occupant's. Patterns and the rule for symbolic links bind only the occupant.
 //!
-//! An undo puts things back where they were, and whoever works inside must not be able to keep it from that: by moving a link to
-//! where it leads nowhere, or because a later mount hides or protects what is to be put back. What stays is that the store's
-//! own directory and other file systems do not exist, and that nothing is changed within the trash. What a thing that was put
-//! back shows to the occupant, the view says as ever.
+//! An undo puts things back where they were, and an occupant must not be able to block it, for example by moving a
+//! link to a place where it is hidden; nor may a later mount that hides or protects a path. The limits that stay: the
+//! store's own directory and other file systems do not exist, and nothing is changed within the trash. What the
+//! occupant sees of a restored file is decided by the view as usual.
 
 use super::meta::Meta;
 use super::root::Dir;
@@ -12,13 +12,13 @@ use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
-/// Returns whether it is an operator who acts.
+/// Returns whether an operator acts.
 fn is_operator(caller: Caller) -> bool {
     caller.origin.is_undo()
 }
 
 impl View {
-    /// Looks an entry up for whoever acts.
+    /// Looks up an entry with the caller's rights.
     ///
     /// # Errors
     /// As [`View::admit`].
@@ -38,7 +38,7 @@ impl View {
         }
     }
 
-    /// Says whether a thing may be changed by whoever acts.
+    /// Checks that the caller may change a path.
     ///
     /// # Errors
     /// As [`View::changeable`].
@@ -55,7 +55,7 @@ impl View {
         }
     }
 
-    /// Returns the path of a name that something may be made at.
+    /// Returns the path of a name at which something may be created.
     ///
     /// # Errors
     /// As [`View::vacant`].
@@ -83,7 +83,7 @@ impl View {
 }
 
 impl World {
-    /// Looks an entry up, for whoever acts, and holds on to it.
+    /// Looks up an entry with the caller's rights and opens it.
     ///
     /// # Errors
     /// As [`World::hold`].
@@ -100,7 +100,7 @@ impl World {
         })
     }
 
-    /// Returns whether a symlink may be moved to a directory by whoever acts: for the occupant it must exist there.
+    /// Returns whether the caller may move a symlink to a directory: for the occupant it must be visible there.
     pub(super) fn may_lead_from(
         &self,
         found: &Visible<'_>,
@@ -115,7 +115,7 @@ impl World {
         Ok(self.view.target_stays_inside(dir.path(), target.as_bytes()))
     }
 
-    /// Says that what is protected within a directory cannot go with it, unless an operator acts.
+    /// Refuses to move a directory that contains protected paths, unless an operator acts.
     pub(super) fn expect_nothing_protected(&self, dir: &WorldPath, caller: Caller) -> Result<()> {
         let depends = !is_operator(caller) && self.view.depends_on_place();
         match depends && self.holds_protected(dir)? {

@@ -1,12 +1,12 @@
-//! Former content, block by block: what is about to be overwritten is saved first.
+//! Former content kept block by block: data are saved just before they are overwritten.
 //!
-//! For files that are too big to be copied when they are opened for writing. Owns one version of the kind
-//! [`How::Blocks`](crate::journal::How): a sparse file that has the old bytes at their own offsets, and beside it a list
-//! of the ranges that it has. A range is listed only after its bytes are there, and overwritten only after it is listed,
-//! so a daemon that dies at any point leaves a version that can be read. Costs as much as is overwritten, never the
-//! file's size.
+//! For files too big to copy when they are opened for writing. Owns one version of the kind
+//! [`How::Blocks`](crate::journal::How): a sparse file that has the old bytes at their own offsets, and a list of the
+//! ranges that it has. A range is listed only after its bytes are saved, and overwritten only after it is listed, so a
+//! daemon that dies at any point leaves a readable version. The cost is the size of what is overwritten, never the
+//! size of the file.
 //!
-//! Lock: one mutex over what has been saved, held over the saving itself: two writers of one block must not both pass.
+//! Lock: one mutex over the saved ranges, held during the saving: two writers of one block must not both pass.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,10 +19,10 @@ use rustix::io::Errno;
 use super::quota::Quota;
 use crate::error::{Error, Result};
 
-/// What is saved is widened to whole blocks of this many bytes, so that small writes in a row cost one copy.
+/// Saved ranges are widened to whole blocks of this many bytes, so that a run of small writes costs one copy.
 const BLOCK: u64 = 4096;
 
-/// How much one copy asks for.
+/// The number of bytes requested in one copy.
 const AT_ONCE: usize = 1 << 30;
 
 /// A version that grows as its file is overwritten.
@@ -34,10 +34,10 @@ pub struct Blocks {
     version: OwnedFd,
     /// The list of ranges, open for appending.
     map: OwnedFd,
-    /// The file's size when the version began: what lies behind it was not there.
+    /// The file's size when the version began: nothing existed behind it.
     size: u64,
     n: u64,
-    /// Whether what is saved is on the disk before it is overwritten.
+    /// Whether saved data must be on disk before the original is overwritten.
     durable: bool,
     room: Arc<Quota>,
     saved: Mutex<BTreeMap<u64, u64>>,
@@ -64,10 +64,10 @@ impl Blocks {
         }
     }
 
-    /// Saves what a range holds, before it is overwritten, cut off or punched out.
+    /// Saves a range before it is overwritten, truncated or punched out.
     ///
     /// # Errors
-    /// `ENOSPC` where there is no room for it; then it must not be overwritten. Any error from the system calls.
+    /// `ENOSPC` if there is no space for it; any error from the system calls. The range must then not be overwritten.
     pub fn save(&self, from: u64, to: u64) -> Result<()> {
         let from = from / BLOCK * BLOCK;
         let to = to.div_ceil(BLOCK).saturating_mul(BLOCK).min(self.size);
@@ -106,7 +106,7 @@ impl Drop for Blocks {
     }
 }
 
-/// Copies a range to the same place of another file. Holes stay holes.
+/// Copies a range to the same offset of another file. Holes stay holes.
 ///
 /// # Errors
 /// Any error from the system calls.
@@ -120,9 +120,9 @@ pub(super) fn copy_range(
     while at < to {
         let data = match rustix::fs::seek(source, SeekFrom::Data(at)) {
             Ok(data) if data < to => data,
-            // Only a hole is left, or the file ends before.
+            // Only a hole is left, or the file ends earlier.
             Ok(_) | Err(Errno::NXIO) => return Ok(()),
-            // Not every file system knows of holes.
+            // Not every file system supports `SEEK_DATA`.
             Err(Errno::INVAL) => at,
             Err(errno) => return Err(Error::os("lseek")(errno)),
         };
@@ -144,7 +144,7 @@ fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64)
             Some(&mut written),
             wanted,
         ) {
-            // The file became shorter meanwhile: what is not there any more was not there to be lost here.
+            // The file became shorter meanwhile: the missing part is not lost here.
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::os("copy_file_range")(errno)),
@@ -153,7 +153,7 @@ fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64)
     Ok(())
 }
 
-/// Returns whether two files have the same bytes, and as many as this.
+/// Returns whether two files have the same content, of this size.
 pub(super) fn same_content(one: BorrowedFd<'_>, other: BorrowedFd<'_>, size: u64) -> bool {
     let (mut left, mut right) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     let mut at = 0;
@@ -204,7 +204,7 @@ fn gaps(saved: &BTreeMap<u64, u64>, from: u64, to: u64) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// Notes a range as saved, joined with its neighbours.
+/// Marks a range as saved, merging it with its neighbours.
 fn insert(saved: &mut BTreeMap<u64, u64>, mut from: u64, mut to: u64) {
     if let Some((start, end)) = saved.range(..=from).next_back()
         && *end >= from

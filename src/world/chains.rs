@@ -1,7 +1,9 @@
-//! Which versions are of one file, in order: what a version is read through, and what is read through it.
+//! Chains of versions: the versions of each file in order, which determines through which later ones a version is
+//! read.
 //!
-//! Made from journals. Follows a file from inode to inode, as others take its place; never from file to file, for an inode
-//! number is not free as long as its file is in the home, the trash or the versions. Knows nothing of what is on the disk.
+//! Built from journals. A chain follows a file from inode to inode as others take its place, but never goes from file
+//! to file, because an inode number is not reused as long as its file is in the home, the trash or the versions. Does
+//! not look at the disk.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -12,22 +14,22 @@ use super::sessions::{open_journal, sessions};
 use crate::error::Result;
 use crate::journal::{How, Ids, Kept, Op, Reader};
 
-/// A version and where it belongs.
+/// One version in a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) session: Arc<str>,
     pub(super) n: u64,
-    /// Whether its session kept nothing of its file before it: it is what the file held before the session.
+    /// Whether it is its session's first version of the file: the content from before the session.
     pub(super) first: bool,
 }
 
-/// The versions of all files, those that have been evicted left out.
+/// The versions of all files, except evicted ones.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     files: Vec<Vec<Link>>,
     by_inode: HashMap<Ids, usize>,
     by_version: HashMap<(Arc<str>, u64), usize>,
-    /// The session that was read last, and of its records what would have to be taken back.
+    /// The session read last, and what is needed to take back its aborted records.
     session: Option<Arc<str>>,
     begun: HashMap<(usize, Arc<str>), ()>,
     acts: HashMap<u64, Act>,
@@ -41,10 +43,11 @@ struct Act {
 }
 
 impl Chains {
-    /// Reads the journals of all sessions, up to one where that is said. Of a damaged one, what is before the damage.
+    /// Reads the journals of all sessions, or those before a given one. Of a damaged journal, only the part before the
+    /// damage.
     ///
     /// # Errors
-    /// What reading says.
+    /// Any error from reading.
     pub(super) fn read(state: impl AsFd, before: Option<&str>) -> Result<Chains> {
         let mut chains = Chains::default();
         for session in sessions(state.as_fd())? {
@@ -63,7 +66,7 @@ impl Chains {
         Ok(chains)
     }
 
-    /// Adds what a record says.
+    /// Adds one record.
     pub(super) fn add(&mut self, session: &Arc<str>, seq: u64, op: &Op) {
         if self.session.as_ref() != Some(session) {
             self.session = Some(session.clone());
@@ -117,7 +120,7 @@ impl Chains {
         }
         let key = (session.clone(), kept.n);
         if self.by_version.contains_key(&key) {
-            return; // It stands for two records.
+            return; // It serves two records.
         }
         let first = self.begun.insert((file, session.clone()), ()).is_none();
         self.by_version.insert(key, file);
@@ -132,7 +135,7 @@ impl Chains {
         self.acts.insert(seq, Act { file, n, moved });
     }
 
-    /// Takes a version out.
+    /// Removes a version.
     pub(super) fn remove(&mut self, session: &Arc<str>, n: u64) {
         let file = self.by_version.remove(&(session.clone(), n));
         if let Some(links) = file.and_then(|file| self.files.get_mut(file)) {
@@ -140,7 +143,7 @@ impl Chains {
         }
     }
 
-    /// Returns the version of the same file that comes before one.
+    /// Returns the previous version of the same file.
     pub(super) fn older(&self, session: &Arc<str>, n: u64) -> Option<&Link> {
         let links = self
             .files
@@ -151,8 +154,8 @@ impl Chains {
         links.get(at.checked_sub(1)?)
     }
 
-    /// Returns all versions in the order in which they may go: what was in between in a session, the oldest first, that of
-    /// `this` session last; then what files held before an older session. What they held before this one is not among them.
+    /// Returns all versions in order of eviction: first those from the middle of a session, oldest first, `this`
+    /// session last; then the contents from before each older session. Contents from before this session are left out.
     pub(super) fn order(&self, this: &str) -> Vec<Link> {
         let mut links: Vec<&Link> = self.files.iter().flatten().collect();
         links.retain(|link| !(link.first && *link.session == *this));

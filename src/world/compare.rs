@@ -1,7 +1,7 @@
-//! What of a version is the same in what came after it, and so need not be kept.
+//! Comparison of a version with its successor (the later versions and the file): the parts in common need not be kept.
 //!
-//! Reads only. What cannot be read, or is not certain, differs. Holes of a version always belong to it (they cost nothing),
-//! and so do blocks of zeros: what comes back shall have its holes where it had them.
+//! Only reads. A part that cannot be read with certainty counts as different. A version always keeps its own holes
+//! (they cost nothing) and its blocks of zeros, so that the restored content has holes in the same places.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,44 +12,43 @@ use sha2::{Digest, Sha256};
 use super::ranges::without;
 use crate::error::{Error, Result};
 
-/// What is compared as one, in bytes: what a file system can free.
+/// The unit of comparison in bytes: what a file system can free.
 pub(super) const BLOCK: u64 = 4096;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 1 << 18;
 
-/// A file of more bytes than this is looked at here and there first.
+/// Bigger files, in bytes, are sampled first.
 const SAMPLED_FROM: u64 = 8 << 20;
 
-/// At how many places.
+/// The number of samples.
 const SAMPLES: u64 = 128;
 
-/// One part of what came after a version: a later version, or the file.
+/// One part of a version's successor: a later version, or the file.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) file: OwnedFd,
-    /// What of it is meant; all, where absent.
+    /// The ranges that it has; all, if absent.
     pub(super) ranges: Option<Vec<(u64, u64)>>,
-    /// From where on nothing is read from the parts behind this one.
+    /// The offset from which nothing is read from the later parts.
     pub(super) limit: u64,
 }
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The ranges that the version has to keep; they cover what `same` does not.
+    /// The ranges that the version must keep: the complement of `same`.
     pub(super) differs: Vec<(u64, u64)>,
-    /// The ranges that are the same in what came after.
+    /// The ranges that its successor has in common.
     pub(super) same: Vec<(u64, u64)>,
     /// The SHA-256 of the whole version.
     pub(super) digest: String,
 }
 
-/// Compares a version of so many bytes with what came after it, up to a limit; `None` where it seems to have nothing in
-/// common with it.
+/// Compares a version of a given size with its successor, up to a limit; `None` if samples show nothing in common.
 ///
 /// # Errors
-/// What reading the version says.
+/// Any error from reading the version.
 pub(super) fn compare(
     version: BorrowedFd<'_>,
     size: u64,
@@ -73,7 +72,7 @@ pub(super) fn compare(
             let length = usize::try_from(stop - at).unwrap_or(CHUNK);
             let chunk = bytes.get_mut(..length).unwrap_or_default();
             if read_at(version, chunk, at)? < length {
-                return Err(Error::NotFound); // Somebody cut it.
+                return Err(Error::NotFound); // The version was truncated.
             }
             hash.update(&*chunk);
             let other = others.get_mut(..length).unwrap_or_default();
@@ -102,7 +101,7 @@ pub(super) fn compare(
     }))
 }
 
-/// Returns whether a few blocks, evenly spread, have any that is the same.
+/// Returns whether any of a few evenly spread blocks is the same.
 fn sampled(version: BorrowedFd<'_>, size: u64, after: &[Part]) -> bool {
     let mut one = vec![0; offset(BLOCK)];
     let mut other = vec![0; offset(BLOCK)];
@@ -115,13 +114,13 @@ fn sampled(version: BorrowedFd<'_>, size: u64, after: &[Part]) -> bool {
     })
 }
 
-/// Reads a range of what came after; `false` where it is not all there, or cannot be told.
+/// Reads a range of the successor; `false` if part of it is missing or uncertain.
 fn read_after(after: &[Part], buffer: &mut [u8], from: u64) -> bool {
     let to = from + buffer.len() as u64;
     let mut at = from;
     'next: while at < to {
         for part in after {
-            // Up to where this part answers for it, or another does.
+            // The end of the range for which this part, or else a later one, answers.
             let mut end = to;
             let mine = match &part.ranges {
                 None => true,
@@ -156,7 +155,7 @@ fn read_after(after: &[Part], buffer: &mut [u8], from: u64) -> bool {
                 continue 'next;
             }
             if end < to {
-                // Another part has it up to there: as many bytes as are certain, one block at the most.
+                // Another part has the range up to there: at most one block, as many bytes as are certain.
                 let (head, tail) = buffer.split_at_mut(offset(end - from));
                 let start = offset(at - from);
                 let Some(head) = head.get_mut(start..) else {
@@ -170,7 +169,7 @@ fn read_after(after: &[Part], buffer: &mut [u8], from: u64) -> bool {
     true
 }
 
-/// Reads as many bytes as there are.
+/// Reads until the buffer is full or the file ends.
 fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], from: u64) -> Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -184,19 +183,19 @@ fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], from: u64) -> Result<usize> 
     Ok(filled)
 }
 
-/// Returns where the next data begins and ends, both at most the size.
+/// Returns the start and end of the next data, both at most the size.
 pub(super) fn next_data(file: BorrowedFd<'_>, at: u64, size: u64) -> Result<(u64, u64)> {
     let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => data.min(size),
         Err(Errno::NXIO) => size,
-        Err(Errno::INVAL) => at, // Not every file system knows of holes.
+        Err(Errno::INVAL) => at, // Not every file system supports `SEEK_DATA`.
         Err(errno) => return Err(Error::os("lseek")(errno)),
     };
     let end = rustix::fs::seek(file, SeekFrom::Hole(data)).map_or(size, |end| end.min(size));
     Ok((data, end.max(data)))
 }
 
-/// Visits a range block by block; the first and the last may be parts of one.
+/// Visits a range block by block; the first and the last may be partial.
 fn blocks(from: u64, to: u64, mut visit: impl FnMut(u64, u64)) {
     let mut at = from;
     while at < to {
@@ -219,8 +218,8 @@ fn offset(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Waits, where somebody does, until the disk has what is given back elsewhere: it is read from here then, and may not have been
-/// written out yet.
+/// With `--durable`, waits until the successor's data are on disk: the version is about to lose its own copy, and they
+/// may not have been written back yet.
 pub(super) fn secure(parts: &[Part], durable: bool) -> Result<()> {
     let mut parts = parts.iter().filter(|_| durable);
     parts.try_for_each(|part| rustix::fs::fdatasync(&part.file).map_err(Error::os("fdatasync")))

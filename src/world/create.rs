@@ -1,7 +1,7 @@
-//! Making things: files, directories, FIFOs and sockets, symlinks, hard links.
+//! Creation of files, directories, FIFOs and sockets, symlinks, hard links.
 //!
-//! The kernel's own exclusive creation is what finds a name free (`O_EXCL`, mkdirat, …), never a check before. Where it
-//! is taken by something hidden, the answer is ENOENT and the hidden thing stays untouched.
+//! Only the kernel's exclusive creation (`O_EXCL`, mkdirat, …) decides whether a name is free, never an earlier check.
+//! If a hidden entry has the name, the error is ENOENT and the hidden entry stays untouched.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,17 +17,17 @@ use crate::name::{Escaped, Name};
 
 const S_ISGID: u32 = 0o2000;
 
-/// A file that was made, or found there, and opened.
+/// A file opened for creation, new or already there.
 #[derive(Debug)]
 pub struct Created {
     /// The open file.
     pub file: OwnedFd,
-    /// What it is.
+    /// Its attributes.
     pub meta: Meta,
 }
 
 impl World {
-    /// Makes a regular file and opens it. Without `O_EXCL`, one that is there already is opened.
+    /// Creates and opens a regular file. Without `O_EXCL`, an existing one is opened.
     ///
     /// # Errors
     /// `EEXIST` with `O_EXCL`; `ENOENT` at a hidden name; `EROFS`; any error from `open(2)`.
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// `EEXIST`; `ENOENT` at a hidden name; `EROFS`; any error from `mkdir(2)`.
@@ -91,7 +91,7 @@ impl World {
         })
     }
 
-    /// Makes a FIFO, a socket or a regular file.
+    /// Creates a FIFO, a socket or a regular file.
     ///
     /// # Errors
     /// `EPERM` for device nodes; else as [`World::mkdir`].
@@ -116,7 +116,7 @@ impl World {
         })
     }
 
-    /// Makes a symlink.
+    /// Creates a symlink.
     ///
     /// # Errors
     /// `EPERM` while symlinks are hidden, and for a target that could lead out; else as [`World::mkdir`].
@@ -140,23 +140,23 @@ impl World {
         })
     }
 
-    /// Gives a file a further name.
+    /// Creates a further hard link to a file.
     ///
     /// # Errors
     /// `EPERM` for a directory; `EROFS` from or into the trash; else as [`World::mkdir`].
     pub fn link(&self, file: &Located, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Meta> {
         if file.node.meta().is_dir() {
-            // The kernel finds the name taken before it finds the directory (do_linkat).
+            // The kernel reports a taken name before it reports the directory (do_linkat).
             return Err(match self.view.admit(dir, name) {
                 Ok(_) => Error::Exists,
                 Err(_) => Error::NotOffered,
             });
         }
-        // A name outside the trash for what lies in it would let the trash be changed.
+        // A link outside the trash would let the occupant change what is in the trash.
         self.changeable(file, caller)?;
         let path = self.view.vacant_for(dir, name, false, caller)?;
         if file.node.meta().kind == FileType::Symlink {
-            // One that would lead out from there could be made, and then not be found.
+            // A symlink that leads out from its new place could be created and would then be hidden.
             let target = self.read_link(file)?;
             if !self.view.target_stays_inside(dir.path(), &target) {
                 return Err(Error::NotOffered);
@@ -176,13 +176,13 @@ impl World {
         })
     }
 
-    /// Returns whether a new file lacks the set-group-id bit that the caller may set and the store's kernel took away: it
-    /// does not know of the caller's further groups, and the home's kernel has decided already.
+    /// Returns whether a new file lacks a set-group-id bit that the caller may set. The store's kernel removed it
+    /// because it does not know the caller's supplementary groups; the home's kernel has already decided.
     fn lacks_setgid(&self, made: &Meta, asked: u32) -> bool {
         self.identity == Identity::Caller && asked & S_ISGID != 0 && made.mode & S_ISGID == 0
     }
 
-    /// Records, acts, and says what came to be.
+    /// Records a creation, performs it, and returns the attributes of the new node.
     fn make(
         &self,
         dir: &Dir,
@@ -196,7 +196,7 @@ impl World {
             .journal
             .begin(op, &[dir.changed()], Some(&self.author(caller)))?;
         let outcome = {
-            // A link creates no inode: it belongs to whom it belonged.
+            // A link creates no inode: the owner stays.
             let _acting = if is_link { None } else { self.act_as(caller) };
             act(dir)
         };

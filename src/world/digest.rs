@@ -1,8 +1,9 @@
-//! Digests of contents that change no more: SHA-256, at a cost that follows the data.
+//! Digests of contents that no longer change: SHA-256, at a cost proportional to the data.
 //!
-//! Owns what such a digest is of. Of a plain file it is what `sha256sum` says, unless the file has whole blocks of zeros: these are
-//! left out, and their places stand at the end, so that a hole costs nothing and may be filled, or punched, by a copy. Of a
-//! version with a list of ranges it is the list and what it names. Only reads; a content that cannot be read whole has none.
+//! Owns the definition of a digest. For a plain file it is the result of `sha256sum`, unless the file has whole blocks
+//! of zeros: those are left out, and their offsets are hashed at the end, so that holes cost nothing and a copy may
+//! fill or punch them. For a version with a list of ranges it covers the list and the ranges in it. Only reads; a
+//! content that cannot be read in full has no digest.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -16,19 +17,20 @@ use super::root::open_beneath;
 use super::versions::{file_name, map_name};
 use crate::error::{Error, Result};
 
-/// What is left out as one, in bytes, where it is zeros.
+/// The unit, in bytes, in which zeros are left out.
 const BLOCK: u64 = 4096;
 
-/// How much is read at once: a multiple of a block.
+/// The number of bytes read at once: a multiple of a block.
 const CHUNK: u64 = 256 << 10;
 
-/// A content: its size in bytes and its digest (hex).
+/// A content's size in bytes and its digest in hexadecimal.
 pub type Sum = (u64, String);
 
-/// Whoever waits for a digest: is asked now and then with how many bytes were read, and says whether to go on.
+/// A callback that limits the work: it is called now and then with the number of bytes read, and returns whether to go
+/// on.
 pub type Patience<'a> = &'a mut dyn FnMut(u64) -> bool;
 
-/// Makes the digest of an open file; `None` where nobody wanted to wait for it.
+/// Computes the digest of an open file; `None` if it was stopped.
 ///
 /// # Errors
 /// Any error from `pread(2)`.
@@ -39,7 +41,7 @@ pub fn of_file(file: &File, on: Patience<'_>) -> Result<Option<Sum>> {
     Ok(whole.then(|| (size, hash.finish())))
 }
 
-/// Makes the digest of a version, of what its files have; `None` where it is not there, or nobody wanted to wait.
+/// Computes the digest of a version from its files; `None` if the version is missing or the work was stopped.
 ///
 /// # Errors
 /// Any error from the system calls.
@@ -47,7 +49,7 @@ pub fn of_version(dir: &OwnedFd, n: u64, on: Patience<'_>) -> Result<Option<Sum>
     let Some(file) = open(dir, &file_name(n))? else {
         return Ok(None);
     };
-    // Nobody punches it meanwhile; where it is being punched, the list is in its place already.
+    // The lock keeps the version from being punched. If punching has begun, the list is already in place.
     let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
     let Some(list) = open(dir, &map_name(n))? else {
         return of_file(&file, on);
@@ -74,7 +76,7 @@ pub fn of_version(dir: &OwnedFd, n: u64, on: Patience<'_>) -> Result<Option<Sum>
     }
 }
 
-/// A line of a list that names a range; others say something of the whole.
+/// Parses a list's line if it names a range; other lines describe the whole content.
 fn range(line: &[u8]) -> Option<(u64, u64)> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let (start, length) = line.split_once(' ')?;
@@ -92,18 +94,18 @@ fn open(dir: &OwnedFd, name: &str) -> Result<Option<File>> {
     }
 }
 
-/// A digest that is being made.
+/// A digest in progress.
 #[derive(Default)]
 struct Contents {
     data: Sha256,
-    /// The places of what was left out: the run that goes on, and all before it.
+    /// The offsets of what was left out: the current run, and all earlier ones.
     run: Option<(u64, u64)>,
     left_out: Option<Sha256>,
     buffer: Vec<u8>,
 }
 
 impl Contents {
-    /// Takes what a file has from one offset to another; `false` where it was not waited for.
+    /// Adds a file's data between two offsets; `false` if the work was stopped.
     fn take(&mut self, file: &File, (mut at, end): (u64, u64), on: Patience<'_>) -> Result<bool> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(usize::try_from(CHUNK).unwrap_or(0), 0);
@@ -126,7 +128,7 @@ impl Contents {
         Ok(true)
     }
 
-    /// Takes some bytes that are there; returns whether all were zeros, in whole blocks.
+    /// Adds bytes that were read; returns whether all were zeros, in whole blocks.
     fn blocks(&mut self, mut bytes: &[u8], mut at: u64) -> bool {
         let mut all = true;
         while !bytes.is_empty() {
@@ -144,12 +146,12 @@ impl Contents {
         all
     }
 
-    /// Leaves out whole blocks of a hole that begins there; returns where to go on reading.
+    /// Leaves out the whole blocks of a hole that begins here; returns the offset to go on reading from.
     fn skip_hole(&mut self, file: &File, at: u64, end: u64) -> u64 {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data.min(end),
             Err(rustix::io::Errno::NXIO) => end,
-            Err(_) => at, // Not every file system knows of holes.
+            Err(_) => at, // Not every file system supports `SEEK_DATA`.
         };
         let data = data / BLOCK * BLOCK;
         if data <= at {
@@ -229,7 +231,7 @@ mod tests {
             true
         });
         assert!(found.unwrap().is_some() && read < 16 << 20, "{read}");
-        // A copy that has filled a hole, and one that was punched, are the same content; one more zero, or one elsewhere, is not.
+        // Filling or punching holes does not change the digest; one more zero, or one elsewhere, does.
         let sparse = file(b"x");
         sparse.set_len(900_001).unwrap();
         sparse.write_at(b"y", 700_000).unwrap();

@@ -1,6 +1,6 @@
-//! One round of making digests: what the journal says has become an entry of the trash, and the versions that are final.
+//! One round of computing digests: of new trash entries, as the journal names them, and of final versions.
 //!
-//! Only `digests.rs` uses this. It keeps no lock but that of the round itself.
+//! Used only by `digests.rs`. It holds no lock except the round's own.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
@@ -22,27 +22,27 @@ use crate::error::{Error, Result};
 use crate::journal::{Content, Digest, Reader, Record, RecordHeader};
 use crate::name::{Name, WorldPath};
 
-/// How old a removal is before its entry is looked at: by then its directory has been removed, too, or will not be.
+/// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
 const SETTLED: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
 
-/// How many files that are being written may wait; past it they are left out.
+/// The number of files open for writing that may wait; any more are left out.
 const WRITTEN: usize = 1024;
 
-/// How many files are remembered that got their digest, to be gathered in a directory after that.
+/// The number of files remembered after their digest, because they may still be gathered in a directory.
 const REMEMBERED: usize = 1 << 15;
 
-/// How many digests may wait to be sealed.
+/// The number of digests that may wait to be sealed.
 const UNSEALED: usize = 4096;
 
-/// How far it is.
+/// The progress of the work.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     reader: Option<Reader<BufReader<File>>>,
-    /// The entry that is too young, or was not gone through to its end.
+    /// The entry that is too young, or was interrupted.
     next: Option<NewTrashEntry>,
     written: VecDeque<WorldPath>,
     done: HashSet<Id>,
-    /// Who makes the digests; whoever wants them, where nobody is named.
+    /// The thread that computes the digests; without one, the caller does.
     pub(super) hashing: Option<Hashing>,
 }
 
@@ -52,20 +52,20 @@ impl Work {
     }
 }
 
-/// Something that a record says has become an entry of the trash.
+/// A new trash entry, as named by a record.
 #[derive(Debug, Clone)]
 struct NewTrashEntry {
     path: WorldPath,
-    /// Which inode. It may have been in the trash before, and have been changed since.
+    /// Its inode, which may have been in the trash before and have been changed since.
     inode: u64,
-    /// When; absent where that is no matter any more.
+    /// The time of removal; absent once it no longer matters.
     since: Option<chrono::DateTime<chrono::Utc>>,
 }
 
-/// Says whether there is still time.
+/// Returns whether there is still time.
 pub(super) type On<'a> = &'a mut dyn FnMut() -> bool;
 
-/// Some work on it.
+/// A round of work.
 pub(super) struct Round<'a> {
     pub(super) digests: &'a Digests,
     pub(super) work: &'a mut Work,
@@ -73,7 +73,7 @@ pub(super) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Does what can be done while `on` says so. Returns whether something is left that may be done later.
+    /// Works while `on` allows. Returns whether something is left to do later.
     pub(super) fn some(&mut self, all: bool, on: On<'_>) -> Result<bool> {
         for path in std::mem::take(&mut self.work.written) {
             match on() {
@@ -106,7 +106,7 @@ impl Round<'_> {
         }
     }
 
-    /// Reads the journal on to the next removal; `None` where there is none, for now.
+    /// Reads the journal up to the next removal; `None` if there is none yet.
     fn read(&mut self) -> Result<Option<NewTrashEntry>> {
         let reader = match &mut self.work.reader {
             Some(reader) => reader,
@@ -126,7 +126,7 @@ impl Round<'_> {
         Ok(None)
     }
 
-    /// Goes through an entry of the trash. One that is not there has been gathered in another, put back or purged.
+    /// Processes a trash entry. A missing one has been gathered in another, put back or purged.
     fn entry(&mut self, path: &WorldPath, on: On<'_>) {
         let mut pending = vec![path.clone()];
         while let Some(path) = pending.pop() {
@@ -166,7 +166,7 @@ impl Round<'_> {
         Ok(listed.filter_map(|e| e.ok().map(entry)).collect())
     }
 
-    /// Makes the digest of a file, unless it has one or cannot have one.
+    /// Computes the digest of a file, unless it already has one or cannot have one.
     fn file_at(&mut self, path: &WorldPath, on: On<'_>) {
         match self.file(path, on) {
             Ok(Some(digest)) => self.known(digest, on),
@@ -176,11 +176,12 @@ impl Round<'_> {
     }
 
     fn file(&mut self, path: &WorldPath, on: On<'_>) -> Result<Option<Digest>> {
-        // What changes it after this has a record with a greater number.
+        // Any later change of the file has a record with a greater number.
         let seq = self.digests.journal.last();
         let node = self.digests.root.node(path)?;
         let id = node.meta().id;
-        // With another name it may change by that; without a time of birth its number may come to mean another file.
+        // A second name could be used to change the file; without a time of birth the inode number could come to mean
+        // another file.
         let fit = |meta: &Meta| {
             meta.kind == FileType::RegularFile && meta.nlink == 1 && meta.born != 0 && meta.id == id
         };
@@ -227,7 +228,7 @@ impl Round<'_> {
         }
     }
 
-    /// Makes the digests of versions that are final.
+    /// Computes the digests of final versions.
     fn versions(&mut self, on: On<'_>) -> Result<()> {
         if self.digests.versions.lock().is_empty() {
             return Ok(());
@@ -263,7 +264,7 @@ impl Round<'_> {
     }
 }
 
-/// Whether a record may say that something became an entry of the trash.
+/// Returns whether a record may name a new trash entry.
 fn removes(header: &RecordHeader<'_>) -> bool {
     match &*header.op {
         "unlink" | "rmdir" => true,

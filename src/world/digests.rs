@@ -1,13 +1,13 @@
-//! Making the digests of what lies in the trash, and of versions that are final, while nothing else is to be done.
+//! Background computation of digests, of the trash and of final versions.
 //!
-//! Owns what gets a digest, and when. The journal itself is the queue: a thread of its own reads it behind the requests, and goes
-//! through each entry of the trash some seconds after its removal, when what belongs to a tree has been gathered in it. So no
-//! request waits, no list of the trash is read that a removal might wait for, and no memory grows with what is still to be done.
-//! The reading and hashing itself is left to a thread that yields to every other (`hashing.rs`). What is left to do when the session ends is done for so long at the most, and left out then; so is what a kill takes
-//! away. `fsck` counts what has no digest.
+//! Owns what gets a digest, and when. The journal itself is the queue: a thread reads it behind the requests and
+//! processes each trash entry a few seconds after its removal, when the rest of its tree has been gathered in it. So
+//! no request waits, no listing of the trash blocks a removal, and no queue grows in memory. The reading and hashing
+//! is left to a thread that yields to all others (`hashing.rs`). The end of a session works on the rest for a limited
+//! time and leaves out what remains; a kill leaves out more. `fsck` counts what has no digest.
 //!
-//! A file in the trash gets one when it is at rest: nobody has it open for writing, and it has no other name. The digest says after
-//! which record it was made; whatever names the inode later ends its validity.
+//! A file in the trash gets a digest when it is at rest: nobody has it open for writing, and it has no other name. The
+//! digest names the last record before it; any later record that names the inode ends its validity.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,19 +26,19 @@ use super::writers::Writers;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 
-/// How many versions may wait; past it they are left out.
+/// The number of versions that may wait; any more are left out.
 const VERSIONS: usize = 1 << 16;
 
-/// How long what could not be done yet is left alone.
+/// The pause before work that could not be done is tried again.
 const LATER: Duration = Duration::from_secs(3);
 
-/// How long is taken for them when a mount ends.
+/// The time for remaining digests when a mount ends.
 const AT_THE_END: Duration = Duration::from_secs(2);
 
-/// How long, when somebody ends who worked on an unmounted store.
+/// The time for remaining digests when a command on an unmounted store ends.
 const AT_ONCE: Duration = Duration::from_millis(250);
 
-/// Makes the digests of one session.
+/// The digests of one session.
 #[derive(Debug)]
 pub struct Digests {
     pub(super) journal: Arc<Journal>,
@@ -46,7 +46,7 @@ pub struct Digests {
     pub(super) state: OwnedFd,
     pub(super) session: String,
     writers: OnceLock<Box<dyn Writers>>,
-    /// Versions that are final.
+    /// The final versions that wait.
     pub(super) versions: Mutex<BTreeSet<u64>>,
     work: Mutex<Work>,
     ended: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ impl Digests {
         })
     }
 
-    /// Says who has files open, and starts the thread. It works when the journal's own thread has seen records.
+    /// Starts the thread, with the table of open files. It works after the journal's own thread has seen records.
     pub fn start(self: &Arc<Digests>, writers: Box<dyn Writers>) {
         let _ = self.writers.set(writers);
         let weak = Arc::downgrade(self);
@@ -104,8 +104,8 @@ impl Digests {
         }
     }
 
-    /// Makes what is left to make, for a while at the most; for the end of a session. `writers` is asked where nobody was named
-    /// before.
+    /// Computes the remaining digests at the end of a session, for a limited time. `writers` is used if the thread was
+    /// never started.
     pub(super) fn finish(&self, writers: &dyn Writers, mounted: bool) {
         let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
         self.ended.store(true, Ordering::Release);
@@ -114,10 +114,9 @@ impl Digests {
         self.work(writers, true, &mut || Instant::now() < until);
     }
 
-    /// Does what can be done while `on` says so, `all` of it also where it is young. Returns whether something is left that
-    /// may be done later.
+    /// Works while `on` allows; with `all`, young entries too. Returns whether something is left to do later.
     fn work(&self, writers: &dyn Writers, all: bool, on: On<'_>) -> bool {
-        // The thread does not keep whoever ends the session: it asks after each chunk whether to go on.
+        // The thread does not delay a session's end: it checks after each chunk whether to go on.
         let Some(mut work) = self.work.try_lock_for(Duration::from_secs(1)) else {
             return true;
         };
@@ -149,20 +148,21 @@ impl Finals for Arc<Digests> {
 }
 
 impl World {
-    /// Has records sealed now and then, and written out soon after they are made, for the rest of the session
-    /// ([`Journal::attend`]).
+    /// Lets the journal's thread seal records now and then, and write them out soon after they are made, for the rest
+    /// of the session ([`Journal::attend`]).
     pub fn attend_records(&self) {
         self.journal.attend();
     }
 
-    /// Seals what has been recorded, for somebody who is about to rely on it. Where that cannot be done it is read as it is.
+    /// Seals the records so far, for a reader that is about to rely on them. If that fails, they are read without a
+    /// seal.
     pub fn seal(&self) {
         if let Err(error) = self.journal.seal() {
             log::warn!("the journal could not be sealed: {error}");
         }
     }
 
-    /// Returns what makes digests of contents that change no more.
+    /// Returns the session's digests.
     pub fn digests(&self) -> &Arc<Digests> {
         &self.digests
     }

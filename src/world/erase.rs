@@ -1,9 +1,9 @@
-//! Deleting one tree for good, by descriptors: how an operator's purge deletes what an occupant made.
+//! Permanent deletion of a tree, by descriptors: an operator's purge deletes what an occupant made.
 //!
-//! `purge.rs` calls it, on what it has moved out of everybody's reach before. Every step is a directory's descriptor and
-//! one name, opened beneath it: no link is followed, no other file system entered (`openat2`, `root.rs`). One directory
-//! is open at a time and the way up is verified by device and inode, so a tree may be as deep as it likes; memory is for
-//! the names of the directories that wait. Holds no locks.
+//! `purge.rs` calls it on a tree that it has already moved out of everybody's reach. Every step takes a directory's
+//! descriptor and one name, opened beneath it: no link is followed and no other file system entered (`openat2`,
+//! `root.rs`). One directory is open at a time, and the way up is verified by device and inode, so a tree may have any
+//! depth; memory holds only the names of the directories still to be deleted. Holds no locks.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,31 +14,30 @@ use super::root::{Node, Root, open_beneath, stat_fd};
 use crate::error::{Error, Result};
 use crate::name::Name;
 
-/// A name that has been deleted. What it stood for still exists as long as this is looked at, so nothing else can have
-/// its inode number yet.
+/// A name that has been deleted. Its inode is still open, so the inode number cannot have been reused.
 #[derive(Debug)]
 pub(super) struct Gone<'a> {
-    /// What it was, just before.
+    /// Its attributes just before.
     pub(super) meta: &'a Meta,
-    /// Whether that was the last name: the content is gone.
+    /// Whether it was the last name: the content is gone.
     pub(super) last: bool,
 }
 
-/// A directory that is being emptied.
+/// A directory being emptied.
 struct Level {
     id: Id,
     name: Vec<u8>,
-    /// Its directories that are still to be deleted.
+    /// Its subdirectories still to be deleted.
     waiting: Vec<Vec<u8>>,
-    /// The first thing in it that could not be deleted.
+    /// The first error of an entry that could not be deleted.
     left: Option<Error>,
 }
 
-/// Deletes an entry of a directory, and everything in it. `gone` is told of each name.
+/// Deletes an entry of a directory with everything in it. `gone` is called with each name.
 ///
 /// # Errors
-/// The first thing that the system said of a name that could not be deleted (immutable, a mount point). Everything else
-/// has been deleted all the same. `ENOENT` where the entry is not there.
+/// The error of the first name that could not be deleted (immutable, a mount point). Everything else has been deleted
+/// all the same. `ENOENT` if the entry is missing.
 pub(super) fn erase(
     root: &Root,
     dir: BorrowedFd<'_>,
@@ -62,7 +61,7 @@ pub(super) fn erase(
                     here = fd;
                     levels.push(level);
                 }
-                // Taken away meanwhile by somebody behind the mount.
+                // Somebody removed it behind the mount.
                 Err(Error::NotFound) => {}
                 Err(error) => level.left = level.left.take().or(Some(error)),
             }
@@ -91,7 +90,7 @@ pub(super) fn erase(
     Ok(())
 }
 
-/// Opens a directory, deletes what is no directory in it, and notes the directories.
+/// Opens a directory, deletes all its entries except directories, and lists the directories.
 fn enter(
     root: &Root,
     node: &Node,
@@ -100,7 +99,7 @@ fn enter(
 ) -> Result<(OwnedFd, Level)> {
     let meta = node.meta();
     if meta.permissions() & 0o700 != 0o700 {
-        // Only its owner may do so, and only for them it makes a difference; what follows says whether it was enough.
+        // Only the owner can change the mode, and only the owner needs to; the calls below show whether it was enough.
         let _ = root.chmod(node, meta.permissions() | 0o700);
     }
     let here = root.reopen(node, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -110,7 +109,7 @@ fn enter(
         waiting: Vec::new(),
         left: None,
     };
-    // All names are read before the first is deleted: what a listing shows while it changes is nobody's promise.
+    // All names are read before the first is deleted: a listing is undefined while its directory changes.
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(&here).map_err(Error::os("getdents64"))? {
         let entry = entry.map_err(Error::os("getdents64"))?;
@@ -138,7 +137,7 @@ fn enter(
 fn open(dir: BorrowedFd<'_>, name: Name<'_>) -> Result<Node> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match open_beneath(dir, name.bytes(), flags, Mode::empty()).and_then(Node::from_fd) {
-        // Either it is not there, or another file system is mounted on it: that one is not ours to touch.
+        // Either it is missing, or another file system is mounted on it, which must not be touched.
         Err(Error::NotFound)
             if rustix::fs::statat(dir, name.bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() =>
         {
@@ -185,7 +184,7 @@ fn climb(from: &OwnedFd, expected: Id) -> Result<OwnedFd> {
     if stat_fd(up.as_fd())?.id == expected {
         Ok(up)
     } else {
-        // Somebody behind the mount moves directories at this moment; what is left stays for the next time.
+        // Somebody is moving directories behind the mount; the rest stays for the next purge.
         Err(Error::NotFound)
     }
 }

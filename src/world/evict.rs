@@ -1,13 +1,14 @@
-//! Deletes versions, and lets nobody miss them but who asks for just that content.
+//! Eviction: deletes versions without losing any other content.
 //!
-//! An older version of the same file may be read through the one that goes. So first its ranges that the older one lacks are
-//! copied into that, and a new list says so (`past`, see `ranges.rs`); then a record names what goes; then it is deleted. A
-//! daemon that dies at any point leaves versions that read as before. What is gone for good is the state in between.
+//! An older version of the same file may be read through the evicted one. So the ranges that the older one lacks are
+//! first copied into it, and a new list says so (`past`, see `ranges.rs`); then a record names the evicted version;
+//! then it is deleted. A daemon that dies at any point leaves versions that read as before. Only the evicted state
+//! itself is lost.
 //!
-//! For `--keep-evict` a thread of its own does it when there is no room left, because the threads that act for the owner have
-//! no way into older sessions. It thins out the middle: see [`Chains::order`].
+//! For `--keep-evict` a thread does it when there is no space left, because the threads that act for the owner have no
+//! access to older sessions. It thins out the middle: see [`Chains::order`].
 //!
-//! Lock: the finalizer's, over all of it, so that what is read through what does not change meanwhile.
+//! Lock: the finalizer's, throughout, so that what versions are read through does not change meanwhile.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,16 +27,16 @@ use super::versions::file_name;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Op};
 
-/// How much is deleted at once, in bytes, so that not every write has to wait for it.
+/// The number of bytes deleted at once, so that not every write has to wait for an eviction.
 const AT_ONCE: u64 = 16 << 20;
 
-/// How many versions one record of deleting names.
+/// The number of versions that one `evict` record names.
 const NAMED_AT_ONCE: usize = 500;
 
-/// A version that would give back less than this is not worth it.
+/// The smallest gain, in bytes, for which a version is evicted.
 const WORTH: u64 = 4096;
 
-/// What the thread works with.
+/// The evicting thread's resources.
 #[derive(Debug)]
 pub(super) struct Evictor {
     pub(super) state: OwnedFd,
@@ -45,7 +46,7 @@ pub(super) struct Evictor {
     pub(super) finalizer: Weak<Finalizer>,
 }
 
-/// The versions of one session that are on the disk, and what they take.
+/// The versions of one session on disk, and their sizes there.
 #[derive(Debug)]
 struct Kept {
     session: Arc<str>,
@@ -66,7 +67,7 @@ impl Kept {
 }
 
 impl Evictor {
-    /// Serves who needs room, as long as there is a room.
+    /// Answers requests for space, as long as the quota exists.
     pub(super) fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Quota>) {
         let mut chains = None;
         for (wanted, answer) in asked {
@@ -161,11 +162,11 @@ impl Evictor {
     }
 }
 
-/// Copies into a version what it is read through a later one for, so that the later one may go. Returns how many bytes it takes
-/// more for it; `None` where that would be more than `most`, and nothing has been done.
+/// Copies into a version the ranges that it reads through a later one, so that the later one can be deleted. Returns
+/// the additional bytes on disk; `None` if they would exceed `most`, and then nothing has been done.
 ///
 /// # Errors
-/// Any error from the system calls; then both are as they were to whoever reads them.
+/// Any error from the system calls; both versions then read as before.
 pub(super) fn fold(
     state: impl AsFd,
     into: &Link,
@@ -181,7 +182,7 @@ pub(super) fn fold(
         Ok::<_, Error>((dir, file))
     };
     let (dir, file) = match open(into, OFlags::RDWR) {
-        // Nothing is read through what is not there.
+        // A missing version reads through nothing.
         Err(Error::NotFound) => return Ok(Some(0)),
         opened => opened?,
     };
@@ -208,7 +209,7 @@ pub(super) fn fold(
         let _ = crate::sys::fd::write_out(file.as_fd());
     }
     has.ranges.extend(needed);
-    // Where the later content had ended nothing was read through it.
+    // Behind the later content's end nothing was read through it.
     if end < size {
         has.ranges.push((end, size));
     }

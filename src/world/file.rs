@@ -1,5 +1,4 @@
-//! The content of one thing that is already known: opening, sizes, space. What is about to be destroyed is kept first
-//! (`versions.rs`).
+//! The content of an open node: opening, size, space. What is about to be destroyed is first kept (`versions.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Ids, Kept, Op};
 
 impl World {
-    /// Says whether a held thing may be changed.
+    /// Checks that an open node may be changed.
     pub(super) fn changeable(&self, located: &Located, caller: Caller) -> Result<()> {
         if located.removed {
             // Open files survive their removal, and stay as writable as they were.
@@ -24,11 +23,11 @@ impl World {
         self.view.changeable_for(&located.path, is_dir, caller)
     }
 
-    /// Opens a regular file. `O_TRUNC` empties it. What may be destroyed through it is kept first.
+    /// Opens a regular file. `O_TRUNC` empties it. Content that may be destroyed through it is first kept.
     ///
     /// # Errors
-    /// `EROFS`; `EINVAL` for what is no regular file; `ENOSPC` where its content cannot be kept; `EACCES`, `ETXTBSY` and
-    /// the like as `open(2)` says.
+    /// `EROFS`; `EINVAL` if it is not a regular file; `ENOSPC` if its content cannot be kept; any error from
+    /// `open(2)`, such as `EACCES` and `ETXTBSY`.
     pub fn open_file(
         &self,
         located: &Located,
@@ -45,7 +44,7 @@ impl World {
             return self.root.reopen(&located.node, flags);
         }
         self.changeable(located, caller)?;
-        // Permission is found out by opening; only then is there something to record and, last, to empty.
+        // Opening checks the permission; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&located.node, flags - OFlags::TRUNC)?;
         self.note_capability(located, caller)?;
         if !truncates {
@@ -61,8 +60,8 @@ impl World {
             keeping.stands(open_state);
             return Ok(file);
         }
-        // O_TRUNC takes the right to write even with O_RDONLY, and a descriptor for reading cannot empty; nor can one with both bits of the
-        // access mode set, which is for ioctls only (open(2)).
+        // O_TRUNC needs write permission even with O_RDONLY, but a read-only descriptor cannot empty the file. Nor can
+        // one with both bits of the access mode set, which is for ioctls only (open(2)).
         let emptied = match access {
             OFlags::WRONLY | OFlags::RDWR => None,
             _ => Some(self.root.reopen(&located.node, OFlags::WRONLY)?),
@@ -89,7 +88,7 @@ impl World {
         Ok(file)
     }
 
-    /// Cuts or extends a file. Returns the inode that has taken its place, where one has.
+    /// Truncates or extends a file. Returns the inode that has taken its place, if any.
     pub(super) fn truncate(
         &self,
         located: &Located,
@@ -138,7 +137,7 @@ impl World {
     /// Reserves or frees space in an open file.
     ///
     /// # Errors
-    /// `EROFS`; `EOPNOTSUPP` for a mode the store's file system does not know; any error from `fallocate(2)`.
+    /// `EROFS`; `EOPNOTSUPP` for a mode that the store's file system does not support; any error from `fallocate(2)`.
     pub fn allocate(
         &self,
         located: &Located,
@@ -184,10 +183,10 @@ impl World {
         self.drop_setid(located, caller)
     }
 
-    /// Keeps what copy_file_range(2), or a write that comes to the daemon, is about to overwrite in an open file.
+    /// Keeps what copy_file_range(2), or a write through the daemon, is about to overwrite in an open file.
     ///
     /// # Errors
-    /// `ENOSPC` where it cannot be kept; then it must not be overwritten.
+    /// `ENOSPC` if it cannot be kept; it must then not be overwritten.
     pub fn before_overwriting(
         &self,
         located: &Located,
@@ -205,10 +204,10 @@ impl World {
         Ok(())
     }
 
-    /// Says where a symlink leads.
+    /// Returns a symlink's target.
     ///
     /// # Errors
-    /// `EINVAL` for what is no symlink; `ENOENT` where it could lead out from where it is now.
+    /// `EINVAL` if it is not a symlink; `ENOENT` if it could lead out of the store from its present place.
     pub fn read_link(&self, located: &Located) -> Result<Vec<u8>> {
         if located.node.meta().kind != FileType::Symlink {
             return Err(Error::Invalid);
@@ -223,7 +222,7 @@ impl World {
         }
     }
 
-    /// Waits until a directory's entries are on the disk.
+    /// Waits until a directory's entries are on disk.
     ///
     /// # Errors
     /// Any error from `fsync(2)`.
@@ -232,12 +231,12 @@ impl World {
     }
 }
 
-/// Returns what an fallocate(2) is about to destroy.
+/// Returns what a fallocate(2) is about to destroy.
 fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> Destroys {
     let shifts = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
     let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
     if flags.intersects(shifts) {
-        // Everything behind it moves.
+        // Everything behind the offset moves.
         Destroys::Range(from, u64::MAX)
     } else if flags.intersects(clears) {
         Destroys::Range(from, from.saturating_add(length))
@@ -246,7 +245,7 @@ fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> Destroys {
     }
 }
 
-/// Returns the record of a file's being opened for writing.
+/// Returns the record of opening a file for writing.
 fn written(located: &Located, kept: Option<Kept>) -> Op {
     let (size, mtime, mode) = before(located);
     Op::Write {
@@ -259,7 +258,7 @@ fn written(located: &Located, kept: Option<Kept>) -> Op {
     }
 }
 
-/// Returns the record of a file's being cut or extended.
+/// Returns the record of truncating or extending a file.
 fn cut(located: &Located, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
     let (size, mtime, mode) = before(located);
     Op::Truncate {
@@ -274,7 +273,8 @@ fn cut(located: &Located, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
     }
 }
 
-/// What a record says of a file before its content changes: size, time, and the permission bits that it may lose.
+/// Returns the fields that a record has of a file before its content changes: size, time, and the permission bits that
+/// it may lose.
 fn before(located: &Located) -> (u64, crate::journal::Stamp, Option<u32>) {
     let meta = located.node.meta();
     let loses = meta.mode & SET_IDS != 0;

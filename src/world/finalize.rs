@@ -1,22 +1,23 @@
-//! Makes versions final: what of one is the same in what came after it is given back, once nobody can change either.
+//! Makes versions final: gives back the parts of a version that its successor has in common, once neither can change.
 //!
-//! A version is *final* when the last open for writing of its file has ended (with passthrough, the kernel says so only
-//! when the last shared map has gone too), or when the file's next version has been made: then what came after it is known.
-//! [`Finalizer`] is the one place where that happens, on a thread of its own, and last tells [`Final`] of it: whatever wants
-//! to look at a version that nobody writes any more (a digest, say) belongs there.
+//! A version's *successor* is the content that came after it: the file's later versions, and the file. A version
+//! becomes *final* when the last open for writing of its file has ended (with passthrough, the kernel reports that
+//! only after the last shared map has gone too), or when the file's next version has been made: then its successor is
+//! known. [`Finalizer`] is the one place where this happens, on a thread of its own. It finally reports a [`Final`],
+//! so that is where to hook in work on versions that no longer change, such as digests.
 //!
-//! **Who may change a version after it became final**: eviction and purging, which fold a version that goes into the next
-//! older one of the same file and then put a new list of ranges beside that (`evict.rs`); nobody else. Its list (`{n}.map`)
-//! always says what it has, and is in its place before anything is punched out, so a daemon that dies at any point leaves a
-//! version that can be read. Versions that are not final when the session ends stay whole, which costs space only.
+//! **Who may change a final version**: only eviction and purging, which fold a deleted version into the next older one
+//! of the same file and then put a new list of ranges beside that (`evict.rs`). The list (`{n}.map`) always says what
+//! the version has, and is in place before anything is punched out, so a daemon that dies at any point leaves a
+//! readable version. Versions that are not final when the session ends stay whole, which costs only space.
 //!
-//! How it is safe: a record is written before anything it announces is changed, and [`Pending`] hears of it in that moment.
-//! So if no record about the file came while it was compared, and nobody had it open for writing when that began (which
-//! is looked at in the file's turn), all bytes were those that came after the version; and whoever writes from then on
-//! keeps those bytes first. Whoever reads a version locks it (`flock`, shared), before looking whether it has a list; a version
-//! that is being read is not punched until later.
+//! Why it is safe: a record is written before any change that it announces, and [`Pending`] receives it at that
+//! moment. So if no record about the file came during the comparison, and nobody had the file open for writing when it
+//! began (which is checked under the file's inode lock), all bytes were those of the successor; and every later write
+//! first keeps those bytes. A reader of a version locks it (`flock`, shared) before it looks for a list, and a version
+//! that is being read is punched later.
 //!
-//! Locks: none is held over a system call. The file's turn is asked for, never waited for.
+//! Locks: none is held over a system call. The file's inode lock is only tried, never waited for.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,19 +41,19 @@ use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids};
 
-/// How long after it was closed a file is looked at: it is often opened again at once.
+/// The delay between a file's close and its comparison: files are often reopened at once.
 const SOON: Duration = Duration::from_millis(200);
 
-/// Files of more bytes are not compared.
+/// The size in bytes above which files are not compared.
 const MOST: u64 = 4 << 30;
 
-/// Nor bigger ones of which only blocks are kept.
+/// The size in bytes above which files kept by blocks are not compared.
 const MOST_BY_BLOCKS: u64 = 256 << 20;
 
-/// A version that would not give back more than this many bytes stays as it is: a list takes a block too.
+/// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const WORTH: u64 = 2 * BLOCK;
 
-/// Makes the versions of one session final.
+/// The finalizer of one session's versions.
 #[derive(Debug)]
 pub struct Finalizer {
     pending: Arc<Pending>,
@@ -64,9 +65,9 @@ pub struct Finalizer {
     cannot_punch: AtomicBool,
     writers: OnceLock<Box<dyn Writers>>,
     finals: OnceLock<Box<dyn Finals>>,
-    /// Versions that have a list and are still whole, because somebody was reading them.
+    /// Versions that have a list and are still whole, because they were being read.
     read: Mutex<HashSet<u64>>,
-    /// Held by who is at work.
+    /// Held during work.
     working: Mutex<()>,
     woken: AtomicBool,
     ended: AtomicBool,
@@ -99,7 +100,7 @@ impl Finalizer {
         })
     }
 
-    /// Says who has files open, and starts the thread.
+    /// Starts the thread, with the table of open files.
     pub fn start(self: &Arc<Finalizer>, writers: Box<dyn Writers>) {
         let _ = self.writers.set(writers);
         let weak = Arc::downgrade(self);
@@ -121,34 +122,34 @@ impl Finalizer {
         let thread = std::thread::Builder::new().name("final".to_owned());
         match thread.spawn(run) {
             Ok(thread) => drop(self.thread.set(thread.thread().clone())),
-            // Versions stay whole then.
+            // Without it, versions stay whole.
             Err(error) => log::warn!("no thread to make versions final: {error}"),
         }
     }
 
-    /// Has somebody hear of each version that becomes final.
+    /// Adds a listener for versions that become final.
     pub fn tell(&self, finals: Box<dyn Finals>) {
         let _ = self.finals.set(finals);
     }
 
-    /// Notes that the last open for writing of a file has ended.
+    /// Reports that the last open for writing of a file has ended.
     pub fn closed(&self, id: Id) {
         if self.pending.closed(self.ids(id)) {
             self.wake();
         }
     }
 
-    /// Returns how many files have versions that are not final.
+    /// Returns the number of files with versions that are not final.
     pub fn waiting(&self) -> usize {
         self.pending.len() + self.read.lock().len()
     }
 
-    /// Makes final what can be, on the calling thread.
+    /// Finalizes what it can, on the calling thread.
     pub(super) fn now(&self) {
         self.work(None);
     }
 
-    /// Keeps versions from becoming final for a while.
+    /// Keeps versions from becoming final until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
         self.working.lock()
     }
@@ -165,8 +166,8 @@ impl Finalizer {
         }
     }
 
-    /// Makes final what can be, for so long at the most; for the end of a session. `writers` is asked where nobody was named
-    /// before.
+    /// Finalizes what it can at the end of a session, for a limited time. `writers` is used if the thread was never
+    /// started.
     pub(super) fn finish(&self, writers: &dyn Writers, time: Duration) {
         let until = Instant::now() + time;
         self.ended.store(true, Ordering::Release);
@@ -175,7 +176,7 @@ impl Finalizer {
         }
         let writers = self.writers.get().map_or(writers, |writers| &**writers);
         let _working = self.working.lock();
-        // What the thread had taken up when it left off, too.
+        // Includes the work that the thread had taken up when it stopped.
         self.pending.again();
         self.work_with(writers, Some(until));
     }
@@ -215,7 +216,7 @@ impl Finalizer {
         [if id.0 == self.device { 0 } else { id.0 }, id.1]
     }
 
-    /// Looks at one file; `false` where somebody had its turn.
+    /// Processes one file; `false` if another thread had its inode lock.
     fn file(&self, ids: Ids, writers: &dyn Writers) -> Result<bool> {
         let Some(known) = self.pending.file(ids) else {
             return Ok(true);
@@ -235,10 +236,10 @@ impl Finalizer {
         for (i, version) in versions.iter().enumerate() {
             let later = versions.get(i + 1..).unwrap_or_default();
             let Some(after) = self.after(later, now.as_ref())? else {
-                // What comes after it is still being written, or has gone. Neither is known of those behind it.
+                // Its successor is still being written, or is gone. The same holds for all later versions.
                 return Ok(true);
             };
-            // A version never changes; the file may have, while it was read.
+            // A version never changes; the file may have changed while it was read.
             let with_file = after.len() > later.len();
             let take = |at_rest: bool| {
                 let changes = with_file.then_some(file.changes);
@@ -255,7 +256,7 @@ impl Finalizer {
                 taken = take(true);
             }
             if !taken {
-                return Ok(true); // Changed meanwhile: that has put it in the queue again, or will.
+                return Ok(true); // Changed meanwhile: the change has queued it again, or will.
             }
             secure(&after, found.is_some() && self.durable)?;
             self.version(version, found)?;
@@ -263,7 +264,7 @@ impl Finalizer {
         Ok(true)
     }
 
-    /// Opens what came after a version: the versions after it up to one that is whole, or else the file. `None` where one of
+    /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
     /// them may still change.
     fn after(&self, later: &[DraftVersion], now: Option<&OwnedFd>) -> Result<Option<Vec<Part>>> {
         let mut parts = Vec::new();
@@ -296,7 +297,7 @@ impl Finalizer {
         Ok(Some(parts))
     }
 
-    /// Finds what a version has in common with what came after it, where it is worth looking.
+    /// Compares a version with its successor, if that is worthwhile.
     fn find(&self, version: &DraftVersion, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
         let by_blocks = version.kept.how == How::Blocks;
         let most = if by_blocks { MOST_BY_BLOCKS } else { MOST };
@@ -322,7 +323,7 @@ impl Finalizer {
         Ok(Some((file, found)))
     }
 
-    /// Gives back what a version has in common with what came after it, and says that it is final.
+    /// Gives back what a version has in common with its successor, and reports it as final.
     fn version(&self, version: &DraftVersion, found: Option<(OwnedFd, Found)>) -> Result<()> {
         let n = version.kept.n;
         if let Some((file, found)) = found {
@@ -361,7 +362,7 @@ impl Finalizer {
         }
     }
 
-    /// Punches out of a version what its list, which is in its place, does not name; later, where somebody reads it now.
+    /// Punches out of a version what its list, already in place, does not name; postponed while somebody reads it.
     fn punch(&self, n: u64, file: &OwnedFd, same: &[(u64, u64)]) {
         if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
             self.read.lock().insert(n);

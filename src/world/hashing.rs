@@ -1,7 +1,7 @@
-//! Where digests are made: at once, or by a thread that yields to every other.
+//! The place where digests are computed: the calling thread, or a thread that yields to every other.
 //!
-//! That thread takes no lock of anybody's and opens nothing: under load it may not run for a second, and nobody may wait for it
-//! then but whoever gave it a file to read.
+//! The yielding thread takes nobody's lock and opens nothing: under load it may not run for a second, and then only
+//! the thread that gave it a file may wait for it.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -12,29 +12,30 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use super::digest::{Sum, of_file, of_version};
 use crate::error::Result;
 
-/// What a digest is to be made of.
+/// The input of a digest.
 #[derive(Debug)]
 pub(super) enum Job {
     /// An open file.
     File(File),
-    /// A version, in the directory of its session's.
+    /// A version in the directory of its session.
     Version(OwnedFd, u64),
 }
 
-/// What comes of it; `None` where there was no time, or nothing there.
+/// The result; `None` if time ran out or the content is missing.
 type Answer = Result<Option<Sum>>;
 
-/// Who makes them.
+/// The thread that computes digests.
 #[derive(Debug)]
 pub(super) enum Hashing {
-    /// Whoever wants them.
+    /// The calling thread.
     Here,
-    /// The thread that yields.
+    /// The yielding thread.
     Idle(SyncSender<(Job, SyncSender<Answer>)>),
 }
 
 impl Hashing {
-    /// Starts the thread, which gives up when `ended` says so; without it, whoever wants them makes them.
+    /// Starts the thread, which gives up when `ended` is set. If it cannot be started, callers compute their own
+    /// digests.
     pub(super) fn idle(ended: Arc<AtomicBool>) -> Hashing {
         let (jobs, given) = sync_channel::<(Job, SyncSender<Answer>)>(0);
         let run = move || {
@@ -57,10 +58,10 @@ impl Hashing {
         }
     }
 
-    /// Makes a digest, and waits for it.
+    /// Computes a digest and waits for it.
     ///
     /// # Errors
-    /// What reading says.
+    /// Any error from reading.
     pub(super) fn make(&self, job: Job, on: &mut dyn FnMut() -> bool) -> Answer {
         let Hashing::Idle(jobs) = self else {
             return make(&job, on);

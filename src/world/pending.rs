@@ -1,7 +1,7 @@
-//! Which versions are not final yet, and what came after each of them.
+//! The versions that are not final yet, and their successors.
 //!
-//! Hears each record as it is written, in the order of the journal ([`crate::journal::Listener`]), so what it knows of a
-//! file's versions is what somebody who reads the journal later will know. Keeps nothing of files without such versions.
+//! Receives each record as it is written, in journal order ([`crate::journal::Listener`]), so it knows exactly what a
+//! later reader of the journal will know of a file's versions. Keeps nothing about files without such versions.
 //!
 //! Lock: one mutex, taken under the journal's; nothing is called under it.
 
@@ -16,28 +16,28 @@ use crate::world::view::TRASH;
 /// A version that is not final.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DraftVersion {
-    /// The record.
+    /// The number of its record.
     seq: u64,
     /// How it is kept, and its number.
     pub(super) kept: Kept,
     /// The size of the content.
     pub(super) size: u64,
-    /// From where on nothing can be read from what came after: a later record says that the file ended there.
+    /// The offset from which nothing can be read from the successor: a later record says that the file ended there.
     pub(super) limit: u64,
-    /// Up to which later version all have been evicted.
+    /// The later version up to which all have been evicted.
     pub(super) past: Option<u64>,
-    /// The inode before, where another took the file's place.
+    /// The former inode, if another took the file's place.
     was: Option<Ids>,
 }
 
-/// A file that has versions that are not final.
+/// A file with versions that are not final.
 #[derive(Debug, Clone, Default)]
 pub(super) struct File {
-    /// Where it was last known to be.
+    /// Its last known path.
     pub(super) path: WorldPath,
-    /// In the order of their records.
+    /// Its versions, in the order of their records.
     pub(super) versions: VecDeque<DraftVersion>,
-    /// How many records have changed it.
+    /// The number of records that have changed it.
     pub(super) changes: u64,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 struct Inner {
     files: HashMap<Ids, File>,
-    /// Files to look at, in order. One may be in it twice, or not be there any more.
+    /// Files to look at, in order. A file may be queued twice, or be gone.
     queue: VecDeque<Ids>,
-    /// The records about versions since they were last asked for, where somebody asks.
+    /// The records about versions since the last query, if they are remembered.
     history: Option<Vec<(u64, Op)>>,
 }
 
 impl Pending {
-    /// Notes that a file was open for writing and may be at rest now. Returns whether it has versions to look at.
+    /// Notes that a file was closed for writing and may be at rest now. Returns whether it has versions to look at.
     pub(super) fn closed(&self, ids: Ids) -> bool {
         if let Some(file) = self.inner.lock().files.get_mut(&ids) {
             file.changes += 1;
@@ -65,7 +65,7 @@ impl Pending {
         self.queue(ids)
     }
 
-    /// Puts a file in the queue, if it has versions to look at, and returns whether it has.
+    /// Queues a file if it has versions to look at, and returns whether it has.
     pub(super) fn queue(&self, ids: Ids) -> bool {
         let mut inner = self.inner.lock();
         let known = inner.files.contains_key(&ids);
@@ -80,12 +80,12 @@ impl Pending {
         self.inner.lock().queue.pop_front()
     }
 
-    /// Has the records about versions remembered from now on, for [`Pending::history`].
+    /// Starts remembering the records about versions, for [`Pending::history`].
     pub(super) fn remember(&self) {
         self.inner.lock().history = Some(Vec::new());
     }
 
-    /// Takes what has been remembered, in order.
+    /// Takes the remembered records, in order.
     pub(super) fn history(&self) -> Vec<(u64, Op)> {
         let mut inner = self.inner.lock();
         inner
@@ -95,15 +95,15 @@ impl Pending {
             .unwrap_or_default()
     }
 
-    /// Returns whether a version may be evicted: not one that is the last of a file and not final, for the act of its record
-    /// may be under way.
+    /// Returns whether a version may be evicted. A file's last version that is not final must stay: the act of its
+    /// record may be in progress.
     pub(super) fn may_go(&self, n: u64) -> bool {
         let inner = self.inner.lock();
         let mut files = inner.files.values();
         !files.any(|file| file.versions.back().is_some_and(|v| v.kept.n == n))
     }
 
-    /// Notes that a version is being evicted. One before it is compared with what comes after it instead.
+    /// Notes that a version is being evicted. The previous version is then compared with the one after it.
     pub(super) fn went(&self, n: u64) {
         let mut inner = self.inner.lock();
         for file in inner.files.values_mut() {
@@ -123,7 +123,7 @@ impl Pending {
         self.inner.lock().files.len()
     }
 
-    /// Puts all files in the queue once more.
+    /// Queues all files again.
     pub(super) fn again(&self) {
         let mut inner = self.inner.lock();
         inner.queue = inner.files.keys().copied().collect();
@@ -133,8 +133,8 @@ impl Pending {
         self.inner.lock().files.get(&ids).cloned()
     }
 
-    /// Takes a file's oldest version out: from now on nothing but that what came after it may be said of it. `changes`: that
-    /// the file has not been changed since; without, it may have been. Returns whether it was so.
+    /// Removes a file's oldest version: it is now final. `changes` requires that the file has not been changed since
+    /// that count; without it, the file may have changed. Returns whether the version was removed.
     pub(super) fn take(&self, ids: Ids, n: u64, changes: Option<u64>) -> bool {
         let mut inner = self.inner.lock();
         let Some(file) = inner.files.get_mut(&ids) else {
@@ -151,7 +151,7 @@ impl Pending {
         same
     }
 
-    /// Asks for a version to stand for a second record, which it may do as long as it is its file's last and not final.
+    /// Claims a version for a second record, which is allowed while it is its file's last and not final.
     pub(super) fn claim(&self, ids: Ids, n: u64) -> bool {
         let mut inner = self.inner.lock();
         let file = inner.files.get_mut(&ids);
@@ -234,14 +234,14 @@ fn in_trash(entry: &Escaped) -> Option<WorldPath> {
     Some(trash.join(Name::new(&entry.0).ok()?))
 }
 
-/// What a record says of a content.
+/// A record's data about a content.
 struct Content<'a> {
     path: &'a WorldPath,
     ids: Ids,
     size: u64,
     kept: Option<Kept>,
     new: Option<Ids>,
-    /// The size that the content before is cut to, where the record keeps no version (`operator/past/inverse.rs`).
+    /// The size that the former content is cut to, if the record keeps no version (`operator/past/tree/inverse.rs`).
     cut: Option<u64>,
 }
 
