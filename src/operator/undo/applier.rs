@@ -1,5 +1,5 @@
-//! Who carries out what an operator wants: the world in process, or the daemon's own while the store is mounted, which
-//! then also tells the kernel.
+//! The applier of an undo's changes: the world in process, or the daemon's own while the store is mounted, which also
+//! notifies the kernel.
 
 use crate::error::Result;
 use crate::name::Name;
@@ -8,7 +8,7 @@ use crate::world::{
     Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, World,
 };
 
-/// The changes that an undo is made of.
+/// The changes that an undo consists of.
 pub trait Applier {
     /// Returns the world.
     fn world(&self) -> &World;
@@ -27,7 +27,7 @@ pub trait Applier {
         self.world().rename(from.0, from.1, to.0, to.1, how, caller)
     }
 
-    /// Moves an entry into the trash, with all that is below it.
+    /// Moves an entry to the trash, with everything below it.
     ///
     /// # Errors
     /// As [`World::discard`].
@@ -35,7 +35,7 @@ pub trait Applier {
         self.world().discard(dir, name, caller)
     }
 
-    /// Puts another content in a file's place.
+    /// Replaces a file's content.
     ///
     /// # Errors
     /// As [`World::put_content`].
@@ -49,7 +49,7 @@ pub trait Applier {
             .put_content(located, content, &NoOpenState, caller)
     }
 
-    /// Sets attributes, the size too.
+    /// Sets attributes, including the size.
     ///
     /// # Errors
     /// As [`World::set_attr`].
@@ -58,11 +58,11 @@ pub trait Applier {
             .set_attr(located, change, None, &NoOpenState, caller)
     }
 
-    /// Is told that something was made.
+    /// Notifies the applier of a new entry.
     fn made(&self, _dir: &Dir, _name: Name<'_>) {}
 }
 
-/// The world in process, where nothing is mounted.
+/// The in-process world of a store that is not mounted.
 #[derive(Debug)]
 pub struct InProcess<'w>(pub &'w World);
 

@@ -1,4 +1,4 @@
-//! Applying a plan under a record of its own: how much it would do, and what came of it. The steps are in `steps.rs`.
+//! Applying a plan under a record of its own: its extent before, its result after. The steps are in `steps.rs`.
 
 use std::os::fd::AsFd;
 
@@ -13,38 +13,38 @@ use crate::operator::past::{NodeId, Tree};
 use crate::world::Caller;
 use crate::world::view::in_trash;
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// The number of its record in the session; absent where there was nothing to do.
+    /// The number of its record in the session; `None` where there was nothing to do.
     pub record: Option<u64>,
-    /// How many things moved.
+    /// How many nodes moved.
     pub moves: u64,
-    /// How many contents were put back.
+    /// How many contents were restored.
     pub contents: u64,
-    /// How many things got other attributes.
+    /// How many nodes had attributes changed.
     pub attributes: u64,
-    /// What could not be taken back, while the rest was.
+    /// The changes that failed while the rest was made.
     pub skipped: Skipped,
-    /// Why it stopped half-way, if it did.
+    /// The error that stopped it half-way, if any.
     pub failed: Option<Error>,
 }
 
-/// What a plan would do, as numbers.
+/// The size of a plan.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Extent {
-    /// Names that shall change.
+    /// The number of names to change.
     pub names: u64,
-    /// Contents that shall be put back.
+    /// The number of contents to restore.
     pub contents: u64,
-    /// Things that shall get other attributes, as far as is known before.
+    /// The number of nodes whose attributes will change, as far as that is known in advance.
     pub attributes: u64,
 }
 
-/// Returns how much a plan would do.
+/// Returns the extent of a plan.
 ///
 /// # Errors
-/// What the disk says.
+/// Those of reading the disk.
 pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
     let names = Mover::count(&plan.target)?;
     let mut extent = Extent {
@@ -72,7 +72,7 @@ pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
     Ok(extent)
 }
 
-/// Returns whether the extended attributes of a thing shall be others than they are.
+/// Returns whether an undo would change a node's extended attributes.
 pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
     let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
         return Ok(false);
@@ -82,11 +82,11 @@ pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
     Ok(then.xattrs.iter().any(is_other))
 }
 
-/// Carries a plan out, under a record that says what was asked for. A plan of nothing leaves no record.
+/// Carries out a plan, under a record with the request. An empty plan leaves no record.
 ///
 /// # Errors
-/// [`Error::Conflict`] where the plan has one that stops it; what writing the first record, or the first change, says. Then
-/// nothing was changed. What fails later is in the outcome.
+/// [`Error::Conflict`] where the plan has one that stops it; the errors of writing the first record, or of the first
+/// change. In these cases nothing was changed. Later failures are in the result.
 pub fn apply(
     plan: &Plan<'_>,
     selection: &Selection,

@@ -1,5 +1,4 @@
-//! What a plan would do, in the words of whoever works with files: what comes back, what goes, what gets its content or its
-//! attributes back.
+//! A plan's changes in terms of files: which come back, which go, which get their content or attributes back.
 
 use super::apply::other_xattrs;
 use super::plan::Plan;
@@ -7,9 +6,9 @@ use crate::error::Result;
 use crate::name::{Name, WorldPath};
 use crate::world::view::in_trash;
 
-/// How many changes are told one by one.
+/// How many changes a dry run lists.
 const LISTED: usize = 10_000;
-/// How many paths of a kind are named.
+/// How many paths are listed for each kind of change.
 const NAMED: usize = 3;
 
 /// A kind of change.
@@ -18,38 +17,38 @@ const NAMED: usize = 3;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A thing comes back from the trash.
+    /// A file comes back from the trash.
     BroughtBack,
-    /// A thing goes to the trash.
+    /// A file goes to the trash.
     Removed,
-    /// A thing goes elsewhere.
+    /// A file moves.
     Moved,
     /// A file gets a former content.
     Content,
-    /// Mode, owner or extended attributes are others.
+    /// Mode, owner or extended attributes change.
     Attributes,
-    /// Only the time of the last change is another.
+    /// Only the modification time changes.
     Time,
 }
 
-/// How often a kind of change is to be made, and the first paths.
+/// A kind of change, how often it occurs, and the first paths.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Deed {
-    /// Which kind.
+    /// The kind.
     pub kind: Kind,
-    /// How often.
+    /// The number of changes.
     pub count: u64,
-    /// The first few, by name.
+    /// The first few paths, sorted.
     pub paths: Vec<WorldPath>,
 }
 
-/// One change, in words for a dry run.
+/// One change as a line of a dry run.
 type DeedLine = (Kind, WorldPath, String);
 
-/// Sums a plan up, and tells each of its changes in a line.
+/// Summarizes a plan, and describes each of its changes in a line.
 ///
 /// # Errors
-/// What the disk says.
+/// Those of reading the disk.
 pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
     let mut changes = changes(plan)?;
     changes.sort_unstable();
@@ -69,7 +68,7 @@ pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
             }),
         }
     }
-    // Directories get their times back with whatever is done in them.
+    // Directories get their times back whenever something in them changes.
     if deeds.len() > 1 {
         deeds.retain(|deed| deed.kind != Kind::Time);
     }
@@ -93,7 +92,8 @@ fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
         if now == then {
             continue;
         }
-        // What was gathered in a directory that comes back, and stays in the trash, does not go from the home.
+        // An entry gathered under a directory that comes back, and that itself stays in the trash, is not removed
+        // from the home.
         let shows = |path: &WorldPath| !in_trash(path);
         if then.is_none() && !disk.path(dir).is_some_and(|path| shows(&path)) {
             continue;
@@ -109,7 +109,7 @@ fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
         };
         changes.push((kind, path, line));
     }
-    // The old name of what moves is not a removal.
+    // The old name of a moved file is not a removal.
     let moves = changes.iter().filter(|(kind, ..)| *kind == Kind::Moved);
     let left: std::collections::HashSet<String> = moves
         .filter_map(|(_, to, line)| {

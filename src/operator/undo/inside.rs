@@ -1,4 +1,4 @@
-//! Planning what is within things: contents and attributes.
+//! Planning changes within nodes: contents and attributes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{Content, Effect, NodeId};
 
 impl Planner<'_, '_> {
-    /// Takes back what a record did to a content; the past is in the state before it already.
+    /// Reverses a record's change of a content; the past is already in the state before it.
     pub(super) fn content(
         &mut self,
         node: NodeId,
@@ -67,7 +67,7 @@ impl Planner<'_, '_> {
             return Ok(());
         }
         let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
-        // Only what was asked for can be in conflict; times change by themselves.
+        // Only attributes that were set explicitly can be in conflict; times change by themselves.
         let asked = match (&told.1.op, effect) {
             (Op::Attr { mode, .. }, Effect::Mode(..)) => mode.is_some(),
             (Op::Attr { uid, .. }, Effect::Owner(..)) => uid.is_some(),
@@ -89,7 +89,7 @@ impl Planner<'_, '_> {
             ),
             _ => return Ok(()),
         };
-        // What is to be done in a directory will change its time, so that one is to be put back although it is right now.
+        // Changes in a directory will set its time, so the time is restored even if it is right at the moment.
         let is_time = matches!(effect, Effect::Time(..));
         if (as_before && !is_time) || !(changes || asked || is_time) {
             return Ok(());
@@ -116,7 +116,7 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    /// Compares two contents of a node by their bytes. One that cannot be read is like no other.
+    /// Compares two contents of a node byte by byte. An unreadable content equals no other.
     pub(super) fn equal(
         &self,
         node: NodeId,

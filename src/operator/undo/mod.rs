@@ -1,12 +1,12 @@
-//! Taking back: one operation, a program's doing, a session, everything since a point; and putting single things back.
+//! Undo: of one operation, a program's changes, a session, or everything since a point; and restoring single files.
 //!
-//! Three steps. `select` says which records are meant. `plan` takes them back on a tree, the newest first, and compares
-//! what each left with what is there: a pure function of the records and the store, which changes nothing. [`apply`]
-//! carries a plan out through the world, recorded, so that it can itself be taken back; nothing is lost by it.
+//! There are three steps. `select` finds the records. `plan` takes them back on a tree, the newest first, and
+//! compares what each left with what is there: a pure function of the records and the store, which changes nothing.
+//! [`apply`] carries out a plan through the world, recorded, so that it can be undone itself and nothing is lost.
 //!
-//! The plan compares *states*, not histories: what matters is not how many operations lie between, but whether a name, a
-//! content or an attribute is what the record left. And it goes by identity, not by path: a file that was removed from a
-//! directory comes back into that directory, wherever it is now.
+//! The plan compares *states*, not histories: the number of operations in between does not matter, only whether a
+//! name, a content or an attribute is still as the record left it. And it goes by identity, not by path: a file
+//! removed from a directory comes back into that directory, wherever it is now.
 //!
 //! [`apply`]: apply::apply
 

@@ -1,9 +1,9 @@
-//! From names as they are to names as they shall be, by moves that are each recorded and safe in themselves.
+//! Moves names from their current state to the target, where each move is recorded and safe by itself.
 //!
-//! Places are filled from the top of the tree downwards: then the directory of a place is always where it shall be, and
-//! nothing is ever moved below itself. What stands in a place changes places with what shall stand there, or goes to the
-//! trash, from where it is fetched later if it has another place. Last, what has no place goes to the trash, a directory
-//! with all that is in it.
+//! Places are filled from the top of the tree downwards: then the directory of a place is always where it belongs,
+//! and nothing is ever moved below itself. A node that occupies a place is exchanged with the one that belongs there,
+//! or goes to the trash, from where it is fetched later if it has another place. Finally, nodes without a place go to
+//! the trash, a directory with everything in it.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,26 +18,26 @@ use crate::operator::past::{NodeId, ROOT, Slot, Tree};
 use crate::world::view::{TRASH, in_trash};
 use crate::world::{Caller, Dir, Id, Removed, Renaming};
 
-/// How many directories are held open.
+/// How many directories are kept open.
 const OPEN: usize = 64;
 
 pub(super) struct Mover<'a, 'h> {
     applier: &'h dyn Applier,
     caller: Caller,
     target: &'h Tree<'a>,
-    /// The names as they are at this moment.
+    /// The current names.
     pub(super) here: Tree<'a>,
     trash: NodeId,
-    /// Names that their things shall leave, by thing.
+    /// For each node, the names that it has to leave.
     leaving: HashMap<NodeId, Vec<Slot>>,
-    /// How many places each thing still has to take.
+    /// For each node, the number of places that it still has to take.
     wanted: HashMap<NodeId, usize>,
     open: HashMap<NodeId, Rc<Dir>>,
-    /// How many moves were made.
+    /// The number of moves made.
     pub(super) done: u64,
 }
 
-/// A name that shall mean something else.
+/// A name that has to mean something else.
 #[derive(Debug)]
 struct NameChange {
     slot: Slot,
@@ -66,12 +66,12 @@ impl<'a, 'h> Mover<'a, 'h> {
         })
     }
 
-    /// Returns how many names shall change.
+    /// Returns the number of names to change.
     pub(super) fn count(target: &Tree<'_>) -> Result<u64> {
         let mut count = 0;
         let mut last = None;
         for ((dir, name), then) in target.changed_places() {
-            // The names of one directory follow each other.
+            // The names of one directory are consecutive.
             let shows = match last {
                 Some((of, shows)) if of == dir => shows,
                 _ => target.path(dir).is_some_and(|path| !in_trash(&path)),
@@ -84,7 +84,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         Ok(count)
     }
 
-    /// Makes the names what they shall be, as far as that can be done.
+    /// Changes the names to those of the target, as far as possible.
     pub(super) fn run(&mut self, skipped: &mut Skipped) -> Result<()> {
         let mut changes = Vec::new();
         for ((dir, name_id), then) in self.target.changed_places() {
@@ -100,7 +100,7 @@ impl<'a, 'h> Mover<'a, 'h> {
                 self.leaving.entry(node).or_default().push(slot);
             }
         }
-        // Where in the trash something shall lie is not for an undo to say.
+        // An undo does not decide where in the trash an entry lies.
         changes.retain(|change| change.slot.0 != self.trash);
         let mut fills = Vec::new();
         for change in &changes {
@@ -130,7 +130,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         Ok(())
     }
 
-    /// Returns where a directory shall be; `None` in the trash.
+    /// Returns where a directory belongs; `None` in the trash.
     fn place_of(&self, dir: NodeId) -> Option<WorldPath> {
         self.target.path(dir).filter(|path| !in_trash(path))
     }
@@ -151,7 +151,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let visible = self.path(&source)?;
         let place = self.path(slot)?;
         let nested = visible.contains(&place) || place.contains(&visible);
-        // A link may lead out of the home from where the other was; in the trash it hides that well.
+        // At the other place, a symlink might lead out of the home; in the trash that does no harm.
         let is_link = self.here.kind(other) == FileType::Symlink;
         if has_place && !nested && !is_link && !in_trash(&visible) {
             self.rename(&source, slot, node, Renaming::Exchange)?;
@@ -164,13 +164,13 @@ impl<'a, 'h> Mover<'a, 'h> {
         if moved.is_err()
             && let Some(lies) = self.source(other)?
         {
-            // A name is better taken by what stood there than by nothing.
+            // The former occupant is better than an empty name.
             let _ = self.rename(&lies, slot, other, Renaming::NoReplace);
         }
         moved
     }
 
-    /// Returns a name that a thing shall leave.
+    /// Returns a name that a node has to leave.
     fn source(&mut self, node: NodeId) -> Result<Option<Slot>> {
         while let Some(slot) = self.leaving.get_mut(&node).and_then(Vec::pop) {
             if self.here.lookup(slot.0, &slot.1)? == Some(node) {
@@ -183,7 +183,7 @@ impl<'a, 'h> Mover<'a, 'h> {
     fn relocate(&mut self, node: NodeId, from: &Slot, to: Slot) {
         let leaving = self.leaving.entry(node).or_default();
         leaving.retain(|slot| slot != from);
-        // It may have come to where it shall be; in the trash nothing shall be at a certain place.
+        // It may have reached its place; in the trash no place is required.
         if to.0 == self.trash || self.target.lookup(to.0, &to.1).ok().flatten() != Some(node) {
             leaving.push(to);
         }
@@ -221,7 +221,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         Ok(())
     }
 
-    /// What is there must be what the plan was made for.
+    /// Checks that an entry is still the node that the plan was made for.
     fn verify(&self, dir: &Dir, name: Name<'_>, node: NodeId) -> Result<()> {
         let expected = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         match dir.stat(name) {
@@ -231,7 +231,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         }
     }
 
-    /// Paths of what is open may be wrong after a directory has moved.
+    /// Drops the open directories after a directory has moved: their paths may be wrong.
     fn moved(&mut self, node: NodeId) {
         if self.here.kind(node) == FileType::Directory {
             self.open.clear();
@@ -259,7 +259,7 @@ impl<'a, 'h> Mover<'a, 'h> {
     }
 }
 
-/// What is there is not what the plan was made for.
+/// Returns the error for an entry that is not the node that the plan was made for.
 pub(super) fn changed(name: &[u8]) -> Error {
     Error::Conflict {
         what: format!("{} changed while it was being undone", escape(name)),

@@ -1,7 +1,8 @@
-//! Which operations concern a path.
+//! The selection of operations by path.
 //!
-//! One that names it, as it was called then, or something below it; a rename concerns both of its paths. What removed a directory
-//! above it is taken back along with it, or it would have no place; what else that directory held stays in the trash.
+//! An operation concerns a path if it names it, as it was called then, or something below it; a rename concerns both
+//! of its paths. The removal of a directory above the path is taken back too, since the file would have no place
+//! otherwise; the directory's other content stays in the trash.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,16 @@ use crate::journal::Op;
 use crate::name::WorldPath;
 use crate::operator::filter::Paths;
 
-/// Patterns, and what was met that removed directories.
+/// The patterns, and the removals of directories seen so far.
 #[derive(Default)]
 pub(super) struct Asked {
     patterns: Vec<Paths>,
-    /// By path: the numbers of the removals met on the way back, until something below is taken back.
+    /// Removals seen on the way back, by path, until something below is taken back: their records' numbers.
     removed: BTreeMap<WorldPath, Vec<u64>>,
 }
 
 impl Asked {
-    /// Understands patterns as `log --path` does.
+    /// Parses patterns as `log --path` does.
     ///
     /// # Errors
     /// As [`Paths::parse`].
@@ -31,7 +32,7 @@ impl Asked {
         })
     }
 
-    /// Returns whether an operation is meant: all are, where no patterns were given.
+    /// Returns whether an operation is selected: without patterns, all are.
     pub(super) fn concerns(&self, op: &Op) -> bool {
         self.patterns.is_empty() || op.paths().any(|path| self.fits(path))
     }
@@ -41,7 +42,7 @@ impl Asked {
         self.patterns.iter().any(|pattern| pattern.fits(&text))
     }
 
-    /// Notes a removal of a directory that is not meant itself.
+    /// Notes a removal of a directory that is not itself selected.
     pub(super) fn note_removal(&mut self, op: &Op, numbers: &[u64]) {
         if let (Op::Rmdir { path, .. }, false) = (op, self.patterns.is_empty()) {
             let noted = self.removed.entry(path.clone()).or_default();
@@ -49,7 +50,7 @@ impl Asked {
         }
     }
 
-    /// Returns the removals of the directories above what an operation that is meant concerns.
+    /// Returns the removals of the directories above the paths of a selected operation.
     pub(super) fn above(&mut self, op: &Op) -> Vec<u64> {
         if self.removed.is_empty() {
             return Vec::new();
@@ -65,7 +66,7 @@ impl Asked {
         above
     }
 
-    /// Forgets them, at the end of a session: their numbers are its own.
+    /// Drops the removals at the end of a session: their numbers are only valid in it.
     pub(super) fn next_session(&mut self) {
         self.removed.clear();
     }

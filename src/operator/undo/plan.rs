@@ -1,8 +1,8 @@
-//! The plan of an undo: the tree as it shall be, or what stands in the way.
+//! The plan of an undo: the target tree, or the conflicts.
 //!
-//! Two trees stand on the store as it is now. `past` is taken back by every record; it says what each record left and what
-//! was before. `target` is taken back by the selected ones only; it is what the store shall become. Where what the record
-//! left is not what the target has, something later stands in the way.
+//! Two trees start from the store as it is now. `past` takes back every record, which shows what each record left and
+//! what was before. `target` takes back only the selected ones; it is what the store should become. Where the target
+//! differs from what a record left, a later change is in conflict.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,53 +21,54 @@ use crate::operator::past::{
 use crate::operator::point::{Operation, Point};
 use crate::world::view::{TRASH, in_trash};
 
-/// What shall be done where something later stands in the way.
+/// How to resolve a conflict with a later change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnConflict {
-    /// Nothing at all is changed.
+    /// Change nothing at all.
     #[default]
     Stop,
-    /// What would come back is put beside what is there.
+    /// Put the former file beside the current one.
     KeepBoth,
-    /// What is there goes into the trash or the versions.
+    /// Move the current file to the trash, or keep its content as a version.
     Force,
 }
 
-/// Something that stands in the way.
+/// A conflict with a later change.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Conflict {
-    /// The session of the record that cannot be taken back.
+    /// The session of the record that cannot be undone.
     pub session: String,
     /// Its number.
     pub seq: u64,
-    /// What it was.
+    /// Its operation.
     pub word: String,
-    /// Where, and what is wrong.
+    /// The path and the reason.
     pub what: String,
-    /// The later record that is in the way: session, number and, in words, what and who; absent where no record did it.
+    /// The later record that conflicts: session, number, and a description of what and who; `None` where no record
+    /// did it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<(String, u64, String)>,
     /// Whether it can be overridden.
     pub can_be_forced: bool,
 }
 
-/// What shall become of the store.
+/// The result of planning.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// The store as it shall be.
+    /// The store as it should become.
     pub target: Tree<'a>,
-    /// Contents that are put beside a file, each with the number of the record it was before.
+    /// Contents to put beside their file, each with the number of the record that destroyed it.
     pub beside: Vec<(NodeId, Option<Arc<Layer>>, u64)>,
-    /// What stands in the way.
+    /// The conflicts.
     pub conflicts: Vec<Conflict>,
-    /// What cannot be taken back because it was never kept; it stays as it is.
+    /// Changes that cannot be undone because nothing was kept; the files stay as they are.
     pub notes: Vec<String>,
-    /// How many records are taken back.
+    /// The number of records taken back.
     pub records: u64,
 }
 
-/// What a record left or found, for finding out who changed it later.
+/// What a record changed, as a key for finding the later record that changed it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Changed {
     Name(NodeId, NameId),
@@ -75,7 +76,7 @@ pub(super) enum Changed {
     Attribute(NodeId),
 }
 
-/// A conflict, and the record that caused it.
+/// A conflict, and the record that causes it.
 pub(super) type InTheWay = (Conflict, Option<RecordId>);
 
 pub(super) struct Planner<'a, 'p> {
@@ -84,26 +85,26 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) choice: OnConflict,
     pub(super) conflicts: Vec<InTheWay>,
     pub(super) notes: Vec<String>,
-    /// The record that last changed something, of those that stay, coming from the newest.
+    /// For each change, the newest record that is not selected.
     pub(super) touched: HashMap<Changed, RecordId, ByNumber>,
-    /// Names that are used instead, because something later stands at the name.
+    /// Names used instead, because something later has the original name.
     instead: HashMap<NameSlot, NameId, ByNumber>,
-    /// Contents that go beside the file.
+    /// Contents to put beside their file.
     pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
-    /// Directories that the selection made, with their place and record.
+    /// Directories created by selected records, with their place and record.
     pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
-    /// Files that the selection made and that are kept, because somebody wrote to them later.
+    /// Files created by selected records but kept, because they were written to later.
     pub(super) kept: Vec<NodeId>,
-    /// Records of which it was said already that they cannot be taken back.
+    /// Records already reported as impossible to undo.
     pub(super) fixed: HashSet<RecordId>,
-    /// Where the selection changed names.
+    /// The names that selected records changed.
     pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
 }
 
 /// Plans an undo. Nothing is changed.
 ///
 /// # Errors
-/// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; what the disk says.
+/// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
 pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> Result<Plan<'a>> {
     let mut past = Past::now(store)?;
     let target = past.tree().clone();
@@ -206,7 +207,7 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    /// Takes back what a record did to names. Returns whether the rest of the record is left alone.
+    /// Reverses a record's changes of names. Returns whether the rest of the record is left alone.
     fn names(&mut self, effects: &[Effect], told: (&Arc<str>, &Record)) -> Result<bool> {
         let born = effects.iter().find_map(|effect| match effect {
             Effect::Born(node) => Some(*node),
@@ -254,7 +255,7 @@ impl Planner<'_, '_> {
         let forced = if as_left {
             false
         } else if as_before {
-            // It was gathered under its directory: there, but not where anybody would look for it.
+            // Gathered under its directory: it is there, but not where anyone would look for it.
             if let Some((name, by)) = placeless {
                 let what = "has no place: its directory was removed later; undo that as well";
                 let name = escape(&self.target.disk().text(name));
@@ -279,7 +280,7 @@ impl Planner<'_, '_> {
             };
             let mut alias = self.alias((*dir, *name));
             let there = self.target.lookup_id(*dir, alias)?;
-            // Beside what is there, and from now on for all that concerns the name.
+            // Put it beside the other, and use that name from here on.
             if forced
                 && self.choice == OnConflict::KeepBoth
                 && there != *after
@@ -330,7 +331,7 @@ impl Planner<'_, '_> {
         self.instead.get(&place).copied().unwrap_or(place.1)
     }
 
-    /// Returns the name by which somebody who looks now knows a thing, not one that it had for a moment in between.
+    /// Returns the name by which a user knows a node now, not one that it had briefly in between.
     pub(super) fn name_of(&self, node: NodeId) -> String {
         let seen = self.target.disk().path(node);
         let path = seen
@@ -352,7 +353,7 @@ impl Planner<'_, '_> {
         by: Option<RecordId>,
         can_be_forced: bool,
     ) {
-        // What cannot be overridden is left out and said, where somebody chose not to stop.
+        // Where the user chose not to stop, a change that cannot be overridden is skipped and reported.
         if !can_be_forced && self.choice != OnConflict::Stop {
             let seq = record.seq;
             self.notes
@@ -374,7 +375,7 @@ impl Planner<'_, '_> {
     }
 }
 
-/// Returns whether nothing is known of a content but that it was another.
+/// Returns whether a content is only known to have been different.
 pub(super) fn is_unknown(layer: &Option<Arc<Layer>>) -> bool {
     layer
         .as_ref()

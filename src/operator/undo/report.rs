@@ -1,4 +1,4 @@
-//! An undo from the wish to what came of it, in one call; and what is told of it.
+//! A whole undo, from the request to its report.
 
 use std::collections::HashSet;
 
@@ -13,57 +13,58 @@ use crate::journal::{Ids, RunId};
 use crate::operator::Store;
 use crate::world::Caller;
 
-/// What is asked for, whole.
+/// A request for an undo.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct UndoRequest {
-    /// Which operations.
+    /// The operations to undo.
     pub wanted: Wanted,
-    /// What shall be done where something stands in the way.
+    /// How to resolve conflicts.
     pub choice: OnConflict,
-    /// Whether nothing shall be changed.
+    /// Whether only to plan.
     pub dry_run: bool,
-    /// What was asked for, in the words of the command; for the record.
+    /// The command in words, for the record.
     pub what: String,
 }
 
-/// What came of it.
+/// The result of an undo.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct UndoReport {
-    /// Whether nothing was changed because it was only to be planned.
+    /// Whether it was only planned.
     pub dry_run: bool,
-    /// How many operations were meant.
+    /// The number of operations selected.
     pub operations: u64,
-    /// What was to be done, in kinds of changes to files.
+    /// The planned changes by kind.
     #[serde(default)]
     pub deeds: Vec<Deed>,
-    /// What had to be done, before it was.
+    /// The size of the plan.
     pub extent: Extent,
-    /// The number of the undo's record; absent where nothing was changed.
+    /// The number of the undo's record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<u64>,
-    /// The run that the undo was; absent where nothing was changed.
+    /// The run of the undo; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run: Option<RunId>,
-    /// How many things moved, got their content back, or their attributes.
+    /// How many nodes were moved, got their content back, and got their attributes back.
     pub done: (u64, u64, u64),
-    /// What stood in the way.
+    /// The conflicts.
     pub conflicts: Vec<Conflict>,
-    /// Whether that kept everything from being changed.
+    /// Whether they stopped the undo before any change.
     pub stopped: bool,
     /// What stays as it is, and why.
     pub notes: Vec<String>,
     /// Each change, for a dry run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<String>,
-    /// Why it stopped half-way.
+    /// The error that stopped it half-way.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<String>,
 }
 
-/// Undoes what was asked for. `applier` is absent for a dry run.
+/// Carries out a request. `applier` is `None` for a dry run.
 ///
 /// # Errors
-/// [`Error::Missing`] where nothing is meant; [`Error::Damaged`] where a journal cannot be read. Then nothing was changed.
+/// [`Error::Missing`] where nothing is selected; [`Error::Damaged`] where a journal cannot be read. In these cases
+/// nothing was changed.
 pub fn run(
     store: &Store,
     wish: &UndoRequest,
@@ -80,7 +81,8 @@ pub fn run(
     let Some(applier) = applier.filter(|_| denied && !wish.dry_run) else {
         return first.map(|(report, _)| report);
     };
-    // Whoever undoes is an ordinary user, and so was whoever closed something: it is opened, and the rest is done.
+    // An operator who is an ordinary user may be locked out by modes that the same user set inside: make everything
+    // accessible and try again.
     let opened = Opened::all(applier.world())?;
     let second = attempt(store, wish, Some(applier), caller, true);
     let nothing = HashSet::new();
@@ -91,17 +93,17 @@ pub fn run(
     }
 }
 
-/// What an attempt came to, beside its report.
+/// An attempt's results beyond its report.
 #[derive(Debug, Default)]
 struct Tried {
     /// Whether permissions were in the way.
     denied: bool,
-    /// Things whose mode was to be set; of the second attempt only.
+    /// Nodes whose mode was to be set, in the second attempt only.
     modes: HashSet<Ids>,
 }
 
 impl UndoReport {
-    /// Returns the report of an undo that took two attempts.
+    /// Returns the combined report of two attempts.
     fn after(self, first: &UndoReport) -> UndoReport {
         let (one, two) = (first.done, self.done);
         UndoReport {

@@ -1,5 +1,5 @@
-//! What a plan must hold as a whole, looked at after the last record: that everything that comes back has a place, that no
-//! name is given twice, that nothing later is carried off, and that the contents are there. And the names of culprits.
+//! Checks of the plan as a whole, after the last record: every node that comes back has a place, no name is given
+//! twice, nothing later is carried off, and the contents exist. Also names the conflicting records.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId, ReverseRecords};
 use crate::world::view::{TRASH, in_trash};
 
-/// How many conflicts are told with the record that is in the way.
+/// For how many conflicts the conflicting record is looked up.
 const TOLD: usize = 100;
 
 impl Planner<'_, '_> {
@@ -26,8 +26,9 @@ impl Planner<'_, '_> {
         self.contents()
     }
 
-    /// What the selection made and somebody wrote to later stays as it is, under the names by which it is seen now: a program that
-    /// writes a new file and moves it into place made it under another. What had stood there comes back beside it.
+    /// Leaves files that selected records created and that were written to later under their current names: a program
+    /// that writes a new file and moves it into place created it under another name. What was there before comes back
+    /// beside it.
     fn seen_names(&mut self) -> Result<()> {
         let disk = self.target.disk().clone();
         let shown = |place: &NameSlot| disk.path(place.0).is_some_and(|dir| !in_trash(&dir));
@@ -59,7 +60,7 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    /// What comes back must exist, and so must the directory it comes back into.
+    /// Checks that what comes back exists, and so does its directory.
     fn places(&mut self) -> Result<()> {
         let trash = self.target.lookup(ROOT, TRASH)?;
         let changed = std::mem::take(&mut self.changed);
@@ -92,7 +93,7 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    /// Returns the record by which a directory lies in the trash, if that is to stay so.
+    /// Returns the record that moved a directory to the trash, if the directory stays there.
     pub(super) fn removal_of(&self, dir: NodeId, trash: Option<NodeId>) -> Option<RecordId> {
         let path = self.target.path(dir).filter(in_trash)?;
         let entry = path.components().nth(1)?;
@@ -100,7 +101,8 @@ impl Planner<'_, '_> {
         self.culprit((trash?, entry))
     }
 
-    /// A directory that the selection made moves into the trash; what somebody else put into it must not go with it.
+    /// Checks that a directory created by a selected record takes nothing into the trash that others put into it
+    /// later.
     fn made_directories(&mut self) -> Result<()> {
         for (node, (dir, name), of) in std::mem::take(&mut self.born) {
             let there = self.target.lookup_id(dir, name)?;
@@ -122,7 +124,7 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    /// Forced, a thing may have been given a name while it still has the one that somebody gave it later.
+    /// Removes surplus names: a forced undo may have given a node its old name while it keeps a later one.
     fn surplus(&mut self) -> Result<()> {
         let mut count: HashMap<NodeId, i32, ByNumber> = HashMap::default();
         for (dir, name) in self.changed.keys() {
@@ -155,14 +157,14 @@ impl Planner<'_, '_> {
                         }
                     }
                 }
-                // A conflict says so already.
+                // Already reported as a conflict.
                 (OnConflict::Stop, _) => {}
             }
         }
         Ok(())
     }
 
-    /// A file that is to be changed, and whose known names all go, may have a name that no record of late speaks of.
+    /// Searches for other names of changed files whose known names all go: no recent record may name them.
     fn other_names(&mut self) -> Result<()> {
         let mut wanted = HashSet::new();
         for (node, _) in self.target.changed_nodes() {
@@ -186,7 +188,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Every content that shall come back must be there.
+    /// Checks that every content to be restored is available.
     fn contents(&mut self) -> Result<()> {
         let changed: Vec<(NodeId, Option<Arc<Layer>>)> = self
             .target
@@ -230,7 +232,7 @@ impl Planner<'_, '_> {
             match Content::open(store, Some(layer), || self.target.open_now(node)) {
                 Ok(then) => {
                     self.partly(node, layer, &then);
-                    // What is there already has not to be put there.
+                    // A content that is already there need not be restored.
                     if self.beside.contains_key(&node) {
                         continue;
                     }
@@ -250,7 +252,7 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    /// Says what of a content cannot be given back; the rest is.
+    /// Reports the part of a content that cannot be restored; the rest is restored.
     fn partly(&mut self, node: NodeId, layer: &Layer, then: &Content) {
         if let Some(missing) = then.missing() {
             let (session, seq) = &layer.record;
@@ -271,7 +273,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// What cannot be overridden; with another choice than to stop, it is left out and said.
+    /// Adds a conflict that cannot be overridden; unless the choice is to stop, the change is skipped and reported.
     fn fixed_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
         if self.choice == OnConflict::Stop {
             if self.fixed.insert(of.clone()) {
@@ -299,11 +301,11 @@ fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> Conflict {
     }
 }
 
-/// Returns the name for what is put beside something: `name.before-SEQ`, cut where it would be too long.
+/// Returns the name for a file beside another: `name.before-SEQ`, truncated if it would be too long.
 pub(super) fn beside(name: &[u8], seq: u64) -> Box<[u8]> {
     let suffix = format!(".before-{seq}");
     let mut end = name.len().min(NAME_MAX - suffix.len());
-    // Between characters, where it is text.
+    // Cut between characters if it is UTF-8.
     while end > 0 && end < name.len() && name.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
         end -= 1;
     }
@@ -312,7 +314,7 @@ pub(super) fn beside(name: &[u8], seq: u64) -> Box<[u8]> {
     beside.into()
 }
 
-/// Finds the records that are in the way, and says what they were and who did them.
+/// Looks up the conflicting records and describes what they were and who made them.
 pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
     let told = conflicts.iter().take(TOLD);
     let mut wanted: BTreeSet<RecordId> = told
@@ -341,7 +343,7 @@ pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result
     Ok(())
 }
 
-/// Says in a few words what a record was, and who did it.
+/// Describes a record and its actor in a few words.
 fn words(record: &Record) -> String {
     let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
     let path = paths.join(" → ");

@@ -1,8 +1,8 @@
-//! Putting a file or a tree back as it was at a point: a copy of the past, made through the world.
+//! Restores a file or a tree as it was at a point: a copy of the past, made through the world.
 //!
-//! What stands in the place goes to the trash as one entry; a file that is there and was one gets its content back instead,
-//! so that what is there becomes a version. Nothing else in the store is touched, so this never conflicts with what came
-//! later. Where everything is as it was, nothing is done and nothing recorded.
+//! Whatever is at the place goes to the trash as one entry; a file that replaces a file gets the old content instead,
+//! so that the current one becomes a version. Nothing else in the store changes, so a restore never conflicts with
+//! later changes. Where everything is as it was, nothing is done and nothing recorded.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -24,49 +24,49 @@ use crate::world::{
     CAPABILITY, Caller, Dir, Located, NoOpenState, Renaming, SetAttrs, SetTime, Time,
 };
 
-/// What is asked for.
+/// A request to restore a path.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct RestoreRequest {
-    /// What, by the path that it had.
+    /// The path at that point.
     pub path: WorldPath,
-    /// As it was when; before its last change where absent.
+    /// The point; before the last change where absent.
     pub at: Option<Point>,
-    /// Where to; to where it was, where absent.
+    /// The destination; the path itself where absent.
     pub to: Option<WorldPath>,
-    /// Whether nothing shall be changed.
+    /// Whether only to plan.
     pub dry_run: bool,
 }
 
-/// What was put back.
+/// The result of a restore.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Restored {
-    /// The point that was taken.
+    /// The point that was used.
     pub at: String,
-    /// Where to.
+    /// The destination.
     pub to: WorldPath,
-    /// Whether what is there is so already, so that nothing is to be done.
+    /// Whether the destination is already the same, so that nothing is done.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub same: bool,
-    /// The number of the record; absent where nothing was changed.
+    /// The number of its record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<u64>,
-    /// How many files and directories were made, or got a content or attributes.
+    /// How many files and directories were created, or got a content or attributes.
     pub made: u64,
-    /// The entry of the trash that what stood there became.
+    /// The entry of the trash that the replaced file became.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replaced: Option<String>,
-    /// What could not be put back, and why.
+    /// What could not be restored, and why.
     pub notes: Vec<String>,
-    /// Why it stopped half-way.
+    /// The error that stopped it half-way.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<String>,
 }
 
-/// Puts a file or a tree back. `applier` is absent for a dry run.
+/// Restores a file or a tree. `applier` is `None` for a dry run.
 ///
 /// # Errors
-/// [`Error::Missing`] where there was nothing; [`Error::Conflict`] where the place has no directory any more. Then nothing
-/// was changed.
+/// [`Error::Missing`] where nothing was there; [`Error::Conflict`] where the destination's directory no longer
+/// exists. In these cases nothing was changed.
 pub fn restore(
     store: &Store,
     wish: &RestoreRequest,
@@ -142,14 +142,14 @@ pub fn restore(
     Ok(restored)
 }
 
-/// Goes back to before the last record that changed what is, or was, at a path. What `rm -r` took apart is taken as one
-/// change, the directory as it was before the first of it; and so is all that an undo or a restore did.
+/// Goes back to before the last record that changed the node now or formerly at a path. The many removals of `rm -r`
+/// count as one change, and so does everything that one undo or restore did.
 fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     let mut found: Option<Point> = None;
     let mut gathered: HashSet<Escaped> = HashSet::new();
-    // The undo that it was a part of, until the record with which that began.
+    // The undo that the change was part of, until its first record.
     let mut whole: Option<(Arc<str>, UndoId)> = None;
-    // The record before the one that was found.
+    // The record just before the one found.
     let mut before: Option<RecordId> = None;
     while let Some((session, record)) = past.back_by_one(|session, seq| {
         let in_whole = |(of, _): &(Arc<str>, UndoId)| **of == *session;
@@ -159,7 +159,7 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
             || whole.as_ref().is_some_and(in_whole)
             || before.as_ref().is_some_and(is_before)
     })? {
-        // The capability that a change took away is noted before it, and belongs to it.
+        // The loss of a capability is recorded just before the change that causes it, and belongs to it.
         let before_it = before.take();
         let is_note = before_it == Some((session.clone(), record.seq))
             && matches!(&record.op, Op::Xattr { name, .. } if name.0 == CAPABILITY);
@@ -193,7 +193,7 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         };
         let mut changed = effects.iter().any(changes);
         for effect in effects {
-            // In a directory, the last name that changed in it or below.
+            // For a directory, the last name changed in it or below it.
             if let Effect::Name { dir, .. } = &effect {
                 let below = past.tree().path(*dir);
                 changed |= below.is_some_and(|dir| path.contains(&dir));
@@ -204,7 +204,7 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         if is_note {
             found = Some(point);
         } else if found.is_none() && was.is_some() && (changed || was != there) {
-            // Only what was removed was gathered.
+            // Gathering only follows a removal.
             if there.is_some() {
                 gathered.clear();
             }
@@ -229,15 +229,15 @@ struct Copier<'t, 'a, 'h> {
     tree: &'t Tree<'a>,
     applier: &'h dyn Applier,
     caller: Caller,
-    /// Files of several names that were made already.
+    /// Files with several links that have already been copied.
     known: HashMap<NodeId, WorldPath>,
-    /// What is being made.
+    /// The path of the current copy.
     at: WorldPath,
     restored: Restored,
 }
 
 impl Copier<'_, '_, '_> {
-    /// Puts the first thing in its place, where something may stand.
+    /// Puts the top node in its place, which may be taken.
     fn place(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
         let world = self.applier.world();
         match world.lookup(dir, name) {
@@ -248,7 +248,7 @@ impl Copier<'_, '_, '_> {
                     && self.tree.kind(node) == FileType::RegularFile =>
             {
                 let content = self.content(node, dir, name)?;
-                // What is asked of the node is asked before its inode moves aside.
+                // Its attributes are read before its inode moves aside.
                 let then = Looks::of(self.tree, node)?;
                 let located = world.hold(dir, name)?;
                 self.applier
@@ -256,7 +256,7 @@ impl Copier<'_, '_, '_> {
                 self.restored.made += 1;
                 return self.attributes(&then, dir, name);
             }
-            // Whole before what is there goes: the copy may be made of it, and may fail.
+            // The copy is completed before the current file goes: it may be made from that, and it may fail.
             Ok(_) => {
                 let beside =
                     super::resolve::beside(name.bytes(), self.restored.record.unwrap_or(0));
@@ -273,7 +273,7 @@ impl Copier<'_, '_, '_> {
         self.copy(node, dir, name)
     }
 
-    /// Opens a content, and says what of it cannot be put back.
+    /// Opens a content, and notes which part of it is lost.
     fn content(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<Content> {
         let content = self.tree.content(node)?;
         let missing = content.missing();
@@ -353,7 +353,7 @@ impl Copier<'_, '_, '_> {
             gid: (now.gid != meta.gid).then_some(meta.gid),
             ..SetAttrs::default()
         };
-        // A change of owner takes a capability away, and an access list changes the mode: so in this order.
+        // Changing the owner drops a capability, and setting an ACL changes the mode: hence this order.
         let owned = owner == SetAttrs::default();
         if !owned {
             self.applier.set_attr(&located, owner, self.caller)?;

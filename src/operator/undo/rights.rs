@@ -1,9 +1,10 @@
-//! What an occupant closed to an operator who is no more than its owner: directories that cannot be entered, files that cannot be read.
+//! Opens, for the time of an undo, what the operator has no permission for: directories and files whose modes exclude
+//! their own owner.
 //!
-//! Root is kept out of nothing. But an ordinary user who mounts a home is the occupant's own user, and `chmod 000` keeps that user
-//! from planning an undo, or from moving what lies there. Only the owner can close a thing, and so open it: for the time of the
-//! undo, unrecorded. What the undo gives another mode keeps that; all else is closed again. Should the process be killed in
-//! between, it stays open to its owner.
+//! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
+//! inside would keep that user from planning an undo or from moving files. Only the owner can have set the mode, and
+//! so can change it: for the time of the undo, unrecorded. Modes that the undo itself sets remain; all others are
+//! restored. If the process is killed in between, the files stay accessible to their owner.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -16,22 +17,22 @@ use crate::name::{Name, WorldPath};
 use crate::world::view::STATE;
 use crate::world::{Node, World, root};
 
-/// How many things are opened at most; each is held by a descriptor.
+/// How many nodes are opened at most; each takes a descriptor.
 const MOST: usize = 400;
 
-/// What was closed to its owner and is open for now.
+/// Nodes that excluded their owner and are accessible for now.
 #[derive(Debug)]
 pub(super) struct Opened<'w> {
     world: &'w World,
-    /// Each with its permission bits, and those that it has meanwhile.
+    /// Each node with its permission bits and the temporary ones.
     closed: Vec<(Node, u32, u32)>,
 }
 
 impl<'w> Opened<'w> {
-    /// Opens everything in the store that is closed to its owner. What belongs to others stays as it is.
+    /// Makes everything in the store accessible that excludes its owner. Files of other users stay as they are.
     ///
     /// # Errors
-    /// What opening the root says.
+    /// Those of opening the root.
     pub(super) fn all(world: &'w World) -> Result<Opened<'w>> {
         let closed = Vec::new();
         let mut opened = Opened { world, closed };
@@ -39,7 +40,7 @@ impl<'w> Opened<'w> {
         opened.open(world.root().node(&top)?);
         let mut pending = vec![top];
         while let Some(path) = pending.pop() {
-            // What cannot be looked at all the same is named when the undo comes to it.
+            // What still cannot be read is reported when the undo gets to it.
             let _ = opened.below(&path, &mut pending);
         }
         Ok(opened)
@@ -83,7 +84,7 @@ impl<'w> Opened<'w> {
         }
     }
 
-    /// Closes what was closed, but for the things whose mode the undo was to set.
+    /// Restores the modes, except on nodes whose mode the undo was to set.
     pub(super) fn close(self, set: &HashSet<Ids>) {
         for (node, mode, wide) in self.closed.iter().rev() {
             let id = node.meta().id;

@@ -1,4 +1,5 @@
-//! How a thing looked, and whether a thing of the past is what stands there now, so that putting it back would do nothing.
+//! A node's attributes at a point, and whether a node of the past equals what is there now, so that restoring it
+//! would change nothing.
 
 use rustix::fs::FileType;
 
@@ -6,10 +7,10 @@ use crate::error::Result;
 use crate::operator::past::{Attributes, NodeId, Tree};
 use crate::world::Xattrs;
 
-/// How a thing looked besides its content.
+/// A node's attributes without its content.
 pub(super) struct Looks {
     pub(super) meta: Attributes,
-    /// Absent for what has none of its own.
+    /// `None` for a node that cannot have any.
     pub(super) xattrs: Option<Xattrs>,
 }
 
@@ -22,8 +23,8 @@ impl Looks {
     }
 }
 
-/// Returns whether a thing was what another is now: kind, content, attributes, and of a directory all in it. What cannot be
-/// read any more is not the same.
+/// Returns whether a node was what another is now: kind, content, attributes, and for a directory all its entries. An
+/// unreadable node is different.
 pub(super) fn is_same(
     then: &Tree<'_>,
     node: NodeId,

@@ -1,8 +1,8 @@
-//! Which records are to be taken back, from what an operator asked for.
+//! The selection of records for an undo request.
 //!
-//! One pass over the records, the newest first, down to the oldest that can be meant. With a record go those that gathered
-//! for it in the trash. An undo that took back nothing but what is asked for now is taken back as well: so to undo twice
-//! is the same as once, also when the first time stopped half-way.
+//! One pass over the records, newest first, down to the oldest that can be selected. A record brings along those that
+//! gathered for it in the trash. An undo is selected too if it only took back records that are selected now: so
+//! undoing twice is the same as once, even if the first undo stopped half-way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,58 +15,58 @@ use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
 
-/// What an operator wants taken back.
+/// What to undo.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
-    /// These operations; of an undo, all that it did.
+    /// These operations; for an undo, everything it did.
     Operations(Vec<Operation>),
-    /// What was done in a session, or since a point; by a process or a program only, where they are given.
+    /// All changes in a session or since a point, optionally by one process or program only.
     Since {
-        /// Everything after this.
+        /// Everything after this point.
         from: Point,
-        /// In this session only.
+        /// Only in this session.
         session: Option<String>,
-        /// By this process only.
+        /// Only by this process.
         pid: Option<u32>,
-        /// By this program only: its name, or its path.
+        /// Only by this program: its name or its path.
         program: Option<String>,
-        /// Only what concerns one of these paths (patterns as of `log --path`); all where there are none.
+        /// Only changes of these paths (patterns as for `log --path`); of all paths where there are none.
         #[serde(default)]
         paths: Vec<String>,
     },
 }
 
-/// The records that are to be taken back.
+/// The selected records.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// By session: numbers from and to, ascending.
+    /// Ranges of record numbers by session, ascending.
     ranges: BTreeMap<Arc<str>, Vec<(u64, u64)>>,
-    /// The oldest record that is selected.
+    /// The oldest selected record.
     pub oldest: Option<(Arc<str>, u64)>,
-    /// How many there are.
+    /// The number of selected records.
     pub count: u64,
-    /// Whether it takes an undo back.
+    /// Whether the request is a redo.
     pub redo: bool,
-    /// The undos that were asked for by their numbers.
+    /// The undos that were selected by number.
     undos: Vec<(String, u64, u64)>,
 }
 
-/// The newest thing that an operator did and `redo` takes back.
+/// The newest undo or restore, which `redo` takes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastDone {
     /// Its record.
     pub operation: Operation,
-    /// What was asked for, in the words of the command.
+    /// The command in words.
     pub what: String,
 }
 
-/// How many ranges a record of an undo names at most. More would make a line of megabytes; they are only needed to know
-/// an undo that was asked for before.
+/// How many ranges an undo's record lists at most. More would make a line of megabytes; they only serve to recognize
+/// an earlier undo.
 const NAMED: usize = 2000;
 
 impl Selection {
-    /// Returns whether a record is to be taken back.
+    /// Returns whether a record is selected.
     pub fn has(&self, session: &str, seq: u64) -> bool {
         let Some(ranges) = self.ranges.get(session) else {
             return false;
@@ -75,8 +75,7 @@ impl Selection {
         ranges.get(next).is_some_and(|(from, _)| *from <= seq)
     }
 
-    /// Returns what the record of the undo says.
-    /// Returns what the record of the undo says.
+    /// Returns the ranges that the undo's record lists.
     pub fn named(&self) -> Vec<(String, u64, u64)> {
         self.named_up_to(NAMED)
     }
@@ -88,7 +87,7 @@ impl Selection {
         });
         let named: Vec<_> = all.take(limit + 1).collect();
         match named.len() > limit {
-            // By its own number an undo is known too, so that a redo does not take it back for ever.
+            // An undo is also recognized by its own number, so that a redo does not select it again and again.
             true => self.undos.clone(),
             false => named,
         }
@@ -131,7 +130,7 @@ impl Selection {
     }
 }
 
-/// An undo that was met on the way.
+/// An earlier undo.
 #[derive(Debug)]
 struct Before {
     session: Arc<str>,
@@ -143,16 +142,16 @@ struct Before {
 
 /// One pass over the records.
 struct Pass {
-    /// Which paths are meant.
+    /// The requested paths.
     asked: Asked,
-    /// The session of the record that was met last.
+    /// The session of the latest record.
     session: Option<Arc<str>>,
     chosen: BTreeMap<Arc<str>, Vec<u64>>,
-    /// Undos, the newest first.
+    /// Undos, newest first.
     undos: Vec<Before>,
-    /// The records of each undo, its own among them.
+    /// The records of each undo, including its own.
     parts: HashMap<(Arc<str>, UndoId), Vec<u64>>,
-    /// Records of gathering under an entry, until the removal of the directory is met.
+    /// Gathering records by entry of the trash, until the removal of their directory is reached.
     gathered: HashMap<Escaped, Vec<u64>>,
 }
 
@@ -202,10 +201,10 @@ impl Pass {
     }
 }
 
-/// Finds the records that are meant.
+/// Selects the records of a request.
 ///
 /// # Errors
-/// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is meant.
+/// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is selected.
 pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
     let paths = match wanted {
         Wanted::Since { paths, .. } => &paths[..],
@@ -219,7 +218,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         parts: HashMap::new(),
         gathered: HashMap::new(),
     };
-    // The plan reads the same records, and checks them.
+    // Unchecked here: the plan reads the same records and checks them.
     let mut records = ReverseRecords::trusting(store)?;
     let mut selection = Selection::default();
     match wanted {
@@ -282,7 +281,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         }
     }
     selection.add(std::mem::take(&mut pass.chosen));
-    // From the oldest on, because one may have taken back the other.
+    // Oldest first, because one may have taken back another.
     for undo in pass.undos.iter().rev() {
         if selection.covers(&undo.of) && !selection.has(&undo.session, undo.seq) {
             selection.add(pass.parts_of(undo));
@@ -291,7 +290,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
     Ok(selection)
 }
 
-/// Finds what `redo` takes back: the newest undo or restore that changed something and that no redo has taken back since.
+/// Finds what `redo` takes back: the newest undo or restore that changed something and has not been redone since.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
@@ -311,7 +310,7 @@ pub fn last_done(store: &Store) -> Result<LastDone> {
         let dead = taken_back
             .iter()
             .any(|(s, from, to)| **s == *session && (*from..=*to).contains(&seq));
-        // One that changed nothing left nothing to take back, and as a redo took nothing back.
+        // An undo without changes leaves nothing to take back, and a redo without changes took nothing back.
         if dead || !acted.contains(&undo) {
             continue;
         }
@@ -351,7 +350,7 @@ fn is_by(record: &Record, pid: Option<u32>, program: Option<&str>) -> bool {
     if pid.is_none() && program.is_none() {
         return true;
     }
-    // What an operator took back was nobody's doing inside.
+    // An undo's changes are the operator's, not those of a process inside.
     if record.undo_id().is_some() {
         return false;
     }

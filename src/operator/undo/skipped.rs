@@ -1,7 +1,8 @@
-//! What an undo could not take back: each step with its path and the reason, so that no single thing keeps the rest from being done.
+//! The steps of an undo that failed, each with its path and the reason, so that one failure does not prevent the
+//! rest.
 //!
-//! Owns the rule which failures end an undo: those that the next step would meet as well, of a disk that is full or failing. All
-//! others are of one thing, and whoever worked inside may have seen to them.
+//! Owns the rule for which errors end an undo: those that every further step would meet too, of a full or failing
+//! disk. All others concern a single file, and an occupant may have provoked them.
 
 use std::fmt::Display;
 
@@ -9,24 +10,24 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// How many are named.
+/// How many steps are listed.
 const NAMED: usize = 1000;
 
-/// The steps that failed while others were done.
+/// The steps that failed while others succeeded.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Skipped {
     named: Vec<String>,
     more: u64,
-    /// At which path the undo ended, if it did.
+    /// The path at which the undo ended, if it did.
     end: Option<String>,
     denied: bool,
 }
 
 impl Skipped {
-    /// Takes the outcome of a step, and notes it where it failed; `None` then.
+    /// Returns the value of a step; notes a failed one and returns `None`.
     ///
     /// # Errors
-    /// What ends the undo; [`Skipped::end`] has the path.
+    /// An error that ends the undo; [`Skipped::end`] has the path.
     pub(super) fn or_end<T>(
         &mut self,
         what: impl Display,
@@ -45,7 +46,7 @@ impl Skipped {
         }
     }
 
-    /// Notes something that could not be taken back.
+    /// Notes a step that failed.
     pub(super) fn note(&mut self, what: impl Display, error: &Error) {
         self.denied |= error.errno() == Errno::ACCESS;
         if self.named.len() < NAMED {
@@ -56,29 +57,29 @@ impl Skipped {
         }
     }
 
-    /// Returns whether everything could be taken back.
+    /// Returns whether no step failed.
     pub fn is_empty(&self) -> bool {
         self.named.is_empty()
     }
 
-    /// Returns whether the permissions of something were in the way.
+    /// Returns whether any step failed for lack of permission.
     pub fn was_denied(&self) -> bool {
         self.denied
     }
 
-    /// Returns at which path the undo ended, if it did.
+    /// Returns the path at which the undo ended, if it did.
     pub fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }
 
-    /// Returns a line for each.
+    /// Returns a line for each failed step.
     pub fn lines(self) -> impl Iterator<Item = String> {
         let more = (self.more > 0).then(|| format!("{} more things stay as they are", self.more));
         self.named.into_iter().chain(more)
     }
 }
 
-/// Returns whether the next step would fail for the same reason.
+/// Returns whether every further step would fail for the same reason.
 fn ends_all(error: &Error) -> bool {
     let errno = match error {
         Error::Os { errno, .. } => *errno,
@@ -97,7 +98,7 @@ fn ends_all(error: &Error) -> bool {
     )
 }
 
-/// Says in a line why something failed.
+/// Describes an error in a line.
 fn why(error: &Error) -> String {
     match error {
         Error::Conflict { what, .. }

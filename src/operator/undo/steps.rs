@@ -1,8 +1,9 @@
-//! Carrying a plan out: names, then contents, then attributes, and last when the directories had changed.
+//! The steps of a plan: names, then contents, then attributes, and finally the times of directories.
 //!
-//! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the others are done all
-//! the same, and the outcome names it (`skipped.rs`); to undo again, or to redo, is safe then. A thing is found where it is, not
-//! where it should be: its name may be what could not be put back. And it must be the thing that was planned for.
+//! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the others
+//! are still done, and the result lists it (`skipped.rs`); repeating the undo, or a redo, is then safe. A node is
+//! looked up where it is, not where it should be, since its name may be what could not be restored. And it must be
+//! the node that was planned for.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,10 +27,10 @@ use crate::world::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World};
 
-/// Makes the store what the plan says, without a record of its own.
+/// Carries out the steps of a plan, without a record of its own.
 ///
 /// # Errors
-/// What would have failed for each further step; the outcome says where that was.
+/// An error that every further step would meet; the result has the path.
 pub(super) fn carry_out(
     plan: &Plan<'_>,
     applier: &dyn Applier,
@@ -52,13 +53,13 @@ pub(super) fn carry_out(
 }
 
 struct Steps<'s, 'a> {
-    /// The names as they are now.
+    /// The current names.
     here: &'s Tree<'a>,
     applier: &'s dyn Applier,
     caller: Caller,
     store: Store,
     outcome: &'s mut Applied,
-    /// Inodes that took the place of those that the plan knows.
+    /// New inodes of nodes whose inode was replaced.
     renewed: HashMap<NodeId, Id>,
 }
 
@@ -66,7 +67,7 @@ impl Steps<'_, '_> {
     fn run(&mut self, plan: &Plan<'_>) -> Result<()> {
         let mut changed: Vec<NodeId> = Vec::new();
         for (node, then) in plan.target.changed_nodes() {
-            // In the trash nothing is changed.
+            // Nothing in the trash is changed.
             let shown = plan.target.path(node).is_some_and(|path| !in_trash(&path));
             let Some(path) = self.place(node).filter(|_| shown) else {
                 continue;
@@ -84,7 +85,7 @@ impl Steps<'_, '_> {
                 self.outcome.skipped.or_end(&path, put)?;
             }
         }
-        // What is done in a directory changes its time, so those come last.
+        // Changes in a directory set its time, so directories come last.
         let is_dir = |node: NodeId| plan.target.kind(node) == FileType::Directory;
         changed.sort_by_key(|node| (is_dir(*node), *node));
         for node in changed {
@@ -98,14 +99,14 @@ impl Steps<'_, '_> {
         Ok(())
     }
 
-    /// Returns where a thing is now; `None` in the trash.
+    /// Returns the current path of a node; `None` in the trash.
     fn place(&self, node: NodeId) -> Option<WorldPath> {
         self.here.path(node).filter(|path| !in_trash(path))
     }
 
     fn put(&mut self, node: NodeId, path: &WorldPath, layer: &Arc<Layer>) -> Result<bool> {
         let located = self.hold(node, path)?;
-        // Where only the length differs, cutting is enough, and costs nothing.
+        // Where only the length differs, truncating is enough and costs nothing.
         let mut at = Some(layer);
         let mut only_shorter = true;
         while let Some(one) = at {
@@ -132,7 +133,7 @@ impl Steps<'_, '_> {
         Ok(true)
     }
 
-    /// Makes a file beside another, with a former content of it.
+    /// Creates a file with a former content beside the current one.
     fn put_beside(
         &mut self,
         node: NodeId,
@@ -172,14 +173,14 @@ impl Steps<'_, '_> {
         while let Some(change) = all.pop() {
             let set = self.applier.set_attr(located, change, self.caller);
             if set.is_err() && !parts.contains(&change) {
-                // Where one is refused, the others are set.
+                // Where one is refused, the others are still set.
                 all.extend(parts.into_iter().rev());
                 all.retain(|change| *change != SetAttrs::default());
             } else if self.outcome.skipped.or_end(path, set)?.is_some() {
                 self.outcome.attributes = before + 1;
             }
         }
-        // After the owner, whose change takes a capability away.
+        // After the owner, since changing it drops a capability.
         if then.xattrs.is_empty() {
             return Ok(());
         }
@@ -188,7 +189,7 @@ impl Steps<'_, '_> {
             return Ok(());
         };
         let other = |(name, value): &(&Vec<u8>, &Option<Vec<u8>>)| now.get(*name) != value.as_ref();
-        // What shall go makes room for what shall come.
+        // Attributes to remove come first, to make room for the others.
         let mut others: Vec<_> = then.xattrs.iter().filter(other).collect();
         others.sort_by_key(|(_, value)| value.is_some());
         for (name, value) in others {
@@ -199,14 +200,14 @@ impl Steps<'_, '_> {
                     self.outcome.attributes =
                         before + u64::from(put || self.outcome.attributes > before)
                 }
-                // There is little room for the attributes of one file, also on a disk that is not full.
+                // The space for one file's attributes is limited even on a disk that is not full.
                 Err(error) => self.outcome.skipped.note(named, &error),
             }
         }
         Ok(())
     }
 
-    /// Holds on to a thing that must be the one that was planned for.
+    /// Opens a node, verifying that it is the one that was planned for.
     fn hold(&self, node: NodeId, path: &WorldPath) -> Result<Located> {
         let known = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         let id = self.renewed.get(&node).copied().or(known);
@@ -240,7 +241,7 @@ fn together(one: SetAttrs, other: SetAttrs) -> SetAttrs {
     }
 }
 
-/// Returns the attributes to be set: owner, mode and time apart.
+/// Returns the attributes to set: owner, mode and time separately.
 fn changes(located: &Located, then: &Difference) -> [SetAttrs; 3] {
     let meta = located.node.meta();
     let mode = then.mode.unwrap_or(meta.permissions());
@@ -256,7 +257,7 @@ fn changes(located: &Located, then: &Difference) -> [SetAttrs; 3] {
         ..SetAttrs::default()
     };
     let mode = SetAttrs {
-        // A change of owner takes set-id bits away.
+        // Changing the owner clears set-id bits.
         mode: (mode != meta.permissions() || moved && mode & 0o6000 != 0).then_some(mode),
         ..SetAttrs::default()
     };
@@ -267,7 +268,7 @@ fn changes(located: &Located, then: &Difference) -> [SetAttrs; 3] {
     [owner, mode, time]
 }
 
-/// A content of the past, for a file that is there now.
+/// A former content for a current file.
 pub(super) struct Former<'c>(pub(super) &'c Content);
 
 impl NewContent for Former<'_> {
@@ -280,7 +281,7 @@ impl NewContent for Former<'_> {
     }
 }
 
-/// Puts an extended attribute back; `false` where it is one of the system's, which only a daemon that is root can set.
+/// Restores an extended attribute; `false` for a system attribute that only a daemon run by root can set.
 ///
 /// # Errors
 /// As [`World::put_xattr`].

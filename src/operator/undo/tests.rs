@@ -1,4 +1,4 @@
-//! The law of undoing, in process: many random histories, each taken back, taken back again, and in parts.
+//! The laws of undo, tested in process: many random histories, each undone, redone, and undone in parts.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ use crate::world::{
 
 mod redo;
 
-/// A small generator of numbers (splitmix64).
+/// A small pseudo-random number generator (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -39,10 +39,10 @@ impl Random {
     }
 }
 
-/// Bytes, and where there is data.
+/// Bytes, and the ranges that have data.
 type Data = (Vec<u8>, Vec<(u64, u64)>);
 
-/// What a thing is, as far as an undo restores it.
+/// A file's state, as far as an undo restores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     mode: u32,
@@ -64,7 +64,7 @@ fn extents(file: &std::fs::File) -> Vec<(u64, u64)> {
         at = seek(file, SeekFrom::Hole(data)).unwrap();
         all.push((data, at));
     }
-    // An append that begins in the last block of a file makes data of it; that it was a hole is not kept.
+    // An append that begins in a file's last block turns all of it into data; that part of it was a hole is not kept.
     let whole = file.metadata().unwrap().len() / 4096 * 4096;
     all.retain(|(start, _)| *start < whole);
     all.iter_mut().for_each(|(_, end)| *end = (*end).min(whole));
@@ -123,7 +123,7 @@ fn look(top: &Path) -> Snapshot {
     all
 }
 
-/// A store that is worked on in process.
+/// A store with an in-process world.
 struct Lab {
     dir: tempfile::TempDir,
     world: World,
@@ -333,7 +333,7 @@ fn by(pid: u32) -> Wanted {
 const NAMES: &[&str] = &["a", "b", "c", "d", "e"];
 
 impl Lab {
-    /// Some path, of things that are there more often than not.
+    /// Returns a path, more often than not of something that exists.
     fn some(&self, random: &mut Random) -> String {
         let all: Vec<String> = self.look().into_keys().collect();
         if all.is_empty() || random.below(4) == 0 {
@@ -359,7 +359,7 @@ impl Lab {
         }
     }
 
-    /// Does something; what cannot be done is not.
+    /// Makes a random change; one that is impossible is skipped.
     fn step(&self, random: &mut Random) -> Option<&'static str> {
         let at = self.some(random);
         let is_file =
@@ -429,7 +429,7 @@ impl Lab {
             }
             15 => self.symlink("../x", &self.fresh(random)).map(|()| "ln -s"),
             _ if !exists => self.open(&at, OFlags::RDWR).map(|file| {
-                // Sparse.
+                // A sparse file.
                 rustix::io::pwrite(&file, b"far", 300_000).unwrap();
                 "sparse"
             }),
@@ -507,7 +507,7 @@ fn everything_undone_is_the_start_and_undone_again_the_end() {
         assert_same(&lab.look(), &start.1, "undone");
         lab.undo_after(end.0);
         assert_same(&lab.look(), &end.1, "undone again");
-        // To points between, forwards and backwards.
+        // To points in between, forwards and backwards.
         for _ in 0..4 {
             let (seq, then) = random.one(&points);
             lab.undo_after(*seq);
@@ -540,7 +540,7 @@ fn one_process_is_undone_where_another_worked_elsewhere() {
         }
         let (_, conflicts) = lab.undo_as(&by(1), OnConflict::Stop);
         if !conflicts.is_empty() {
-            // It met the other; then nothing was changed.
+            // The processes collided; then nothing was changed.
             assert!(
                 conflicts
                     .iter()
@@ -754,7 +754,7 @@ fn one_operation_changes_only_its_own_paths() {
             {
                 let outcome = lab.undo(&op(&lab, seq));
                 let after = lab.look();
-                // Its paths may be others by now; but of things, it is one or two that change.
+                // Its paths may be different by now; but only one or two inodes may change.
                 let mut tops: Vec<&String> = Vec::new();
                 let mut things = std::collections::BTreeSet::new();
                 for path in before.keys().chain(after.keys()) {
@@ -811,7 +811,7 @@ fn a_point_is_restored_as_a_copy() {
             let applier = InProcess(&lab.world);
             let restored = restore::restore(&store, &wish, Some(&applier), Caller::myself());
             let restored = match restored {
-                // A link that would lead out from there.
+                // A symlink that would lead out from there.
                 Err(Error::NotOffered) => continue,
                 restored => restored.unwrap(),
             };
@@ -852,7 +852,7 @@ fn a_point_is_restored_as_a_copy() {
     }
 }
 
-/// Found by the law: a hard link, or an exchange, put links where they led out of the home, and were not seen again.
+/// Found by the law: a hard link or an exchange put symlinks where they led out of the home and became invisible.
 #[test]
 fn a_link_cannot_come_to_be_where_it_does_not_exist() {
     let lab = Lab::new();
@@ -869,7 +869,7 @@ fn a_link_cannot_come_to_be_where_it_does_not_exist() {
         Err(Error::NotOffered)
     );
     lab.link("d/link", "d/other").unwrap();
-    // One that lies in the trash leads out from there; it comes back all the same.
+    // In the trash this symlink leads out; it still comes back.
     lab.mkdir("d/deep").unwrap();
     lab.symlink("../../f", "d/deep/link").unwrap();
     let there = lab.seq();
@@ -879,7 +879,7 @@ fn a_link_cannot_come_to_be_where_it_does_not_exist() {
     assert_eq!(target, Path::new("../../f"));
 }
 
-/// Applier that fail after so many changes, as on a full disk.
+/// An applier that fails after so many changes, as on a full disk.
 struct Failing<'w> {
     world: &'w World,
     left: std::cell::Cell<u64>,
@@ -967,7 +967,7 @@ fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
                 continue;
             }
             if finish {
-                // By the operations that were asked for the first time, not by the point, which would take in the undo.
+                // Selects the original operations rather than the point, which would include the undo.
                 let operations = selection.named().into_iter();
                 let operations = operations.flat_map(|(_, from, to)| from..=to);
                 let skip = |seq: &u64| select(&store, &op(&lab, *seq)).is_ok();

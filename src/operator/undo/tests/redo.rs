@@ -1,4 +1,5 @@
-//! What does nothing records nothing, and `redo` takes back the newest undo or restore that changed something.
+//! Commands that change nothing record nothing, and `redo` takes back the newest undo or restore that changed
+//! something.
 
 use super::*;
 
@@ -30,8 +31,8 @@ fn put_back(
     restore::restore(&store, &wish, Some(applier), Caller::myself())
 }
 
-/// With `--xattr`: setxattr, undo, undo, redo said "nothing to do", for ever. The second undo had left a record, because an
-/// attribute that is as it shall be was counted as one that is not.
+/// With `--xattr`, the sequence setxattr, undo, undo, redo always ended in "nothing to do": the second undo had left
+/// a record, because an attribute that was already right counted as different.
 #[test]
 fn an_undo_of_nothing_leaves_no_record() {
     let lab = Lab::new();
@@ -59,7 +60,7 @@ fn a_record_of_an_undo_that_changed_nothing_is_passed_over() {
     lab.rm("f").unwrap();
     let removal = lab.seq();
     let undo = lab.undo(&op(&lab, removal)).record.unwrap();
-    // As earlier releases left them, of an undo and of a redo that did nothing.
+    // Records as left by earlier releases for an undo and a redo that did nothing.
     let of = vec![(lab.world.session().to_owned(), undo, undo)];
     for (of, redo) in [(Vec::new(), false), (of, true)] {
         let begun = lab
@@ -110,7 +111,7 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
         assert!(restored.same && restored.record.is_none(), "{restored:?}");
     }
     assert_eq!(lab.seq(), then, "{:?}", records(&lab));
-    // And what differs in one respect is not the same.
+    // A difference in any one respect makes it different.
     let located = lab.world.find(&path("d/f")).unwrap();
     lab.world
         .set_xattr(&located, b"user.note", b"later", 0, lab.caller())
@@ -119,8 +120,8 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
     assert!(!restored.same && restored.record.is_some(), "{restored:?}");
 }
 
-/// A file whose inode moves aside when its content is put back was told to be "not in the store any more", after its content
-/// had come back and before its attributes had.
+/// A file whose inode moved aside when its content was restored was reported as "not in the store any more", after
+/// its content had come back and before its attributes had.
 #[test]
 fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
     let lab = Lab::new();
@@ -157,7 +158,7 @@ fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
     assert_eq!(records(&lab).len(), count);
 }
 
-/// A redo of an undo in very many pieces names that undo, or the next redo would find it again.
+/// The record of a redo of an undo with very many ranges names that undo, or the next redo would find it again.
 #[test]
 fn a_redo_of_many_pieces_is_known_by_the_undo_it_took_back() {
     let lab = Lab::new();
@@ -191,7 +192,7 @@ fn a_purge_of_what_is_not_there_leaves_no_record() {
     assert_eq!(lab.seq(), count, "{:?}", records(&lab));
 }
 
-/// An operator's command that did nothing to a store that is not mounted left an empty session.
+/// An operator's command that changed nothing in an unmounted store used to leave an empty session.
 #[test]
 fn a_session_by_hand_in_which_nothing_was_done_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
