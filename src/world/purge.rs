@@ -1,11 +1,11 @@
-//! Purging: entries of the trash and former contents are deleted for good, for operators only.
+//! Purging: the permanent deletion of trash entries and former contents, for operators only.
 //!
-//! No request of an occupant leads here; only where the operator has chosen `--keep-evict`, `room.rs` deletes versions too. Each wish is recorded first; then an entry moves to `.trumanfs/purging`, where
-//! nobody in the home can reach it or take it back, and only then its tree is deleted (`erase.rs`). If the daemon dies
-//! meanwhile, what is left there is deleted with the next purge.
+//! No request of an occupant leads here; `quota.rs` deletes versions too, but only under `--keep-evict`. Each purge is
+//! recorded first; then an entry moves to `.trumanfs/purging`, where nobody in the home can reach it or take it back,
+//! and only then is its tree deleted (`erase.rs`). If the daemon dies meanwhile, the next purge deletes the rest.
 //!
-//! Lock: one mutex, so that nobody counts the trash while it is being deleted. It is held over system calls, and taken
-//! by no request of the home.
+//! Lock: one mutex, so that nobody counts the trash while it is being deleted. It is held over system calls, and no
+//! request of the home takes it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -23,34 +23,34 @@ use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, escape};
 
-/// Where entries lie while they are being deleted, in the state directory.
+/// The directory for entries that are being deleted, in the state directory.
 pub const PURGING: &str = "purging";
 
-/// How many entries one record names, so that no line of the journal grows without limit.
+/// The number of entries that one record names, which bounds a journal line.
 const AT_ONCE: usize = 200;
 
-/// What a purge did.
+/// The result of a purge.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Purged {
-    /// How many entries of the trash, or versions, are gone.
+    /// The number of trash entries or versions that are gone.
     pub entries: u64,
-    /// How many names were deleted with them.
+    /// The number of names deleted with them.
     pub names: u64,
-    /// How many bytes of disk space became free; a content that another hard link still has frees none.
+    /// The disk space freed, in bytes; a content with another hard link frees none.
     pub bytes: u64,
-    /// What was asked for and is not there.
+    /// Requested entries that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Escaped>,
-    /// Why it stopped before all had been looked at, if it did.
+    /// The reason for stopping before the end, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// What could not be deleted, or not whole, and why.
+    /// Entries that could not be deleted in full, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<(Escaped, String)>,
 }
 
 impl Purged {
-    /// Adds what another purge did.
+    /// Adds the result of another purge.
     pub fn add(&mut self, other: Purged) {
         self.entries += other.entries;
         self.names += other.names;
@@ -60,7 +60,7 @@ impl Purged {
         self.stopped = self.stopped.take().or(other.stopped);
     }
 
-    /// Applier on what was done until an error came; where that is nothing, the error.
+    /// Returns what was done before an error, or the error itself if nothing was done.
     fn until(mut self, outcome: Result<()>) -> Result<Purged> {
         match outcome {
             Err(error) if self.names == 0 => Err(error),
@@ -73,11 +73,11 @@ impl Purged {
 }
 
 impl World {
-    /// Deletes entries of the trash for good. `step` is told how many bytes became free, now and then.
+    /// Deletes trash entries permanently. `step` is called now and then with the number of bytes freed.
     ///
     /// # Errors
-    /// Any error from the journal's `write(2)`, and what making the place for it says, where it says so at once; later that is in
-    /// the answer, as is what concerns single entries. The entries that have not been named by a record are untouched then.
+    /// Any error from the journal's `write(2)`, or from making the directory for it, if it comes first; later errors,
+    /// and those of single entries, are in the result. Entries that no record names are then untouched.
     pub fn purge(
         &self,
         entries: &[Escaped],
@@ -117,7 +117,7 @@ impl World {
                 });
                 match claimed {
                     Ok(()) => purged.entries += 1,
-                    // Taken back by its owner at this very moment.
+                    // Its owner took it back at this moment.
                     Err(Error::NotFound) => purged.missing.push(entry.clone()),
                     Err(error) => purged.left.push((entry.clone(), error.to_string())),
                 }
@@ -126,7 +126,7 @@ impl World {
         Ok(())
     }
 
-    /// Deletes versions (session and number) for good.
+    /// Deletes versions (session and number) permanently.
     ///
     /// # Errors
     /// As [`World::purge`].
@@ -164,7 +164,7 @@ impl World {
             if there.is_empty() {
                 continue;
             }
-            // What is read through one that goes is copied first.
+            // Ranges that other versions read through them are first copied.
             let mut going = Vec::new();
             for version in there {
                 match self.let_go(&mut chains, version) {
@@ -189,7 +189,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets nobody miss a version that is about to be deleted, or says why it has to stay.
+    /// Makes other versions independent of one that is about to be deleted, or returns why it must stay.
     fn let_go(
         &self,
         chains: &mut Chains,
@@ -229,10 +229,10 @@ impl World {
         })
     }
 
-    /// Deletes what an interrupted purge has left, and says whether that was anything.
+    /// Deletes what an interrupted purge left, and returns what that was.
     ///
     /// # Errors
-    /// What reading the directory says.
+    /// Any error from reading the directory.
     pub fn finish_purges(&self) -> Result<Purged> {
         let _counting = self.trash.still();
         self.finish(&mut |_| {})
@@ -290,8 +290,8 @@ impl World {
         })
     }
 
-    /// Takes a deleted name out of the counts. Its inode number is still taken at this moment, so that nothing new can be
-    /// hidden or counted in its stead.
+    /// Removes a deleted name from the counts. Its inode number is still in use at this moment, so nothing new can be
+    /// hidden or counted by mistake.
     fn forget(&self, gone: &Gone<'_>) {
         let id = gone.meta.id;
         self.trash.went(gone.meta.blocks * 512);
@@ -321,7 +321,7 @@ impl World {
         let name = Name::new(file.as_bytes())?;
         match stat_at(dir.as_fd(), name) {
             Ok(meta) if meta.is_dir() => return Err(Error::IsDirectory),
-            // Whoever deleted it was killed before its list.
+            // A crash deleted it before its list.
             Err(Error::NotFound) => {
                 return rustix::fs::unlinkat(&dir, map_name(n), AtFlags::empty())
                     .map_err(Error::os("unlinkat"));

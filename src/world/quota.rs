@@ -1,9 +1,9 @@
-//! How much room the versions take, and may take (`--keep-max`).
+//! The disk space that versions take, and may take (`--keep-max`).
 //!
-//! At the limit a version cannot be made, so the write that it was for fails with `ENOSPC`. Where the operator has chosen
-//! so (`--keep-evict`), other versions go instead (`evict.rs`).
+//! At the limit a version cannot be made, so the write that needs it fails with `ENOSPC`. With `--keep-evict`, other
+//! versions are evicted instead (`evict.rs`).
 //!
-//! Lock: one mutex over the versions that are being written, never held over a system call.
+//! Lock: one mutex over the set of versions being written, never held over a system call.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,23 +23,23 @@ use super::versions::{VERSIONS, map_name, number_of};
 use crate::error::{Error, Result};
 use crate::name::Name;
 
-/// A wish for so many bytes, and where to answer whether there is more room now.
+/// A request for so many bytes, and the channel for the answer: whether there is more space now.
 pub(super) type Asked = (u64, SyncSender<bool>);
 
-/// The room for versions.
+/// The quota for versions.
 #[derive(Debug, Default)]
 pub struct Quota {
     used: AtomicU64,
     max: Option<u64>,
     refused: AtomicU64,
-    /// The thread that deletes versions.
+    /// The thread that evicts versions.
     evict: OnceLock<Sender<Asked>>,
-    /// Versions of this session that are still being made or written, and by how many.
+    /// Versions of this session still being made or written, and by how many writers.
     live: Mutex<HashMap<u64, u32>>,
 }
 
 impl Quota {
-    /// Makes the room for a session.
+    /// Makes the quota of a session.
     pub(super) fn new(max: Option<u64>) -> Arc<Quota> {
         Arc::new(Quota {
             max,
@@ -47,14 +47,14 @@ impl Quota {
         })
     }
 
-    /// Has versions deleted at the limit, by a thread of its own.
+    /// Starts a thread that evicts versions at the limit.
     pub(super) fn evict_with(self: &Arc<Quota>, evictor: Evictor) {
         let (sender, asked) = channel();
         let weak = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("evict".to_owned());
         match thread.spawn(move || evictor.serve(&asked, &weak)) {
             Ok(_) => drop(self.evict.set(sender)),
-            // Nothing is deleted then, and writes fail at the limit.
+            // Nothing is evicted then, and writes fail at the limit.
             Err(error) => log::warn!("no thread to delete former contents: {error}"),
         }
     }
@@ -63,7 +63,7 @@ impl Quota {
         self.max
     }
 
-    /// Takes room for so many bytes.
+    /// Takes space for so many bytes.
     ///
     /// # Errors
     /// `ENOSPC` at the limit.
@@ -97,7 +97,7 @@ impl Quota {
         evict.send((bytes, answer)).is_ok() && answered.recv().unwrap_or(false)
     }
 
-    /// Gives room back.
+    /// Gives space back.
     pub fn give_back(&self, bytes: u64) {
         let less = |used: u64| Some(used.saturating_sub(bytes));
         let _ = self
@@ -105,17 +105,17 @@ impl Quota {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Counts what earlier sessions have kept.
+    /// Counts the versions of earlier sessions.
     pub fn counted(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns how many bytes the versions take, as far as they have been counted.
+    /// Returns the bytes that versions take on disk, as far as they have been counted.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns how many writes were refused at the limit.
+    /// Returns the number of writes refused at the limit.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl Quota {
         self.live.lock().contains_key(&n)
     }
 
-    /// Notes that a version is being written, or is not any more.
+    /// Notes that a version is being written, or no longer is.
     pub(super) fn set_live(&self, n: u64, live: bool) {
         let mut all = self.live.lock();
         let count = all.entry(n).or_default();
@@ -139,7 +139,7 @@ impl Quota {
     }
 }
 
-/// Opens the versions of a session; `None` where it has none.
+/// Opens the versions of a session; `None` if it has none.
 ///
 /// # Errors
 /// Any error from `openat2(2)`.
@@ -152,7 +152,7 @@ pub fn versions_of(state: impl AsFd, session: &str) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Lists the versions in a directory of them, oldest first: each one's number and what it takes on disk, in bytes.
+/// Lists the versions in a directory, oldest first, as numbers and bytes on disk.
 ///
 /// # Errors
 /// Any error from `getdents64(2)`.
@@ -171,11 +171,11 @@ pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
     Ok(found.into_iter().collect())
 }
 
-/// Deletes the lists of versions that are not there: whoever deleted those was killed before the list, or whoever made the list.
-/// Returns what is to be told of it. Nobody else has the store.
+/// Deletes lists whose versions are gone: a crash came between the two deletions, or before the version was made.
+/// Returns the message for the operator. Nobody else has the store.
 ///
 /// # Errors
-/// What reading the directory says.
+/// Any error from reading the directory.
 pub(super) fn sweep(state: &impl AsFd, session: &str) -> Result<Option<String>> {
     let Some(dir) = versions_of(state, session)? else {
         return Ok(None);
@@ -212,7 +212,7 @@ fn is_there(dir: &OwnedFd, name: Name<'_>) -> Result<bool> {
     }
 }
 
-/// Deletes one version for good; its list last: without it, what has holes would be taken for whole.
+/// Deletes one version permanently. Its list goes last: without it, a version with holes would be taken for whole.
 pub fn delete(dir: &OwnedFd, n: u64) {
     for name in [super::versions::file_name(n), map_name(n), new_name(n)] {
         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());

@@ -1,7 +1,7 @@
-//! The list of ranges beside a version (`{n}.map`): what of the former content is in the version's file. The rest is in
-//! what the file held next.
+//! The list of ranges beside a version (`{n}.map`): the parts of the former content that are in the version's file.
+//! The rest is in the version's successor.
 //!
-//! Owns its format, one item a line:
+//! Owns its format, one item per line:
 //!
 //! ```text
 //! OFFSET LENGTH        a range that the version has
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The list of a version that is kept block by block grows a line at a time; a last line without its newline was being
-//! written when the machine went down. Any other list ends with `content`, so one that is not complete is told.
+//! written when the machine went down. Any other list ends with `content`, so an incomplete one is detected.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -22,22 +22,22 @@ use super::root::stat_fd;
 use super::versions::map_name;
 use crate::error::{Error, Result};
 
-/// What a list says.
+/// The content of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges {
     /// Starts and ends, in order, without overlap.
     pub ranges: Vec<(u64, u64)>,
     /// The size and the SHA-256 of the whole former content, in hexadecimal digits.
     pub content: Option<(u64, String)>,
-    /// Up to which later version (session and number) the ranges hold what was read from there.
+    /// The later version (session and number) up to which the ranges already hold its data.
     pub past: Option<(String, u64)>,
 }
 
 impl Ranges {
-    /// Reads a list's text.
+    /// Parses a list.
     ///
     /// # Errors
-    /// The line that cannot be read.
+    /// The line that cannot be parsed.
     pub fn parse(text: &str) -> std::result::Result<Ranges, String> {
         let mut list = Ranges::default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -85,21 +85,21 @@ impl Ranges {
         text
     }
 
-    /// Puts the list in its place beside a version, whole or not at all, and returns what it takes. With `durable` it is on
-    /// the disk then.
+    /// Puts the list in place beside a version, whole or not at all, and returns its size on disk. With `durable` it
+    /// is then on disk.
     ///
     /// # Errors
-    /// Any error from the system calls; then the former list, or none, is there.
+    /// Any error from the system calls; the former list, or none, is then in place.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, n: u64, durable: bool) -> Result<u64> {
         let (new, name) = (new_name(n), map_name(n));
-        // One that is there was left by who was killed here.
+        // An existing file was left by a crash here.
         let _ = rustix::fs::unlinkat(dir, new.as_str(), AtFlags::empty());
         let file = own::make(dir, new.as_bytes(), OFlags::WRONLY, 0o600)?;
         let put = write_all(file.as_fd(), self.text().as_bytes())
             .and_then(|()| match durable {
                 true => rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync")),
                 false => {
-                    // Or a power cut might leave an empty list beside a version that has been punched.
+                    // Otherwise a power cut could leave an empty list beside a punched version.
                     let _ = crate::sys::fd::write_out(file.as_fd());
                     Ok(())
                 }
@@ -123,12 +123,12 @@ impl Ranges {
     }
 }
 
-/// Returns the name under which a new list is written before it takes its place.
+/// Returns the temporary name of a new list.
 pub fn new_name(n: u64) -> String {
     format!("{}.new", map_name(n))
 }
 
-/// Opens the list of a version; `None` where it has none.
+/// Opens the list of a version; `None` if it has none.
 ///
 /// # Errors
 /// Any error from `openat2(2)`.
@@ -139,10 +139,10 @@ pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Reads the list of a version; `None` where it has none, and so has all of the content.
+/// Reads the list of a version; `None` if it has none, and so has the whole content.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the line that cannot be read; any error from the system calls.
+/// [`Error::Damaged`] with the line that cannot be parsed; any error from the system calls.
 pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<Ranges>> {
     use std::io::Read;
     let Some(map) = open(dir, n)? else {
@@ -155,7 +155,7 @@ pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<Ranges>> {
     Ranges::parse(&text).map(Some).map_err(Error::Damaged)
 }
 
-/// Sorts ranges and joins those that touch.
+/// Sorts ranges and merges those that touch.
 pub(super) fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
@@ -168,7 +168,7 @@ pub(super) fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     merged
 }
 
-/// Returns what is left of so many bytes without some ranges, which are in order and without overlap.
+/// Returns the rest of a content of this size outside some ranges, which are in order and without overlap.
 pub(super) fn without(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut rest = Vec::with_capacity(ranges.len() + 1);
     let mut at = 0;
@@ -181,7 +181,7 @@ pub(super) fn without(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     merged(rest)
 }
 
-/// Returns what of some ranges lies outside of others, up to a size. Both are in order and without overlap.
+/// Returns the parts of some ranges that lie outside others, up to a size. Both are in order and without overlap.
 pub(super) fn outside(has: &[(u64, u64)], gives: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     for (start, end) in gives {

@@ -1,8 +1,8 @@
-//! Removing: a move into the trash, never an unlink.
+//! Removal: a move into the trash, never an unlink.
 //!
-//! `unlink` is one `renameat2(RENAME_NOREPLACE)`. `rmdir` likewise, for a directory in which the occupant sees nothing;
-//! afterwards what the same process had removed from it is gathered under the directory's entry, so that `rm -rf`
-//! leaves one entry that holds the tree as it was. Where any of this fails, the thing stays where it is.
+//! `unlink` is one `renameat2(RENAME_NOREPLACE)`. So is `rmdir`, for a directory that the occupant sees as empty;
+//! entries that the same process removed from it are then gathered under the directory's entry, so that `rm -rf`
+//! leaves one entry with the original tree. If any of this fails, the node stays in its place.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -18,41 +18,42 @@ use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, WorldPath};
 
-/// How many entries one record of gathering names, so that no line of the journal grows without limit.
+/// The number of entries that one `gather` record names, which bounds a journal line.
 const GATHERED_AT_ONCE: usize = 1000;
 
-/// What a removal did.
+/// The result of a removal.
 #[derive(Debug, Clone)]
 pub struct Removed {
-    /// What was removed.
+    /// The removed inode.
     pub id: Id,
-    /// The entry of the trash that it became.
+    /// Its trash entry.
     pub entry: EntryName,
     /// Whether it was a directory.
     pub directory: bool,
-    /// What was gathered under it: former entries of the trash, and the names they have there now.
+    /// The former trash entries gathered under it, and their names there.
     pub gathered: Vec<Removal>,
 }
 
 impl Removed {
-    /// Returns where it is now.
+    /// Returns its present path.
     ///
     /// # Errors
-    /// None for what was really removed.
+    /// None for a real removal.
     pub fn path(&self) -> Result<WorldPath> {
         Ok(WorldPath::parse(super::view::TRASH)?.join(self.entry.name()?))
     }
 }
 
 impl World {
-    /// Removes anything but a directory.
+    /// Removes a file of any kind except a directory.
     ///
     /// # Errors
-    /// `EISDIR`; `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`, then nothing has changed.
+    /// `EISDIR`; `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has
+    /// changed.
     pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
         let _names = self.names.read();
         let found = self.view.admit(dir, name)?;
-        // The kernel finds the directory before it asks whether it may be changed (may_delete), as in `rmdir`.
+        // The kernel checks for a directory before permission to change it (may_delete), as in `rmdir`.
         if found.meta.is_dir() {
             return Err(Error::IsDirectory);
         }
@@ -78,7 +79,7 @@ impl World {
         })
     }
 
-    /// Removes a directory in which the occupant sees nothing; what is hidden in it goes with it.
+    /// Removes a directory that the occupant sees as empty; hidden contents go with it.
     ///
     /// # Errors
     /// `ENOTDIR`; `ENOTEMPTY`; else as [`World::unlink`].
@@ -110,7 +111,7 @@ impl World {
         })
     }
 
-    /// Checks that the occupant sees nothing in a directory.
+    /// Checks that the occupant sees a directory as empty.
     pub(super) fn expect_empty(&self, found: &Visible<'_>, caller: Caller) -> Result<()> {
         self.expect_nothing_protected(&found.path(), caller)?;
         let child = found.dir.child(found.name)?;
@@ -127,7 +128,7 @@ impl World {
             listed.map(|()| empty)
         };
         let empty = match shows_nothing() {
-            // Only whoever may remove it from its parent gets here; an rmdir(2) does not ask for the right to read it.
+            // Only a user who may remove it from its parent gets here; rmdir(2) needs no permission to read it.
             Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
                 self.with_rights(&node, 0o500, shows_nothing)?
             }
@@ -136,11 +137,11 @@ impl World {
         if !empty {
             return Err(Error::NotEmpty);
         }
-        // It is about to move into the trash, where a pattern with a slash would not name what is hidden in it.
+        // In the trash, a pattern with a slash would no longer match its hidden contents.
         self.before_moving(found, caller)
     }
 
-    /// Does something with a directory while its owner has further rights on it.
+    /// Runs `act` while a directory's owner has additional permissions on it.
     fn with_rights<T>(
         &self,
         node: &Node,
@@ -154,7 +155,7 @@ impl World {
         outcome
     }
 
-    /// Moves something into the trash, recorded, and verifies what arrived.
+    /// Moves an entry into the trash, recorded, and verifies what arrived.
     pub(super) fn retire(
         &self,
         found: &Visible<'_>,
@@ -183,7 +184,7 @@ impl World {
         }
     }
 
-    /// Counts something that has come into the trash.
+    /// Counts a node that has come into the trash.
     pub(super) fn arrived(&self, meta: &Meta) {
         if !meta.is_dir() && meta.nlink > 1 {
             self.state.count_link(meta.id, true);
@@ -191,7 +192,7 @@ impl World {
         self.trash.came(meta);
     }
 
-    /// The move itself. If what arrived is not what was meant, it goes back.
+    /// Performs the move. If another node arrived, it goes back.
     pub(super) fn move_in(
         &self,
         found: &Visible<'_>,
@@ -210,9 +211,9 @@ impl World {
         }
     }
 
-    /// Moves something, also a directory that its owner may not write to. Moving one elsewhere changes its `..`, for
-    /// which the kernel wants write permission on the directory itself; removing one does not. So it is given for the
-    /// moment of the move.
+    /// Moves an entry, including a directory that its owner may not write to. Moving a directory changes its `..`, for
+    /// which the kernel requires write permission on the directory itself; removing one does not. So the permission is
+    /// granted for the moment of the move.
     pub(super) fn shift(
         &self,
         from: BorrowedFd<'_>,
@@ -238,8 +239,8 @@ impl World {
         self.with_rights(&node, 0o300, || move_to(from, name, to, new))
     }
 
-    /// Moves what a process had removed from a directory back under the directory's entry. Each is a safe place in
-    /// itself, so where one cannot be moved it stays as an entry of its own.
+    /// Moves what a process removed from a directory back under the directory's entry. A removal that cannot be moved
+    /// is safe as an entry of its own.
     fn gather(&self, author: &Author, found: &Visible<'_>, entry: &EntryName) -> Vec<Removal> {
         let mut removals = self.trash.recall(author.actor.pid, found.meta.id);
         if removals.is_empty() {
@@ -268,7 +269,7 @@ impl World {
                     .inspect_err(|error| log::debug!("not gathered: {error}"))
                     .is_ok()
             });
-            // No record says when the directory had changed last, so it must say so itself.
+            // No record has the directory's former mtime, so the directory itself must keep it.
             let times = Timestamps {
                 last_access: Timespec {
                     tv_sec: 0,
@@ -292,7 +293,7 @@ impl World {
     }
 }
 
-/// Returns the name of a removed thing where that of its entry is not enough to know it.
+/// Returns a removed node's name, if its entry's name is not enough to know it.
 fn cut_name(removal: &Removal) -> Option<(Escaped, Escaped)> {
     let whole = super::trash::parse_entry(removal.entry.bytes())
         .is_some_and(|(_, name)| name == removal.name);

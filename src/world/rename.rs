@@ -1,7 +1,7 @@
-//! Renaming, exchanging, and moving out of the trash.
+//! Renames, exchanges, and moves out of the trash.
 //!
-//! Replacing is a removal: the two things change places in one step, then the replaced one moves from the old name into
-//! the trash. The new name is never vacant, and at every moment both things are somewhere.
+//! Replacing is a removal: the two nodes change places in one step, then the replaced one moves from the old name into
+//! the trash. The new name is never vacant, and at every moment both nodes have a name.
 
 use std::os::fd::AsFd;
 
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Replaced};
 use crate::name::{Escaped, Name, WorldPath};
 
-/// What may happen to something that stands at the new name.
+/// The treatment of an existing node at the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renaming {
     /// It moves into the trash.
@@ -28,14 +28,14 @@ pub enum Renaming {
     Exchange,
 }
 
-/// What a rename did.
+/// The result of a rename.
 #[derive(Debug, Clone)]
 pub struct Moved {
-    /// What moved.
+    /// The moved inode.
     pub id: Id,
-    /// What stood at the new name: exchanged.
+    /// The inode from the new name, if the two were exchanged.
     pub exchanged: Option<Id>,
-    /// What stood at the new name: now in the trash.
+    /// The node from the new name, if it was moved to the trash.
     pub replaced: Option<Removed>,
 }
 
@@ -43,8 +43,9 @@ impl World {
     /// Moves an entry.
     ///
     /// # Errors
-    /// `ENOENT`; `EEXIST` with [`Renaming::NoReplace`]; `EISDIR`, `ENOTDIR`, `ENOTEMPTY` where the thing at the new name
-    /// cannot be replaced; `EROFS` into the trash; any error from `renameat2(2)`. Whatever fails, both things are whole.
+    /// `ENOENT`; `EEXIST` with [`Renaming::NoReplace`]; `EISDIR`, `ENOTDIR`, `ENOTEMPTY` if the node at the new name
+    /// cannot be replaced; `EROFS` into the trash; any error from `renameat2(2)`. Both nodes are whole after any
+    /// failure.
     pub fn rename(
         &self,
         dir: &Dir,
@@ -58,7 +59,7 @@ impl World {
         let found = self.view.admit_for(dir, name, caller)?;
         let from_trash = in_trash(&found.path());
         if from_trash {
-            // Moving out of the trash is how an occupant takes something back; the trash itself stays.
+            // An occupant takes something back by moving it out of the trash; the trash itself stays.
             if found.path().bytes() == TRASH || how == Renaming::Exchange {
                 return Err(Error::ReadOnly);
             }
@@ -74,7 +75,7 @@ impl World {
             return Err(Error::NotOffered);
         }
         if found.meta.is_dir() && !from_trash {
-            // It may be a long way down, and nothing takes a directory's place.
+            // Its tree may be deep, and no inode takes a directory's place, so the lock is not needed.
             names = None;
             self.before_moving(&found, caller)?;
         }
@@ -88,7 +89,8 @@ impl World {
         let moved = match (target, how) {
             (Some(_), Renaming::NoReplace) => Err(Error::Exists),
             (None, Renaming::Exchange) => Err(Error::NotFound),
-            // Into itself, or onto what it lies in: as the kernel has it, which lets neither come as far as a mounted world.
+            // Moving a directory into itself or onto its parent: the kernel's own answers. A kernel stops both before
+            // they reach a mounted home.
             _ if to != from && from.contains(&to) => Err(Error::Invalid),
             (_, Renaming::Exchange) if to != from && to.contains(&from) => Err(Error::Invalid),
             _ if to != from && to.contains(&from) => Err(Error::NotEmpty),
@@ -130,7 +132,7 @@ impl World {
             if arrived.id == found.meta.id {
                 return Ok(());
             }
-            // Somebody outside put another thing there in this very moment.
+            // Somebody put another node there behind the mount at this moment.
             move_to(dir, name, found.dir, found.name)?;
             Err(Error::NotFound)
         });
@@ -193,7 +195,7 @@ impl World {
                 Some(&author),
             )?;
             let act = swap(found, target).and_then(|()| {
-                // The replaced thing now has the old name.
+                // The replaced node now has the old name.
                 let replaced = Visible {
                     dir: found.dir,
                     name: found.name,
@@ -227,8 +229,8 @@ impl World {
         }
     }
 
-    /// Before a directory moves: what a pattern hides in it must stay hidden at the new place, and what a pattern
-    /// protects cannot move away from under it.
+    /// Prepares a directory's move: nodes that a pattern hides must stay hidden at the new place, and a protected node
+    /// cannot move away from under its pattern.
     pub(super) fn before_moving(&self, found: &Visible<'_>, caller: Caller) -> Result<()> {
         if !self.view.depends_on_place() {
             return Ok(());
@@ -242,7 +244,7 @@ impl World {
                 self.view.pin(step.id);
                 pinned = true;
             }
-            // What lies in something hidden is hidden with it.
+            // Everything in a hidden directory is hidden with it.
             Ok(!hidden)
         })?;
         match pinned {
@@ -251,7 +253,7 @@ impl World {
         }
     }
 
-    /// Returns whether anything below a directory is read-only by a pattern.
+    /// Returns whether a pattern makes anything below a directory read-only.
     pub(super) fn holds_protected(&self, dir: &WorldPath) -> Result<bool> {
         let mut holds = false;
         self.walk(dir, |step| {
@@ -261,13 +263,13 @@ impl World {
         Ok(holds)
     }
 
-    /// Counts something that has left the trash.
+    /// Counts a node that has left the trash.
     fn left_trash(&self, found: &Visible<'_>, to: &WorldPath) -> Result<()> {
         let mut bytes = found.meta.blocks * 512;
         if found.meta.is_dir() {
             self.walk(to, |step| {
                 bytes += step.bytes();
-                // Names that were removed one by one, and gathered, were counted.
+                // Only names that were removed one by one, and then gathered, have been counted.
                 if !step.is_dir && self.state.trashed_links(step.id) > 0 {
                     self.state.count_link(step.id, false);
                 }

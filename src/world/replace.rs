@@ -1,8 +1,8 @@
-//! Another inode in a file's place: how a whole content is kept without copying a byte, and how an operator puts one back.
+//! Replacement of a file's inode: keeping a whole content without copying a byte, and restoring one for an operator.
 //!
-//! A new inode like the old (`likeness.rs`) is made among the versions; then the two change places in
-//! one step (`RENAME_EXCHANGE`), so the name is never vacant and the old content is whole at every moment. Only for a file
-//! with one link that nobody has open, or whose opens can all be given the new inode: whoever had the old one open would go
+//! A new inode like the old one (`likeness.rs`) is made among the versions; then the two change places in one step
+//! (`RENAME_EXCHANGE`), so the name is never vacant and the old content is whole at every moment. Only for a file with
+//! one link, and only if it is not open or all its opens can be given the new inode: an open of the old inode would go
 //! on writing into the version.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,18 +22,18 @@ use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
 use crate::name::Name;
 
-/// An inode that is ready to take a file's place.
+/// A new inode that is ready to take a file's place.
 #[derive(Debug)]
 pub(super) struct Fresh<'a> {
-    /// It, open as was asked for.
+    /// The inode, open with the requested flags.
     pub(super) file: OwnedFd,
-    /// What it is.
+    /// Its attributes.
     pub(super) meta: Meta,
     making: VersionGuard<'a>,
 }
 
 impl Fresh<'_> {
-    /// Returns what a record says of the old inode.
+    /// Returns the record's description of the old inode.
     pub(super) fn kept(&self) -> Kept {
         Kept {
             how: How::Moved,
@@ -42,23 +42,23 @@ impl Fresh<'_> {
     }
 }
 
-/// A content that is to be put in a file's place.
+/// A content for a file.
 pub trait NewContent {
     /// Returns its size in bytes.
     fn size(&self) -> u64;
-    /// Writes it to an empty file; where it has holes, nothing is written.
+    /// Writes it to an empty file, skipping its holes.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// Any error from reading or writing.
     fn write_to(&self, file: BorrowedFd<'_>) -> Result<()>;
 }
 
 impl World {
-    /// Makes an inode for a file's place, with these permission bits; `None` where the old one, open as `old`, cannot move away, and has to be
-    /// kept otherwise.
+    /// Makes an inode for a file's place, with these permission bits; `None` if the old one, open as `old`, cannot
+    /// move away and its content has to be kept in another way.
     ///
     /// # Errors
-    /// `ENOSPC`, `EDQUOT` and `EIO`: the file must stay as it is then.
+    /// `ENOSPC`, `EDQUOT` and `EIO`; the file must then stay as it is.
     pub(super) fn fresh(
         &self,
         located: &Located,
@@ -68,7 +68,7 @@ impl World {
         open_state: &dyn OpenState,
     ) -> Result<Option<Fresh<'_>>> {
         let (meta, options) = (located.node.meta(), self.versions.options());
-        // Of a small one that is open there is a copy already.
+        // A small open file has already been copied.
         let small = meta.size <= options.copied_up_to.min(COPIED_UP_TO);
         let possible = options.versions
             && meta.nlink == 1
@@ -94,7 +94,8 @@ impl World {
         }
     }
 
-    /// Makes an empty file with these permission bits, and like another in all else; `None` where something cannot be given to it.
+    /// Creates an empty file with these permission bits that is like another in everything else; `None` if something
+    /// cannot be copied.
     fn like(
         &self,
         making: &VersionGuard<'_>,
@@ -129,7 +130,7 @@ impl World {
         if !make_alike(&located.node, old, &file)? {
             return Ok(None);
         }
-        // Emptying a file is no look at it.
+        // Emptying a file does not update its access time.
         let change = SetAttrs {
             atime: SetTime::To(meta.atime),
             ..SetAttrs::default()
@@ -138,10 +139,11 @@ impl World {
         Ok(Some(file))
     }
 
-    /// Lets a new inode take a file's place; the old one is a version from then on.
+    /// Puts a new inode in a file's place; the old one is a version from then on.
     ///
     /// # Errors
-    /// Any error from `renameat2(2)`; `ENOENT` where something else stood there, or it has two links. Then nothing has changed.
+    /// Any error from `renameat2(2)`; `ENOENT` if another file was there, or it has two links. On failure nothing has
+    /// changed.
     pub(super) fn put_in_place(
         &self,
         located: &Located,
@@ -154,7 +156,7 @@ impl World {
         let dir = self.root.dir(&parent)?;
         let version = fresh.making.name();
         let versions = self.versions.dir().as_fd();
-        // With another link to it, it would go on changing as a version.
+        // A second link could still change it after it became a version.
         let id = located.node.meta().id;
         let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
         let _names = self.names.write();
@@ -178,11 +180,12 @@ impl World {
             if arrived.is_ok_and(|meta| is_it(&meta)) {
                 return Ok(());
             }
-            // Somebody outside put another thing there in this very moment. Where it cannot go back, it stays here.
+            // Somebody put another file there behind the mount at this moment. If it cannot go back, it stays as a
+            // version.
             swap().inspect_err(|_| making.stands())?;
             Err(Error::NotFound)
         })?;
-        // The directory's entries are the same as before to everybody; so is its time.
+        // The directory's entries look unchanged, so its mtime stays unchanged too.
         let (tv_sec, nsec, _) = dir.changed();
         let omit = Timespec {
             tv_sec: 0,
@@ -199,11 +202,11 @@ impl World {
         Ok(())
     }
 
-    /// Puts another content in a file's place, and keeps what is there. Returns what the file is then.
+    /// Replaces a file's content and keeps the old one. Returns the new attributes.
     ///
     /// # Errors
-    /// `EISDIR`, `EINVAL` for what is no regular file; `EROFS`; `ENOSPC` where what is there cannot be kept. Then nothing
-    /// has changed.
+    /// `EISDIR`, `EINVAL` if it is not a regular file; `EROFS`; `ENOSPC` if the old content cannot be kept. On failure
+    /// nothing has changed.
     pub fn put_content(
         &self,
         located: &Located,
@@ -245,7 +248,7 @@ impl World {
                 Err(error) => pending.abort(&error),
             }
         }
-        // Not to be left half written: the new content is whole before the old one is touched.
+        // The new content is complete before the old one is touched, so the file is never left half written.
         let ready = self.aside(content)?;
         let file = self.root.reopen(&located.node, OFlags::RDWR)?;
         let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
@@ -278,10 +281,11 @@ impl World {
         Ok(file)
     }
 
-    /// Empties a file, open as `old`, by putting a new inode in its place; `None` where that cannot be done, and nothing has changed.
+    /// Empties a file, open as `old`, by putting a new inode in its place; `None` if that is not possible, and nothing
+    /// has changed.
     ///
     /// # Errors
-    /// `ENOSPC` where the old content cannot be kept.
+    /// `ENOSPC` if the old content cannot be kept.
     pub(super) fn empty_by_moving(
         &self,
         located: &Located,
@@ -291,7 +295,7 @@ impl World {
         op: impl FnOnce(Kept, crate::journal::Ids) -> Op,
         caller: Caller,
     ) -> Result<Option<(OwnedFd, Meta)>> {
-        // The kernel clears these bits where a file is cut; here none is.
+        // The kernel clears these bits when it truncates a file; here nothing is truncated.
         let meta = located.node.meta();
         let mode = without_setid(meta, caller).unwrap_or(meta.permissions());
         let Some(mut fresh) = self.fresh(located, old, flags, mode, open_state)? else {
@@ -306,7 +310,8 @@ impl World {
                 Ok(Some((fresh.file, fresh.meta)))
             }
             Err(error) => {
-                // A directory that may not be written to, a file system that cannot exchange: it is kept otherwise.
+                // The directory is not writable or the file system cannot exchange: the content is kept in another
+                // way.
                 pending.abort(&error);
                 Ok(None)
             }
@@ -314,7 +319,7 @@ impl World {
     }
 }
 
-/// Returns the path of the file of a version, from the state directory.
+/// Returns the path of a version's file, relative to the state directory.
 pub fn version_path(session: &str, n: u64) -> String {
     format!(
         "{}/{session}/{}/{}",

@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
 
-/// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker threads,
-/// because a run may have a record of its own before its first change.
+/// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker
+/// threads, because a run may have a record of its own before its first change.
 const WINDOW: usize = 128;
 
 /// The same after the machine went down: records and acts of several seconds reach the disk in any order.
@@ -158,8 +158,8 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     })
 }
 
-/// Looks at the disk for what became of each of the last records, and notes what had not been done. Returns what is to be
-/// told of it.
+/// Compares each of the last records with the disk, and aborts those whose act was not done. Returns the messages for
+/// the operator.
 fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<Vec<String>> {
     let mut told = Vec::new();
     let aborted: HashSet<u64> = window

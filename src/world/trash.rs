@@ -1,10 +1,10 @@
-//! The trash: names of entries, what a process has removed from where, and how much lies in it.
+//! The trash: the names of entries, the memory of who removed what from where, and the space used.
 //!
-//! Owns `.trash` and its layout, one entry `{timestamp}_{name}` for each removal. The moves themselves are made by
-//! `remove.rs` and `rename.rs`.
+//! Owns `.trash` and its layout, one entry `{timestamp}_{name}` for each removal. The moves are made by `remove.rs`
+//! and `rename.rs`.
 //!
-//! Locks: one mutex over the memory of removals; never held over a system call. Another keeps counting and purging apart;
-//! it is held long, and no request of the home takes it.
+//! Locks: one mutex over the memory of removals, never held over a system call. Another keeps counting and purging
+//! apart; it is held long, and no request of the home takes it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,14 +22,14 @@ use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, Name};
 
-/// How the time in an entry's name is written: UTC with microseconds, sortable, free of colons.
+/// The format of the time in an entry's name: UTC with microseconds, sortable, without colons.
 const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";
 
-/// How many removals are remembered for gathering, over all processes. Past it the oldest directories are forgotten:
+/// The number of removals remembered for gathering, over all processes. Past it the oldest directories are forgotten:
 /// what was removed from them stays in entries of its own.
 const REMEMBERED: usize = 1_000_000;
 
-/// The name of an entry of the trash.
+/// The name of a trash entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EntryName(Vec<u8>);
 
@@ -42,20 +42,20 @@ impl EntryName {
     /// Returns the name.
     ///
     /// # Errors
-    /// None for a name that was reserved here; it is checked all the same.
+    /// None for a name reserved here; it is checked all the same.
     pub fn name(&self) -> Result<Name<'_>> {
         Name::new(&self.0)
     }
 }
 
-/// Something that was removed, as far as gathering needs it.
+/// A removal, as far as gathering needs it.
 #[derive(Debug, Clone)]
 pub struct Removal {
-    /// The entry it became.
+    /// Its trash entry.
     pub entry: EntryName,
     /// Its former name.
     pub name: Vec<u8>,
-    /// Which inode.
+    /// Its inode.
     pub id: Id,
 }
 
@@ -64,9 +64,9 @@ pub struct Removal {
 pub struct Trash {
     last: AtomicI64,
     memory: Mutex<Memory>,
-    /// Allocated bytes in the trash, as far as they have been counted.
+    /// The bytes allocated in the trash, as far as they have been counted.
     bytes: AtomicU64,
-    /// Held by whoever counts the trash, or deletes from it.
+    /// Held while the trash is counted or purged.
     still: Mutex<()>,
 }
 
@@ -77,10 +77,10 @@ struct Memory {
     total: usize,
 }
 
-/// Opens the trash, making it where it is missing.
+/// Opens the trash, creating it if needed.
 ///
 /// # Errors
-/// [`Error::Refused`] where `.trash` is a symlink, no directory, or on another file system.
+/// [`Error::Refused`] if `.trash` is a symlink, not a directory, or on another file system.
 pub fn open(root: &Root) -> Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let refuse = |what: &str| {
@@ -91,13 +91,13 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
     };
     match rustix::fs::mkdirat(root, TRASH, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        // A store that cannot be written can still be looked at; nothing will be removed from it.
+        // A read-only store can still be read; nothing will be removed from it.
         Err(rustix::io::Errno::ROFS) => {}
         Err(errno) => return Err(Error::os("mkdirat")(errno)),
     }
     match rustix::fs::openat2(root, TRASH, flags, Mode::empty(), super::root::BENEATH) {
         Ok(fd) => Ok(fd),
-        // For a symlink too: `O_DIRECTORY` is checked first.
+        // Also for a symlink: `O_DIRECTORY` is checked first.
         Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => {
             Err(refuse("is a symlink or something else than a directory"))
         }
@@ -106,7 +106,7 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
     }
 }
 
-/// Looks whether the trash is this store's own, and whoever acts on the store may close it to others.
+/// Checks that the trash belongs to this store, and that the acting user may close it to others.
 ///
 /// # Errors
 /// [`Error::Refused`] with the remedy.
@@ -115,7 +115,7 @@ pub(super) fn ours(trash: &OwnedFd, owner: Option<(u32, u32)>, state: &StateDir)
     let me = rustix::process::geteuid();
     let mut uids = vec![me.as_raw()];
     uids.extend(owner.map(|(uid, _)| uid));
-    // Root looks after the trash of an owner too, where it has served the store before.
+    // Root also manages an owner's trash in a store that has been served before.
     if me.is_root() && !uids.contains(&meta.uid) && !sessions(state)?.is_empty() {
         uids.push(meta.uid);
     }
@@ -123,7 +123,7 @@ pub(super) fn ours(trash: &OwnedFd, owner: Option<(u32, u32)>, state: &StateDir)
 }
 
 impl Trash {
-    /// Opens the trash for one move. It is made anew where an operator has removed it meanwhile.
+    /// Opens the trash for one move. It is created again if an operator has removed it meanwhile.
     ///
     /// # Errors
     /// Any error from `openat2(2)` or `mkdirat(2)`.
@@ -135,7 +135,7 @@ impl Trash {
         }
     }
 
-    /// Returns a name for the entry of something that is about to be removed. No two calls give the same.
+    /// Returns a new entry name for a removal. No two calls return the same.
     pub fn reserve(&self, name: Name<'_>) -> EntryName {
         let now = chrono::Utc::now().timestamp_micros();
         let next = |last: i64| now.max(last + 1);
@@ -147,7 +147,7 @@ impl Trash {
         entry_name(next(last.unwrap_or(now)), name.bytes())
     }
 
-    /// Remembers what a process removed from a directory.
+    /// Remembers a process's removal from a directory.
     pub fn remember(&self, pid: u32, dir: Id, removal: Removal) {
         let mut memory = self.memory.lock();
         let memory = &mut *memory;
@@ -165,7 +165,7 @@ impl Trash {
         }
     }
 
-    /// Takes what a process removed from a directory, latest first for each name; earlier ones of the same name are left
+    /// Takes a process's removals from a directory, the latest for each name; earlier ones of the same name are left
     /// out and keep their own entries.
     pub fn recall(&self, pid: u32, dir: Id) -> Vec<Removal> {
         let mut memory = self.memory.lock();
@@ -186,12 +186,12 @@ impl Trash {
         latest
     }
 
-    /// Keeps others from counting the trash, or deleting from it, until dropped.
+    /// Keeps other threads from counting or purging the trash until dropped.
     pub fn still(&self) -> parking_lot::MutexGuard<'_, ()> {
         self.still.lock()
     }
 
-    /// Counts something that came into the trash.
+    /// Counts a node that came into the trash.
     pub fn came(&self, meta: &Meta) {
         self.bytes.fetch_add(meta.blocks * 512, Ordering::Relaxed);
     }
@@ -201,7 +201,7 @@ impl Trash {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts something that left the trash.
+    /// Subtracts bytes that left the trash.
     pub fn went(&self, bytes: u64) {
         let _ = self
             .bytes
@@ -210,16 +210,16 @@ impl Trash {
             });
     }
 
-    /// Returns how many bytes the trash takes on disk, as far as they have been counted.
+    /// Returns the bytes that the trash takes on disk, as far as they have been counted.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Moves something without ever replacing anything.
+/// Moves an entry without replacing anything.
 ///
 /// # Errors
-/// `EEXIST` where the new name is taken; any error from `renameat2(2)`.
+/// `EEXIST` if the new name is taken; any error from `renameat2(2)`.
 pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) -> Result<()> {
     rustix::fs::renameat_with(from, name.bytes(), to, new.bytes(), RenameFlags::NOREPLACE)
         .map_err(Error::os("renameat2"))
@@ -228,13 +228,13 @@ pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) ->
 fn entry_name(micros: i64, name: &[u8]) -> EntryName {
     let time = chrono::DateTime::from_timestamp_micros(micros).unwrap_or_default();
     let mut entry = format!("{}_", time.format(STAMP)).into_bytes();
-    // "%.6f" writes the dot of 20260116T101530.123456Z itself.
+    // "%.6f" includes the dot in 20260116T101530.123456Z.
     let room = NAME_MAX.saturating_sub(entry.len());
     entry.extend_from_slice(cut(name, room));
     EntryName(entry)
 }
 
-/// Returns the time in the name of an entry, and the rest of the name; `None` for a name that is not an entry's.
+/// Splits an entry's name into its time and the rest; `None` if it is not an entry's name.
 pub fn parse_entry(entry: &[u8]) -> Option<(chrono::DateTime<chrono::Utc>, &[u8])> {
     let at = entry.iter().position(|b| *b == b'_')?;
     let stamp = std::str::from_utf8(entry.get(..at)?).ok()?;
@@ -242,14 +242,14 @@ pub fn parse_entry(entry: &[u8]) -> Option<(chrono::DateTime<chrono::Utc>, &[u8]
     Some((time.and_utc(), entry.get(at + 1..)?))
 }
 
-/// Shortens a name to at most `room` bytes, at a character boundary where it is UTF-8.
+/// Shortens a name to at most `room` bytes, at a character boundary if it is UTF-8.
 fn cut(name: &[u8], room: usize) -> &[u8] {
     if name.len() <= room {
         return name;
     }
     let is_continuation = |b: &u8| b & 0xc0 == 0x80;
     let mut end = room;
-    // At most three continuation bytes belong to a character; more are no UTF-8, and any cut is as good.
+    // A character has at most three continuation bytes; more of them are not UTF-8, and any cut will do.
     while end > room.saturating_sub(4) && name.get(end).is_some_and(is_continuation) {
         end -= 1;
     }

@@ -1,12 +1,12 @@
-//! Former contents: what a file held before something destroyed it.
+//! Former contents: what a file held before a change destroyed it.
 //!
-//! Owns `sessions/{id}/versions/` and the decision how a content is kept, at bounded cost: move the inode whole, share its
-//! blocks, copy a small file, save what is overwritten as it is overwritten, or note the length where only appending
-//! follows. A version is made before its record is written and is taken away again if the record or the act fails, so a
-//! record never names a version that is not there. Where keeping fails, the act is not done.
+//! Owns `sessions/{id}/versions/` and the decision how a content is kept, at bounded cost: move the whole inode, share
+//! its blocks, copy a small file, save blocks just before they are overwritten, or note the length if only appending
+//! follows. A version is made before its record is written and deleted if the record or the act fails, so a record
+//! never names a missing version. If keeping fails, the act is not done.
 //!
-//! With kernel passthrough writes pass the daemon by, so the decision falls when a file is opened for writing. What the
-//! way in knows of other opens comes through [`OpenState`].
+//! With kernel passthrough writes bypass the daemon, so the decision is made when a file is opened for writing.
+//! [`OpenState`] tells what the caller knows of other opens.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -25,25 +25,25 @@ use super::{Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
 
-/// What is more than this takes long to copy, in bytes.
+/// The size in bytes above which a copy takes long.
 const LONG: u64 = 4 << 20;
 
-/// The directory of versions in a session's own.
+/// The directory of versions in a session's directory.
 pub const VERSIONS: &str = "versions";
 
-/// Files up to this size are copied when they are opened for writing, in bytes, unless another limit was chosen.
+/// The default size limit, in bytes, for copying files when they are opened for writing.
 pub const COPIED_UP_TO: u64 = 1 << 20;
 
-/// What is kept.
+/// Options for keeping contents.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct KeepOptions {
     /// Whether contents are kept as well as removals.
     pub versions: bool,
-    /// Files up to this size are copied when they are opened for writing, in bytes.
+    /// The size limit, in bytes, for copying files when they are opened for writing.
     pub copied_up_to: u64,
-    /// The most that the versions of all sessions may take together, in bytes.
+    /// The most bytes that the versions of all sessions may take together.
     pub max: Option<u64>,
-    /// Whether the oldest make room at that limit; if not, the write fails.
+    /// Whether old versions are evicted at that limit; if not, the write fails.
     pub evict: bool,
 }
 
@@ -58,32 +58,32 @@ impl Default for KeepOptions {
     }
 }
 
-/// What is about to be destroyed.
+/// The extent of what is about to be destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destroys {
     /// Anything, at any time: the file is opened for writing.
     Anything,
-    /// What lies between two offsets.
+    /// The bytes between two offsets.
     Range(u64, u64),
-    /// Nothing but the length.
+    /// Nothing: the file only grows.
     Nothing,
 }
 
-/// The versions of the session under way.
+/// The versions of the present session.
 #[derive(Debug)]
 pub struct Versions {
     dir: OwnedFd,
     last: AtomicU64,
     options: KeepOptions,
     room: Arc<Quota>,
-    /// Whether a content is on the disk before it is destroyed.
+    /// Whether a content must be on disk before it is destroyed.
     durable: bool,
-    /// Whether the store's file system has turned out not to share blocks.
+    /// Whether the store's file system is known not to share blocks.
     cannot_clone: AtomicBool,
     pending: Arc<Pending>,
 }
 
-/// A version that is taken away again unless its record stands.
+/// A version that is deleted unless its record stands.
 #[derive(Debug)]
 pub(super) struct VersionGuard<'a> {
     versions: &'a Versions,
@@ -92,12 +92,12 @@ pub(super) struct VersionGuard<'a> {
     stands: bool,
 }
 
-/// A content that has been kept, for a record to name.
+/// A kept content, for a record to name.
 #[derive(Debug, Default)]
 pub(super) struct KeptContent<'a> {
     pub(super) kept: Option<Kept>,
     making: Option<VersionGuard<'a>>,
-    /// What the door has to hear, once the record stands.
+    /// What the open file is told once the record stands.
     began: Option<StartedVersion>,
 }
 
@@ -114,7 +114,7 @@ impl<'a> KeptContent<'a> {
         }
     }
 
-    /// The record stands and its act was done.
+    /// Confirms the version: its record stands and its act was done.
     pub(super) fn stands(mut self, open_state: &dyn OpenState) {
         if let Some(making) = &mut self.making {
             making.stands = true;
@@ -140,7 +140,7 @@ pub fn file_name(n: u64) -> String {
     format!("{n:08}")
 }
 
-/// Returns the number in the file name of a version; `None` for other files.
+/// Parses the number in a version's file name; `None` for other files.
 pub fn number_of(name: &[u8]) -> Option<u64> {
     let digits = name.len() >= 8 && name.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(name).ok().filter(|_| digits)?;
@@ -171,7 +171,7 @@ impl Versions {
         }
     }
 
-    /// Returns how much room the versions take.
+    /// Returns the quota of the versions.
     pub fn room(&self) -> &Quota {
         &self.room
     }
@@ -184,11 +184,11 @@ impl Versions {
         &self.dir
     }
 
-    /// Reserves a number and room for a version.
+    /// Reserves a number and space for a version.
     pub(super) fn make(&self, bytes: u64) -> Result<VersionGuard<'_>> {
         self.room.take(bytes)?;
         let n = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        // No record has it yet: it is none of the oldest that make room.
+        // No record names it yet, so it must not be evicted.
         self.room.set_live(n, true);
         Ok(VersionGuard {
             versions: self,
@@ -208,12 +208,12 @@ impl Versions {
         )
     }
 
-    /// Returns whether a content is on the disk before it is destroyed.
+    /// Returns whether a content must be on disk before it is destroyed.
     pub(super) fn is_durable(&self) -> bool {
         self.durable
     }
 
-    /// With `--durable`, waits until a version is on the disk, as records are before what they announce is done.
+    /// With `--durable`, waits until a version is on disk: it must be there before its act.
     pub(super) fn sync(&self, version: &OwnedFd) -> Result<()> {
         match self.durable {
             true => rustix::fs::fdatasync(version).map_err(Error::os("fdatasync")),
@@ -221,8 +221,8 @@ impl Versions {
         }
     }
 
-    /// Returns whether a version has what a file has now. Only small ones are looked at, and none that might be deleted
-    /// at this moment.
+    /// Returns whether a version equals the file's present content. Only small ones are compared, and none that may be
+    /// evicted at this moment.
     fn is_copy(&self, n: u64, file: &OwnedFd, size: u64) -> bool {
         if size > COPIED_UP_TO || self.options.evict {
             return false;
@@ -233,7 +233,7 @@ impl Versions {
             .is_ok_and(|version| same_content(version.as_fd(), file.as_fd(), size))
     }
 
-    /// Shares the blocks of a file with a version; `false` where the file system cannot.
+    /// Shares the blocks of a file with a version; `false` if the file system cannot.
     fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
         if self.cannot_clone.load(Ordering::Relaxed) {
             return Ok(false);
@@ -244,7 +244,7 @@ impl Versions {
                 self.cannot_clone.store(true, Ordering::Relaxed);
                 Ok(false)
             }
-            // This file cannot be shared (another device of the same mount, a swap file).
+            // This file's blocks cannot be shared (another device of the same mount, a swap file).
             Err(Errno::XDEV | Errno::INVAL | Errno::TXTBSY) => Ok(false),
             Err(errno) => Err(Error::os("ioctl(FICLONE)")(errno)),
         }
@@ -266,11 +266,11 @@ impl VersionGuard<'_> {
 }
 
 impl World {
-    /// Keeps what is about to be destroyed.
+    /// Keeps a content that is about to be destroyed.
     ///
     /// # Errors
-    /// [`Error::TakesLong`] where there is no time for it; `ENOSPC` and what else the system calls say. Then nothing may be
-    /// destroyed.
+    /// [`Error::TakesLong`] if there is no time for it; `ENOSPC` and any other error from the system calls. Nothing
+    /// may then be destroyed.
     pub(super) fn keep(
         &self,
         located: &Located,
@@ -288,7 +288,7 @@ impl World {
         }
         let range = match destroys {
             Destroys::Nothing => {
-                // The record says of the file that it held so much: that is on the disk, too.
+                // The record states the former size, so the content up to there must be on disk, too.
                 self.secure(&located.node)?;
                 return Ok(KeptContent {
                     kept: Some(Kept {
@@ -302,7 +302,8 @@ impl World {
             Destroys::Range(from, to) => (from, to.min(size)),
         };
         let source = readable(&self.root, &located.node)?;
-        // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a cut: one copy does for both.
+        // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
+        // both.
         if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())
             && versions.is_copy(kept.n, &source, size)
             && self.may_stand_again(located, kept.n)
@@ -315,9 +316,9 @@ impl World {
         let mut making = versions.make(0)?;
         let version = versions.create(&making.name(), OFlags::RDWR)?;
         if versions.clone_into(&version, &source)? {
-            // Others may be writing behind the end that the record tells.
+            // The file may already have grown beyond the recorded size.
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
-            // Counted as a copy: it is one as soon as the file is overwritten.
+            // Counted in full: it becomes a full copy as the file is overwritten.
             versions.room.take(allocated)?;
             making.taken = allocated;
             versions.sync(&version)?;
@@ -331,10 +332,10 @@ impl World {
             if destroys != Destroys::Anything {
                 in_time(range.1.saturating_sub(range.0), open_state)?;
             }
-            // What is not saved is read from the file.
+            // Unsaved ranges are read from the file.
             versions.sync(&source)?;
             let map = versions.create(&map_name(making.n), OFlags::WRONLY | OFlags::APPEND)?;
-            // Its size is the file's, so that what was not saved is not taken for the end.
+            // The full size, so that unsaved ranges are not taken for the end.
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
             let room = versions.room.clone();
             let files = (version, map, versions.durable);
@@ -348,8 +349,8 @@ impl World {
         versions.room.take(allocated)?;
         making.taken = allocated;
         copy_range(source.as_fd(), version.as_fd(), 0, size)?;
-        // Only for a hole at the end. Else the size grows with the bytes, also on the disk, and a version whose bytes did not
-        // get there before a power cut is told by it.
+        // Only for a hole at the end. Otherwise the size grows with the bytes, on disk as well, so that a version cut
+        // short by a power cut shows it.
         if stat_fd(version.as_fd())?.size < size {
             rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
         }
@@ -359,7 +360,7 @@ impl World {
 }
 
 impl World {
-    /// Returns whether a version may be named by a second record: not once something has been punched out of it.
+    /// Returns whether a second record may name a version: not after anything has been punched out of it.
     fn may_stand_again(&self, located: &Located, n: u64) -> bool {
         let Id(device, inode) = located.node.meta().id;
         let own = device == self.root.id().0;
@@ -368,7 +369,7 @@ impl World {
     }
 }
 
-/// Says whether there is time to copy so many bytes.
+/// Checks that there is time to copy so many bytes.
 fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
     if bytes > LONG && !open_state.may_wait() {
         Err(Error::TakesLong)
@@ -377,9 +378,9 @@ fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
     }
 }
 
-/// Opens a file for reading although its owner may have taken that right away: what it holds is about to be destroyed.
+/// Opens a file for reading even if its mode forbids it: its content is about to be destroyed.
 pub(super) fn readable(root: &Root, node: &Node) -> Result<OwnedFd> {
-    // To be read by nobody is no use of it. Only its owner may ask for that.
+    // Mode 000 must not block keeping the content. Only the owner may use O_NOATIME.
     match root.reopen(node, OFlags::RDONLY | OFlags::NOATIME) {
         Err(error) if error.errno() == Errno::PERM => root.reopen(node, OFlags::RDONLY),
         Err(error) if error.errno() == Errno::ACCESS => {
