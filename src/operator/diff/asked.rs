@@ -1,18 +1,18 @@
-//! What records have touched between two points.
+//! The names and nodes that records changed between two points.
 
 use crate::operator::past::{Effect, NameSlot, NodeId, NodeSet};
 
-/// So many of the names noted last are not noted again: what is made, moved and removed is so at one go, mostly.
+/// How many of the latest names are checked for repetition: a file is mostly created, moved and removed in one go.
 const LATELY: usize = 4;
 
-/// A bit of [`Touched`](crate::operator::past::Touched), and small.
+/// A compact form of [`Touched`](crate::operator::past::Touched).
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// Names, each with its directory; sorted, when all are there.
+    /// The names, each with its directory; sorted once all are there.
     pub(super) places: Vec<NameSlot>,
-    /// Things whose content or attributes were.
+    /// The nodes whose content or attributes changed.
     pub(super) nodes: NodeSet,
-    /// The trash: what is in it is not compared.
+    /// The trash: its entries are not compared.
     trash: Option<NodeId>,
 }
 
@@ -24,7 +24,7 @@ impl Asked {
         }
     }
 
-    /// Notes what an effect touches.
+    /// Adds what an effect changes.
     pub(super) fn note(&mut self, effect: &Effect) {
         if let Effect::Name { dir, name, .. } = effect
             && Some(*dir) != self.trash
@@ -35,7 +35,7 @@ impl Asked {
                 .take(LATELY)
                 .any(|place| *place == (*dir, *name))
         {
-            // A file that is written anew a thousand times is one name: room is made for new ones only.
+            // A file rewritten a thousand times is one name: deduplicate before growing.
             if self.places.len() == self.places.capacity() {
                 self.sort();
                 self.places.reserve_exact(self.places.len().max(1024));
@@ -45,7 +45,7 @@ impl Asked {
         self.nodes.extend(effect.within());
     }
 
-    /// Sorts the names, and leaves each there once. So names of one directory are asked for one after the other.
+    /// Sorts and deduplicates the names, so that those of one directory are looked up together.
     pub(super) fn sort(&mut self) {
         self.places.sort_unstable();
         self.places.dedup();

@@ -1,11 +1,11 @@
-//! A difference as it is kept until somebody wants it: there can be a million of them.
+//! The compact form of a difference until it is printed: there can be a million of them.
 
 use std::collections::HashMap;
 
 use super::Status;
 use super::paths::Thing;
 
-/// One difference, without what the disk says about it when it is asked. Most are of something on one side only.
+/// A difference, without the attributes that are read from the disk when it is printed. Most are on one side only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) status: Status,
@@ -13,18 +13,18 @@ pub(super) struct Found {
     pub(super) content: bool,
     /// Whether extended attributes differ.
     pub(super) xattrs: bool,
-    /// What is there after; what was there before, of what was removed.
+    /// The file after; for a removed one, the file before.
     pub(super) thing: Thing,
-    /// The number in [`Both::was`] and one, of what is there on both sides; or 0.
+    /// For a file on both sides, its index in [`Both::was`] plus one; otherwise 0.
     number: u32,
 }
 
-/// What else is known of things that are there on both sides.
+/// Further facts on files that exist on both sides.
 #[derive(Debug, Default)]
 pub(super) struct Both {
-    /// What was there before.
+    /// The file before.
     was: Vec<Thing>,
-    /// Why not all is known, where looking inside has told; by the place in `was`.
+    /// Why a comparison of contents is incomplete, by the index in `was`.
     unknown: HashMap<usize, String>,
 }
 
@@ -56,17 +56,17 @@ impl Found {
 }
 
 impl Both {
-    /// Makes a difference of something that is there on both sides.
+    /// Makes a difference of a file that exists on both sides.
     pub(super) fn found(&mut self, mut found: Found, was: Thing, unknown: Option<String>) -> Found {
         let unknown = unknown.map(|why| (self.was.len(), why));
         self.unknown.extend(unknown);
         self.was.push(was);
-        // Four thousand million differences do not fit into memory.
+        // Four billion differences do not fit into memory.
         found.number = u32::try_from(self.was.len()).unwrap_or(u32::MAX);
         found
     }
 
-    /// Returns what there was before, and what there is after.
+    /// Returns the file before and after.
     pub(super) fn sides(&self, found: &Found) -> (Option<Thing>, Option<Thing>) {
         let was = found.at().and_then(|at| self.was.get(at)).copied();
         match found.status {
@@ -75,7 +75,7 @@ impl Both {
         }
     }
 
-    /// Returns why not all is known.
+    /// Returns why the comparison is incomplete.
     pub(super) fn unknown(&self, found: &Found) -> Option<&String> {
         self.unknown.get(&found.at()?)
     }

@@ -1,9 +1,9 @@
-//! What differs between two points: names, kinds, contents, modes and owners.
+//! The differences between two points: names, kinds, contents, modes and owners.
 //!
-//! Owns what counts as one change. Only what records touched between the points is looked at, so the cost is that of the
-//! changes, not of the store. A thing that is at another name is renamed, by its identity; a name that has another thing
-//! is modified (that is how editors save). A directory that came or went is told with all that is in it. What lies in the
-//! trash is not there. Times alone are no difference.
+//! Owns what counts as one change. Only what records changed between the points is compared, so the cost is that of
+//! the changes, not of the store. A node under another name is renamed, by its identity; a name with another node is
+//! modified (editors save that way). A directory that was added or removed is listed with everything in it. The trash
+//! is left out. Times alone are no difference.
 
 mod asked;
 mod found;
@@ -23,24 +23,24 @@ use found::{Both, Found};
 use names::Names;
 use paths::{Paths, Thing};
 
-/// What happened to a path.
+/// The change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It came to be.
+    /// Created.
     Added,
-    /// It is not there any more.
+    /// Gone.
     Removed,
-    /// Its content, its mode or its owner is another.
+    /// Content, mode or owner differ.
     Modified,
-    /// The same thing is at another path; what else changed is told too.
+    /// The same node is at another path; other changes of it are listed too.
     Renamed,
 }
 
 /// One side of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Side {
-    /// What kind of thing.
+    /// The file type.
     pub kind: &'static str,
     /// Permission bits.
     pub mode: u32,
@@ -48,26 +48,26 @@ pub struct Side {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     #[serde(skip)]
     node: NodeId,
 }
 
-/// One difference.
+/// A difference at one path.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {
-    /// What happened.
+    /// The change.
     pub status: Status,
-    /// The path: after, or for what was removed, before.
+    /// The path after; for a removed file, before.
     pub path: WorldPath,
-    /// The path before, of what was renamed.
+    /// The path before, for a renamed file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<WorldPath>,
-    /// What was there before.
+    /// The side before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Side>,
-    /// What was there after.
+    /// The side after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Side>,
     /// Whether the contents differ.
@@ -75,20 +75,20 @@ pub struct Difference {
     /// Whether extended attributes differ.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub xattrs: bool,
-    /// Why not all is known.
+    /// Why the comparison is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
 
-/// The differences between two points, by path.
+/// The differences between two points, sorted by path.
 #[derive(Debug)]
 pub struct Diff<'a> {
     before: Tree<'a>,
     after: Tree<'a>,
-    /// Whether no record was left out.
+    /// Whether all records were taken into account.
     of_all: bool,
     paths: Paths,
-    /// In order of their paths.
+    /// Sorted by path.
     found: Vec<Found>,
     both: Both,
 }
@@ -105,10 +105,10 @@ impl Side {
 }
 
 impl<'a> Diff<'a> {
-    /// Compares two points, below a path.
+    /// Compares two points, at and below a path.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where a journal cannot be read; what the disk says.
+    /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
     pub fn between(
         store: &'a Store,
         from: &Point,
@@ -116,7 +116,7 @@ impl<'a> Diff<'a> {
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
         let diff = Diff::starting(Past::about(store, below, Some(from))?, from, to, below)?;
-        // Of what is in a directory nothing is left out. That it was one comes to light here.
+        // For a directory all records are needed; only now is it known that there was one.
         let was_dir = |tree: &Tree<'_>| {
             let there = tree.resolve(below)?;
             Ok(there.is_some_and(|node| tree.kind(node).is_dir()))
@@ -157,7 +157,7 @@ impl<'a> Diff<'a> {
         })
     }
 
-    /// Returns how many differences there are.
+    /// Returns the number of differences.
     pub fn len(&self) -> usize {
         self.found.len()
     }
@@ -167,21 +167,21 @@ impl<'a> Diff<'a> {
         self.found.is_empty()
     }
 
-    /// Returns what happened to each path, in their order.
+    /// Iterates over the change of each path, in order.
     pub fn statuses(&self) -> impl Iterator<Item = Status> {
         self.found.iter().map(|found| found.status)
     }
 
-    /// Returns the paths that differ, in order, each with the path before of what was renamed.
+    /// Iterates over the differing paths, in order, each with the path before if it was renamed.
     pub fn paths(&self) -> impl Iterator<Item = (Option<WorldPath>, WorldPath)> {
         self.found.iter().map(|found| self.path(found))
     }
 
-    /// Returns the differences, in order of their paths. Each is made when it is its turn: the disk is asked for sizes and
-    /// the like only then, and memory does not grow with what was told.
+    /// Iterates over the differences, sorted by path. Each is completed only when it is reached: sizes and other
+    /// attributes are read from the disk then, so memory does not grow with the output.
     ///
     /// # Errors
-    /// What `statx(2)` says.
+    /// Those of `statx(2)`.
     pub fn changes(&self) -> impl Iterator<Item = Result<Difference>> {
         self.found.iter().map(|found| self.change(found))
     }
@@ -223,7 +223,7 @@ impl<'a> Diff<'a> {
         })
     }
 
-    /// Opens the contents of a change: before and after, where there is one.
+    /// Opens a difference's contents, before and after, where they exist.
     ///
     /// # Errors
     /// As [`Tree::content`].
@@ -235,17 +235,17 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// What a file or a symlink holds.
+/// The bytes of a file or a symlink.
 #[derive(Debug)]
 pub enum Bytes {
     /// The content of a file.
     File(Content),
-    /// Where a symlink leads.
+    /// The target of a symlink.
     Target(Vec<u8>),
 }
 
 impl Bytes {
-    /// Returns how many there are.
+    /// Returns the number of bytes.
     pub fn size(&self) -> u64 {
         match self {
             Bytes::File(content) => content.size(),
@@ -253,10 +253,10 @@ impl Bytes {
         }
     }
 
-    /// Reads all of them.
+    /// Reads all bytes.
     ///
     /// # Errors
-    /// What `pread(2)` says.
+    /// Those of `pread(2)`.
     pub fn read(&self) -> Result<Vec<u8>> {
         match self {
             Bytes::Target(target) => Ok(target.clone()),
@@ -278,11 +278,11 @@ impl Bytes {
 
 fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
     Ok(match side {
-        // Of many new files some are empty, and to open one costs more than everything else about it.
+        // Many new files are empty, and opening one costs more than everything else about it.
         Some(side) if side.kind == "file" && side.size == 0 => Some(Bytes::File(Content::empty())),
         Some(side) if side.kind == "file" => {
             let content = tree.content(side.node)?;
-            // What is known in part only differs from everything.
+            // A content with missing parts cannot be compared.
             if let Some(missing) = content.missing().filter(|missing| missing.is_certain()) {
                 return Err(Error::Damaged(missing.to_string()));
             }

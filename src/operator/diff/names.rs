@@ -1,7 +1,7 @@
-//! Comparing two trees name by name, and finding changes in what differs.
+//! Compares two trees name by name, and pairs the differences into changes.
 //!
-//! Owns the pairing: the same thing at another name, another thing at the same name, the rest. Starts from the names that
-//! records touched; a directory that is in the home on one side only brings all that is in it.
+//! Owns the pairing: the same node at another name, another node at the same name, and the rest. Starts from the
+//! names that records changed; a directory that is in the home on one side only brings all its entries.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -16,27 +16,27 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::past::{ByNumber, NameSlot, NodeId, NodeSet, Tree};
 
-/// How two things differ, but for where they are.
+/// The difference of two nodes, apart from their places.
 #[derive(Default)]
 struct Look {
     differs: bool,
     content: bool,
     xattrs: bool,
-    /// Why not all is known.
+    /// Why the comparison is incomplete.
     unknown: Option<String>,
 }
 
-/// The two trees, and what is found out about them on the way.
+/// The two trees, and the results so far.
 pub(super) struct Names<'t, 'a> {
     before: &'t Tree<'a>,
     after: &'t Tree<'a>,
     asked: Asked,
     below: &'t WorldPath,
     done: HashSet<NameSlot, ByNumber>,
-    /// What is not at a name any more, and what has come to a name.
+    /// The nodes that have left a name, and those that have come to one.
     gone: Vec<Thing>,
     come: Vec<Thing>,
-    /// Where things are that were touched and were seen at the same name before and after.
+    /// The places of changed nodes that have the same name before and after.
     stayed: HashMap<NodeId, NameSlot, ByNumber>,
     pub(super) paths: Paths,
     pub(super) found: Vec<Found>,
@@ -44,7 +44,7 @@ pub(super) struct Names<'t, 'a> {
 }
 
 impl<'t, 'a> Names<'t, 'a> {
-    /// What is asked for must be sorted.
+    /// The names asked for must be sorted.
     pub(super) fn new(
         before: &'t Tree<'a>,
         after: &'t Tree<'a>,
@@ -66,7 +66,7 @@ impl<'t, 'a> Names<'t, 'a> {
         }
     }
 
-    /// Looks at all names that were asked for, whose places are not needed any more then.
+    /// Compares all names asked for, and drops the list.
     pub(super) fn compare(&mut self) -> Result<()> {
         let places = std::mem::take(&mut self.asked.places);
         let mut asked = places.iter();
@@ -90,7 +90,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 }
                 continue;
             }
-            // What is in a directory that came or went has come or gone with it.
+            // The entries of a directory come and go with it.
             for (tree, other_is_after, node) in
                 [(self.before, true, was_node), (self.after, false, is_node)]
             {
@@ -117,7 +117,7 @@ impl<'t, 'a> Names<'t, 'a> {
         }
     }
 
-    /// What a name means, where its directory is in the home.
+    /// Returns the node that a name means, if its directory is in the home.
     fn entry(&mut self, is_after: bool, place: NameSlot) -> Result<Option<Thing>> {
         let tree = self.tree(is_after);
         let Some(spot) = self.paths.spot(is_after, tree, place) else {
@@ -137,13 +137,13 @@ impl<'t, 'a> Names<'t, 'a> {
         self.paths.order(&texts, one, other)
     }
 
-    /// Whether a path is asked for.
+    /// Whether a path is at or below the one asked for.
     fn is_below(&self, spot: Spot) -> bool {
         let path = || self.paths.path(&self.before.disk().texts(), spot);
         self.below.is_root() || self.below.contains(&path())
     }
 
-    /// Pairs what is gone with what has come, and finds what else has changed. In the order of their paths.
+    /// Pairs nodes that left with those that came, and finds the other changes. Sorted by path.
     pub(super) fn find(&mut self) -> Result<()> {
         let (mut gone, come) = (
             std::mem::take(&mut self.gone),
@@ -152,7 +152,7 @@ impl<'t, 'a> Names<'t, 'a> {
         gone.sort_unstable_by(|a, b| self.order(a.spot, b.spot));
         let mut gone_nodes = NodeSet::default();
         gone_nodes.extend(gone.iter().map(|thing| thing.node));
-        // Names that a thing that is gone from another has now, and what is at the names of what is gone.
+        // The new names of nodes that left another, and the nodes now at the names of those that left.
         let mut moved: HashMap<NodeId, Vec<usize>, ByNumber> = HashMap::default();
         let mut instead: HashMap<usize, usize> = HashMap::new();
         for (number, is) in come.iter().enumerate().filter(|_| !gone.is_empty()) {
@@ -173,7 +173,7 @@ impl<'t, 'a> Names<'t, 'a> {
         let mut told = NodeSet::default();
         let mut taken: HashSet<usize> = HashSet::new();
         let mut lost = Vec::new();
-        // First what is the same thing at another name,
+        // First the same node at another name,
         for (number, was) in gone.into_iter().enumerate() {
             let to = moved.get_mut(&was.node).and_then(Vec::pop);
             let Some((to, is)) = to.and_then(|to| Some((to, *come.get(to)?))) else {
@@ -186,7 +186,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 self.pair(was, is, self.asked.nodes.contains(was.node))?;
             }
         }
-        // then what is another thing at the same name,
+        // then another node at the same name,
         for (number, was) in lost {
             told.insert(was.node);
             let is = instead.get(&number).copied();
@@ -202,7 +202,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 }
             }
         }
-        // then what is new,
+        // then new names,
         for (number, is) in come.into_iter().enumerate() {
             if !taken.contains(&number) {
                 told.insert(is.node);
@@ -221,7 +221,7 @@ impl<'t, 'a> Names<'t, 'a> {
         Ok(())
     }
 
-    /// Finds what is where it was, but not as it was.
+    /// Finds nodes that changed in place.
     fn find_unmoved(&mut self, told: &NodeSet) -> Result<()> {
         let asked = std::mem::take(&mut self.asked.nodes);
         for node in asked.iter().filter(|node| !told.contains(*node)) {
@@ -240,7 +240,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 continue;
             };
             let (was, is) = (Thing { node, spot: from }, Thing { node, spot: to });
-            // At another path because a directory above it is renamed: that is told of the directory.
+            // At another path because a directory above it was renamed: the directory is listed instead.
             let look = self.look(was, is, true)?;
             if look.differs {
                 self.add(Status::Modified, was, is, look);
@@ -249,7 +249,7 @@ impl<'t, 'a> Names<'t, 'a> {
         Ok(())
     }
 
-    /// Adds a change of what was and what is, where they differ.
+    /// Adds a change if the two sides differ.
     fn pair(&mut self, was: Thing, is: Thing, look_inside: bool) -> Result<()> {
         let status = match self.order(was.spot, is.spot) {
             Ordering::Equal => Status::Modified,
@@ -272,7 +272,7 @@ impl<'t, 'a> Names<'t, 'a> {
         self.found.push(self.both.found(found, was, look.unknown));
     }
 
-    /// Looks at what was and what is.
+    /// Compares the two sides.
     fn look(&self, was: Thing, is: Thing, inside: bool) -> Result<Look> {
         let side = |tree: &Tree<'a>, node: NodeId| match tree.meta(node) {
             Ok(meta) => Ok(Some(Side::new(node, &meta))),
@@ -282,7 +282,7 @@ impl<'t, 'a> Names<'t, 'a> {
         let (before, after) = (side(self.before, was.node)?, side(self.after, is.node)?);
         let mut look = Look::default();
         let Some((before, after)) = before.zip(after) else {
-            // It is said when it is told.
+            // Whatever is missing is reported when the difference is printed.
             look.differs = true;
             return Ok(look);
         };
@@ -300,7 +300,7 @@ impl<'t, 'a> Names<'t, 'a> {
         Ok(look)
     }
 
-    /// Whether contents and extended attributes differ.
+    /// Returns whether contents and extended attributes differ.
     fn inside(&self, before: Side, after: Side) -> Result<(bool, bool)> {
         let contents = (
             bytes(self.before, Some(before))?,

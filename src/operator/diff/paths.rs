@@ -1,4 +1,4 @@
-//! Where things are on both sides, as small numbers: a change keeps no text, and gets its path when it is told.
+//! The places on both sides as small numbers: a difference stores no text, and gets its path when it is printed.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -7,31 +7,31 @@ use crate::name::{Name, WorldPath};
 use crate::operator::past::{ByNumber, DiskTree, Interner, NameId, NameSlot, NodeId, ROOT, Tree};
 use crate::world::view::{STATE, TRASH};
 
-/// Where something is: a directory's path by its number, and a name in it; none for the home itself.
+/// A place: the number of a directory's path and a name in it; no name for the home itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
     dir: u32,
     name: Option<NameId>,
 }
 
-/// A thing, where it is.
+/// A node at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Thing {
     pub(super) node: NodeId,
     pub(super) spot: Spot,
 }
 
-/// The paths of the directories that were asked for.
+/// The paths of the directories looked up so far.
 #[derive(Debug)]
 pub(super) struct Paths {
     dirs: Vec<WorldPath>,
     before: Known,
     after: Known,
-    /// What stands in the root and is not of the home.
+    /// Names in the root that are not part of the home.
     not_shown: [NameId; 2],
 }
 
-/// The directories of one tree; `None` for what is not in the home, or in the trash.
+/// The directories of one tree; `None` for those in the trash or not in the home.
 #[derive(Debug, Default)]
 struct Known {
     dirs: HashMap<NodeId, Option<u32>, ByNumber>,
@@ -48,7 +48,7 @@ impl Paths {
         }
     }
 
-    /// Returns the number of a directory's path, where it is in the home.
+    /// Returns the number of a directory's path, if it is in the home.
     pub(super) fn dir(&mut self, is_after: bool, tree: &Tree<'_>, node: NodeId) -> Option<u32> {
         let known = match is_after {
             true => &mut self.after,
@@ -67,7 +67,7 @@ impl Paths {
         number
     }
 
-    /// Returns where a name is, where its directory is in the home.
+    /// Returns the place of a name, if its directory is in the home.
     pub(super) fn spot(
         &mut self,
         is_after: bool,
@@ -80,7 +80,7 @@ impl Paths {
         shows.then_some(Spot { dir, name })
     }
 
-    /// Returns where a thing is, where it is in the home and not in the trash.
+    /// Returns the place of a node, if it is in the home and not in the trash.
     pub(super) fn spot_of(
         &mut self,
         is_after: bool,
@@ -96,7 +96,7 @@ impl Paths {
         }
     }
 
-    /// Makes the path.
+    /// Builds the path of a place.
     pub(super) fn path(&self, texts: &Interner, spot: Spot) -> WorldPath {
         let dir = usize::try_from(spot.dir);
         let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
@@ -106,7 +106,7 @@ impl Paths {
         }
     }
 
-    /// Compares as the paths would, without making them.
+    /// Compares places as their paths would compare, without building those.
     pub(super) fn order(&self, texts: &Interner, one: Spot, other: Spot) -> Ordering {
         let (one_name, other_name) = (text(texts, one), text(texts, other));
         match one.dir == other.dir {

@@ -1,7 +1,7 @@
-//! Contents held against their digests: what lies in the trash, and the versions.
+//! Verifies the digests of contents in the trash and of versions.
 //!
-//! Of a file in the trash a digest holds as long as no later record names its inode, and the inode is the one that was born
-//! then; of a version the latest digest holds. Memory grows with what lies in the trash and the versions.
+//! The digest of a file in the trash is valid while no later record names its inode and the inode has the same time
+//! of birth; for a version, the latest digest is valid. Memory grows with the trash and the versions.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -24,18 +24,18 @@ use crate::world::versions::file_name;
 use crate::world::view::TRASH;
 use crate::world::{Dir, Meta};
 
-/// What is known of a file in the trash: the last record that names it, and the digest that holds since.
+/// A file in the trash: the last record that names it, and its digest since.
 #[derive(Debug, Default)]
 struct Removed {
     last: (Arc<str>, u64),
-    /// Time of birth, and the digest.
+    /// The time of birth and the digest.
     sum: Option<(u64, Sum)>,
 }
 
-/// What there are digests of.
+/// The digests found in seals.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    /// Whether contents are looked at.
+    /// Whether contents are to be verified.
     wanted: bool,
     device: u64,
     session: Arc<str>,
@@ -43,19 +43,19 @@ pub(super) struct Sums {
     versions: HashMap<(Arc<str>, u64), Sum>,
 }
 
-/// What contents are held against.
+/// The result of verifying contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Verified {
-    /// How many contents were held against their digests.
+    /// The number of contents compared with their digests.
     pub contents: u64,
-    /// How many bytes that was.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// How many have no digest.
+    /// The number of contents without a digest.
     pub without: u64,
 }
 
 impl Sums {
-    /// Lists the trash, which is looked at again when the journals have been read.
+    /// Lists the trash; it is looked at again after the journals have been read.
     pub(super) fn new(store: &Store, wanted: bool) -> Result<Sums> {
         let mut sums = Sums {
             wanted,
@@ -71,12 +71,12 @@ impl Sums {
         Ok(sums)
     }
 
-    /// A session is read from here on.
+    /// Begins a session.
     pub(super) fn session(&mut self, id: &str) {
         self.session = id.into();
     }
 
-    /// A record: whichever inode it names is not what it was before.
+    /// Drops the digests of inodes that a record names: their contents may have changed.
     pub(super) fn record(&mut self, record: &Record) {
         let device = self.device;
         for ids in record.op.ids().filter(|ids| ids[0] == device) {
@@ -89,7 +89,7 @@ impl Sums {
         }
     }
 
-    /// Digests that a seal has.
+    /// Adds the digests in a seal.
     pub(super) fn digests(&mut self, digests: Vec<Digest>) {
         for digest in digests.into_iter().filter(|_| self.wanted) {
             let session: Arc<str> = match digest.session {
@@ -115,7 +115,7 @@ impl Sums {
 }
 
 impl Journals<'_> {
-    /// After the last session: reads all contents that have a digest.
+    /// After the last session, reads all contents that have a digest.
     pub(super) fn contents(&mut self, step: &mut dyn FnMut(Progress)) -> Result<()> {
         if !self.sums.wanted {
             return Ok(());
@@ -133,12 +133,12 @@ impl Journals<'_> {
             };
             let node = dir.node(name)?;
             if node.meta().id != meta.id || node.meta().kind != FileType::RegularFile {
-                return Ok(()); // Something else stands there now.
+                return Ok(()); // The entry has been replaced meanwhile.
             }
             let open = |flags| self.store.root.reopen(&node, flags | OFlags::RDONLY);
             let file = open(OFlags::NOATIME).or_else(|_| open(OFlags::empty()))?;
             let found = read(|on| of_file(&file.into(), on), &mut verified, step)?;
-            // While the store is served it may have been put back, or purged, meanwhile.
+            // While the store is served, the file may have been restored or purged meanwhile.
             let there = || dir.stat(name).is_ok_and(|now| now.id == meta.id);
             if found.as_ref() != known.sum.as_ref().map(|(_, sum)| sum) && there() {
                 let path = dir.path().join(name);
@@ -186,7 +186,7 @@ impl Journals<'_> {
             };
             let id: Arc<str> = session.as_str().into();
             for (n, _) in crate::world::quota::list(&dir)? {
-                // One that does not fit its record is named as such.
+                // A version that contradicts its record has a finding already.
                 if self.gone.iter().any(|g| g.session == session && g.n == n) {
                     continue;
                 }
@@ -198,8 +198,8 @@ impl Journals<'_> {
                 match found {
                     Ok(None) => continue, // evicted meanwhile
                     Ok(Some(found)) if found == sum => continue,
-                    // What was evicted after it has left its ranges in it since: its list says so, and has a digest of
-                    // the whole, against which it is held when it is read.
+                    // Since its digest, evicted versions may have left ranges in it. Then its list says so and has a
+                    // digest of the whole content, which is verified when the content is read.
                     Ok(Some(_))
                         if ranges::read(dir.as_fd(), n)?.is_some_and(|l| l.past.is_some()) =>
                     {
@@ -233,7 +233,7 @@ impl Journals<'_> {
         Ok(closed)
     }
 
-    /// Looks for what the records of a session say of something, once more: it is rare.
+    /// Searches the records of a session for a path, once more: this is rare.
     fn path_of(&self, session: &str, of: impl Fn(&Record) -> Option<String>) -> Option<String> {
         let file = open_journal(&self.store.state, session).ok()?;
         let mut survey = LenientReader::new(std::io::BufReader::with_capacity(1 << 17, file));
@@ -248,7 +248,7 @@ impl Journals<'_> {
     }
 }
 
-/// Reads one content.
+/// Reads one content and hashes it.
 fn read(
     sum: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<Option<Sum>>,
     verified: &mut Verified,
@@ -270,12 +270,13 @@ fn removed_from(op: &Op) -> Option<String> {
     }
 }
 
-/// A path in the trash, as people read it.
+/// Formats a path in the trash for messages.
 fn shown(path: &WorldPath) -> String {
     escape(path.bytes())
 }
 
-/// Goes through the regular files that lie in the trash, at any depth. Returns how many things are closed to whoever checks.
+/// Visits the regular files in the trash, at any depth. Returns the number of entries that the caller has no
+/// permission for.
 fn each_file(
     store: &Store,
     mut see: impl FnMut(&Dir, Name<'_>, &Meta) -> Result<()>,
@@ -304,7 +305,7 @@ fn each_file(
                 pending.push(path.join(name));
             } else if meta.kind == FileType::RegularFile {
                 match see(&dir, name, &meta) {
-                    // It went meanwhile.
+                    // It has gone meanwhile.
                     Err(Error::NotFound) => {}
                     Err(error) if error.errno() == rustix::io::Errno::ACCESS => closed += 1,
                     seen => seen?,

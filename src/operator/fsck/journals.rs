@@ -1,7 +1,8 @@
-//! The journals, each record held against the disk, in one pass.
+//! Compares the records of all journals with the disk, in one pass.
 //!
-//! What a record says lies in the trash and does not is awaited until a later record says where it went: gathered, put
-//! back, purged. Of what is awaited only a hash is kept; the few that never turn up are named in a second pass.
+//! An entry that a record moved to the trash and that is not there is expected until a later record says where it
+//! went: gathered, restored or purged. Only a hash of it is kept; the few that are never found are named in a second
+//! pass.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,7 +26,7 @@ use crate::world::view::TRASH;
 /// How many records back an abort may reach.
 pub(super) const RECENT: usize = 8192;
 
-/// How many records are between two words on how far it is.
+/// How many records pass between two reports of progress.
 const STEP: u64 = 4096;
 
 pub(super) struct TrashEntry {
@@ -33,13 +34,13 @@ pub(super) struct TrashEntry {
     pub(super) known: bool,
 }
 
-/// A version that a record names and that is not there, or does not fit.
+/// A record's version that is missing or unfit.
 pub(super) struct Gone {
     pub(super) session: String,
     pub(super) seq: u64,
     pub(super) n: u64,
     pub(super) path: WorldPath,
-    /// How big that content was, in bytes.
+    /// The size of the content in bytes.
     pub(super) size: u64,
     /// What is wrong with its list of ranges.
     pub(super) unfit: Option<String>,
@@ -48,7 +49,7 @@ pub(super) struct Gone {
 pub(super) struct Journals<'a> {
     pub(super) store: &'a Store,
     pub(super) report: &'a mut FsckReport,
-    /// The session that a daemon writes at this moment.
+    /// The session that a daemon is writing now.
     pub(super) live: Option<String>,
     pub(super) oldest: Option<String>,
     pub(super) newest: Option<String>,
@@ -57,14 +58,14 @@ pub(super) struct Journals<'a> {
     pub(super) awaited: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
     pub(super) gone: Vec<Gone>,
-    /// Entries of the trash that are another inode than their record says.
+    /// Entries of the trash with another inode than their record says.
     pub(super) other: Vec<(String, u64, Vec<u8>)>,
-    /// How the session that was read last ends.
+    /// The end of the session read last.
     pub(super) before: Option<Before>,
     pub(super) sums: Sums,
 }
 
-/// What is known of the session being read.
+/// The state of the session being read.
 pub(super) struct Here {
     pub(super) id: String,
     pub(super) versions: HashMap<u64, (Files, bool)>,
@@ -72,15 +73,15 @@ pub(super) struct Here {
     pub(super) ended: bool,
     pub(super) broken: bool,
     pub(super) last_n: u64,
-    /// Whether a line since the last seal was named as changed or missing.
+    /// Whether a line since the last seal has a finding as changed or missing.
     pub(super) named: bool,
-    /// What the last line is like.
+    /// The kind of the last line.
     pub(super) last: Last,
     /// Whether its schema has seals.
     pub(super) has_seals: bool,
-    /// The hashes of the last lines, the newest last.
+    /// The hashes of the last lines, newest last.
     pub(super) hashes: VecDeque<[u8; 64]>,
-    /// Whether it was recorded in the store that this one is a copy of.
+    /// Whether it was recorded in the original of a copied store.
     pub(super) foreign: bool,
 }
 
@@ -91,7 +92,7 @@ impl<'a> Journals<'a> {
         contents: bool,
         report: &'a mut FsckReport,
     ) -> Result<Journals<'a>> {
-        // Listed before the journals are read: whatever is there has its record already.
+        // Listed before the journals are read, so that every entry in the list has its record already.
         let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
             Ok(dir) => Some(dir),
             Err(Error::NotFound | Error::NotDirectory) => None,
@@ -124,7 +125,7 @@ impl<'a> Journals<'a> {
         })
     }
 
-    /// Goes through one session. They come oldest first.
+    /// Checks one session. Sessions come oldest first.
     pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(Progress)) -> Result<()> {
         self.report.sessions += 1;
         self.sums.session(id);
@@ -175,7 +176,7 @@ impl<'a> Journals<'a> {
                     }
                     record.seq
                 }
-                // It comes after the record whose number it has.
+                // A seal has the number of the record before it.
                 What::Seal { seal, .. } => seal.seq + 1,
                 What::Neither { what, passed } => {
                     self.unreadable(&mut here, line.number, what);
@@ -199,7 +200,7 @@ impl<'a> Journals<'a> {
                     first,
                 } => {
                     self.seal(&mut here, (line.number, first), &seal, (whole, covers));
-                    // What somebody has changed says nothing of contents.
+                    // The digests of a tampered seal mean nothing.
                     if whole {
                         self.sums.digests(seal.digests);
                     }
@@ -226,12 +227,12 @@ impl<'a> Journals<'a> {
         let what = format!("line {line} of the journal cannot be read: {what}");
         let finding = Finding::problem(Kind::Changed, what, BROKEN);
         self.report.add(finding.of(&here.id, Some(line)));
-        // It stood for one record, as far as can be told.
+        // Count it as one record, as far as can be told.
         here.seq += 1;
         self.report.records += 1;
     }
 
-    /// A line does not carry the hash of the line before it.
+    /// Reports a line without the hash of the line before it.
     fn broken(&mut self, here: &mut Here, line: u64, seq: u64) {
         here.named = true;
         let missing = seq.saturating_sub(here.seq + 1);
@@ -248,7 +249,7 @@ impl<'a> Journals<'a> {
             );
             (Kind::Lines, what)
         } else if here.broken {
-            // The line before has been named already, as one that cannot be read.
+            // The line before has a finding already, as unreadable.
             here.broken = false;
             return;
         } else {
@@ -311,7 +312,7 @@ impl<'a> Journals<'a> {
                 self.list_alone(here, *n);
                 continue;
             }
-            // The version is made before its record: one that is being made has none yet.
+            // A version is made before its record, so one in the making has none yet.
             if *known || (live && *n > here.last_n) {
                 continue;
             }
@@ -323,7 +324,7 @@ impl<'a> Journals<'a> {
         }
     }
 
-    /// Where the store is served, it may just be going.
+    /// Reports a list without its version. While the store is served, it may just be being deleted.
     fn list_alone(&mut self, here: &Here, n: u64) {
         let still = on_disk(self.store, &here.id).ok();
         let files = still.and_then(|found| found.versions.get(&n).copied());
@@ -339,12 +340,12 @@ impl<'a> Journals<'a> {
     }
 }
 
-/// The list of a version is there, and the version is not.
+/// The remedy for a list without its version.
 const ALONE: &str = "Whoever deleted the version was killed before its list, or it was taken away behind the mount. --repair moves the list into the trash.";
 
 pub(super) const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
 
-/// Returns what stands for an entry of the trash, or a thing in one.
+/// Hashes the path of an entry of the trash or of something below one.
 pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);

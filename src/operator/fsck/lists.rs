@@ -1,4 +1,4 @@
-//! The store's own directories, and the lists of hard links and hidden inodes, held against the disk.
+//! Checks the store's own directories, and compares the lists of hard links and pinned inodes with the disk.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -16,14 +16,14 @@ use crate::world::state::SESSIONS;
 use crate::world::view::{STATE, TRASH};
 use crate::world::{Id, inode_lists};
 
-/// What the lists should say.
+/// The correct content of the lists.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     pub(super) links: HashMap<Id, u32>,
     pub(super) pinned: HashSet<Id>,
 }
 
-/// Looks for the directories that every store has.
+/// Checks the directories that every store has.
 pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let trash = open_beneath(store.root.as_fd(), TRASH, flags, Mode::empty());
@@ -66,7 +66,7 @@ pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     Ok(())
 }
 
-/// Holds the lists against the disk.
+/// Compares the lists with the disk.
 pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
     let (links, pinned) = inode_lists::read(store.state.as_fd(), store.root().id().0)?;
     let should = match recount(store, &pinned) {
@@ -82,11 +82,11 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
         should => should?,
     };
     if store.copied()?.is_some_and(|copied| copied.is_fresh) {
-        // They are those of the original, and the next session puts them aside.
+        // The lists are the original's; the next session sets them aside.
         return Ok(());
     }
     if report.served {
-        // The daemon adds to them at this moment; a second look would be as old as the first.
+        // The daemon may be adding to them now; reading them again would not help.
         return Ok(());
     }
     let stale = links
@@ -111,8 +111,8 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
     Ok(())
 }
 
-/// Finds out what the lists should say: which files have names in the trash beside others, and which of the things that
-/// are kept hidden there still are.
+/// Computes the correct lists: the files with names both in the trash and elsewhere, and the pinned inodes that still
+/// exist.
 pub(super) fn recount(store: &Store, pinned: &HashSet<Id>) -> Result<Lists> {
     let mut should = Lists::default();
     let mut pending = vec![WorldPath::parse(TRASH)?];
@@ -135,7 +135,7 @@ pub(super) fn recount(store: &Store, pinned: &HashSet<Id>) -> Result<Lists> {
     Ok(should)
 }
 
-/// Goes through the whole store by names and inode numbers alone.
+/// Searches the whole store for inodes, by names and inode numbers only.
 fn still_there(store: &Store, wanted: &HashSet<Id>) -> Result<HashSet<Id>> {
     let mut found = HashSet::new();
     let mut pending = vec![WorldPath::root()];

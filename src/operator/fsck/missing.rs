@@ -1,4 +1,4 @@
-//! After the last session: what no record knows, and what never turned up.
+//! After the last session: reports entries without a record, and what was never found.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -16,11 +16,11 @@ use crate::world::trash::parse_entry;
 use crate::world::versions::file_name;
 use crate::world::view::TRASH;
 
-/// Where an awaited thing should be: session, record, path in the trash, and where it was before.
+/// An expected entry: session, record, path in the trash, and its path before.
 type Awaited = (String, u64, Vec<u8>, String);
 
 impl Journals<'_> {
-    /// After the last session: what has not turned up.
+    /// Reports what was not found, after the last session.
     pub(super) fn finish(mut self) -> Result<()> {
         for gone in std::mem::take(&mut self.gone) {
             self.doubted(&gone)?;
@@ -30,7 +30,7 @@ impl Journals<'_> {
         self.missing_entries()
     }
 
-    /// A version that was not there, or did not fit, looked at once more: things go on while a store is served.
+    /// Checks a missing or unfit version once more: while a store is served, it may have changed meanwhile.
     fn doubted(&mut self, gone: &Gone) -> Result<()> {
         let (name, seq, path) = (file_name(gone.n), gone.seq, &gone.path);
         let dir = versions_of(&self.store.state, &gone.session)?;
@@ -103,7 +103,7 @@ impl Journals<'_> {
         }
     }
 
-    /// Names what is awaited still, with a second look at journals and disk.
+    /// Names the entries still expected, reading journals and disk a second time.
     fn missing_entries(&mut self) -> Result<()> {
         if self.awaited.is_empty() {
             return Ok(());
@@ -130,7 +130,7 @@ impl Journals<'_> {
                 self.store.root.dir(&parent)?.stat(name)
             });
             if there.is_ok() {
-                continue; // It came while this was looking.
+                continue; // It appeared meanwhile.
             }
             let what = format!(
                 "{} is missing in the trash: {was}, removed by record {seq}",
@@ -143,9 +143,9 @@ impl Journals<'_> {
         Ok(())
     }
 
-    /// Says of an awaited thing, once its record is met again, what it is.
+    /// Fills in the names of an expected entry when its record is read again.
     fn name_missing(&self, session: &str, seq: u64, op: &Op, missing: &mut HashMap<u64, Awaited>) {
-        // While the store is served things go on: what has been purged or put back since is not missing.
+        // In a served store, an entry that has been purged or restored since is not missing.
         match op {
             Op::Restore { path, .. } => {
                 let below: Vec<&[u8]> = path.components().skip(1).map(Name::bytes).collect();

@@ -1,8 +1,8 @@
-//! Whether journal, versions, trash and lists of a store agree with each other.
+//! Consistency checks: whether a store's journals, versions, trash and lists agree with each other.
 //!
-//! Checking only reads, needs no lock and works on a mounted store. Each record is looked at once; memory grows with what
-//! lies in the trash and the versions, and with what is missing there, not with the records. Repairing takes the store's
-//! lock, deletes nothing of the occupant's, and is followed by another check.
+//! Checking only reads, needs no lock and works on a mounted store. Each record is read once; memory grows with the
+//! trash and the versions and with what is missing there, not with the records. Repairing takes the store's lock,
+//! deletes nothing of the occupant's, and is followed by another check.
 
 mod contents;
 mod journals;
@@ -19,21 +19,21 @@ use crate::world::settle::sessions;
 pub use contents::Verified;
 pub use repair::repair;
 
-/// How much weight a finding has.
+/// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Worth knowing; everything agrees all the same.
+    /// Worth knowing, but nothing disagrees.
     Note,
-    /// Something does not agree.
+    /// A disagreement.
     Problem,
 }
 
-/// What kind of thing a finding is about; a word for programs.
+/// The kind of a finding, as a word for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A line of a journal was changed, or is no record.
+    /// A line of a journal was changed, or is not a record.
     Changed,
     /// Lines of a journal are missing.
     Lines,
@@ -43,7 +43,7 @@ pub enum Kind {
     Torn,
     /// A record's version is missing.
     VersionMissing,
-    /// A version does not fit its record.
+    /// A version contradicts its record.
     VersionUnfit,
     /// A version that no record names.
     VersionOrphan,
@@ -51,32 +51,32 @@ pub enum Kind {
     EntryMissing,
     /// An entry of the trash that no record names.
     EntryUnknown,
-    /// An entry of the trash is another inode than its record says.
+    /// An entry of the trash has another inode than its record says.
     EntryOther,
     /// Sessions that were recorded in another store.
     Copied,
-    /// The list of hard links in the trash.
+    /// The list of hard links in the trash is wrong.
     Links,
-    /// The list of what stays hidden.
+    /// The list of pinned inodes is wrong.
     Pinned,
-    /// A directory of the store's own is missing, or something else stands there.
+    /// A directory of the store's own is missing or replaced.
     Layout,
     /// A purge was interrupted.
     Purge,
-    /// The daemon died.
+    /// The daemon did not end its session.
     Died,
     /// The end of a journal has no seal.
     Unsealed,
-    /// A content is not what its digest says.
+    /// A content does not match its digest.
     Content,
 }
 
-/// Something that was found.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
-    /// How much weight it has.
+    /// Its weight.
     pub weight: Weight,
-    /// What kind of thing it is about.
+    /// Its kind.
     pub kind: Kind,
     /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub struct Finding {
     pub what: String,
     /// What to do about it.
     pub remedy: String,
-    /// How `--repair` mends it, where it can.
+    /// How `--repair` fixes it, where it can.
     #[serde(skip)]
     pub mend: Option<Mend>,
     /// Whether it has been repaired.
@@ -129,58 +129,58 @@ impl Finding {
     }
 }
 
-/// How something can be repaired.
+/// A way to repair a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mend {
-    /// Cut the journal to this length.
+    /// Truncate the journal to this length.
     Cut(u64),
     /// Settle the last session, as the next mount would.
     Settle,
-    /// Put an end under a session whose journal has a break.
+    /// Append an end to a session whose journal has a break.
     Close,
-    /// Put a seal under a journal that ends in one that was changed.
+    /// Append a seal to a journal that ends in a tampered one.
     Seal,
-    /// Move a version without a record into the trash.
+    /// Move a version without a record to the trash.
     Orphan,
-    /// Write the lists anew.
+    /// Rewrite the lists.
     Lists,
-    /// Make what is missing of the store's own directories.
+    /// Create the missing directories of the store.
     Layout,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct FsckReport {
     /// The findings, in the order of the sessions.
     pub findings: Vec<Finding>,
-    /// How many more of a kind there were than are named.
+    /// For each kind, how many findings are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unnamed: Vec<(Kind, u64)>,
-    /// How many sessions were looked at.
+    /// The number of sessions checked.
     pub sessions: u64,
-    /// How many records.
+    /// The number of records.
     pub records: u64,
-    /// How many entries of the trash.
+    /// The number of entries of the trash.
     pub entries: u64,
-    /// How many versions.
+    /// The number of versions.
     pub versions: u64,
-    /// The contents that were held against their digests; absent where they were left out.
+    /// The verified contents; `None` where that was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// Whether the store was being served meanwhile.
+    /// Whether the store was served during the check.
     pub served: bool,
 }
 
-/// How far a check is.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress {
-    /// So many records have been looked at.
+    /// The number of records checked so far.
     Records(u64),
-    /// So many bytes of contents have been read.
+    /// The number of bytes of contents read so far.
     Bytes(u64),
 }
 
-/// How many findings of one kind are named.
+/// How many findings of one kind are listed.
 const NAMED: usize = 200;
 
 impl FsckReport {
@@ -196,7 +196,7 @@ impl FsckReport {
         }
     }
 
-    /// Returns how many problems are left.
+    /// Returns the number of problems left.
     pub fn problems(&self) -> u64 {
         let left = |f: &&Finding| f.weight == Weight::Problem && !f.repaired;
         let unnamed: u64 = self.unnamed.iter().map(|(_, more)| more).sum();
@@ -204,10 +204,11 @@ impl FsckReport {
     }
 }
 
-/// Checks a store; with `contents`, all contents that have a digest are read. `step` is told now and then how far it is.
+/// Checks a store; with `contents`, all contents that have a digest are read. `step` is called from time to time with
+/// the progress.
 ///
 /// # Errors
-/// What the system calls say; what is wrong with the store is no error but a finding.
+/// Those of the system calls; a problem of the store is a finding, not an error.
 pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
     let mut report = FsckReport {
         served: store.is_served()?,
@@ -229,7 +230,7 @@ pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> R
     Ok(report)
 }
 
-/// Says whether the store is a copy, in which what was recorded in the original is not held against inodes.
+/// Notes whether the store is a copy, where records of the original are not compared with inodes.
 fn copied(store: &Store, report: &mut FsckReport) -> Result<()> {
     let Some(copied) = store.copied()? else {
         return Ok(());

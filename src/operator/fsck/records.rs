@@ -1,4 +1,4 @@
-//! One record held against the disk: its version, and where what it removed has gone.
+//! Compares one record with the disk: its version, and the place of what it removed.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -77,7 +77,7 @@ impl Journals<'_> {
         Ok(())
     }
 
-    /// A record says that something became an entry of the trash.
+    /// Handles a record that moved something to the trash.
     fn expect(&mut self, here: &Here, seq: u64, trash: &Escaped, ids: Ids) {
         if let Some(entry) = self.entries.get_mut(&trash.0) {
             entry.known = true;
@@ -98,7 +98,7 @@ impl Journals<'_> {
         }
     }
 
-    /// Entries moved into another one, under their own names.
+    /// Handles entries moved below another one under their own names.
     fn gathered(
         &mut self,
         seq: u64,
@@ -112,7 +112,7 @@ impl Journals<'_> {
         };
         let whole: HashMap<&Escaped, &Escaped> = names.iter().map(|(e, n)| (e, n)).collect();
         for entry in entries {
-            // One that was purged or put back before is not expected anywhere.
+            // An entry that was purged or restored before is not expected anywhere.
             let was_awaited = self.awaited.remove(&hash(&[&entry.0])).is_some();
             let name = match whole.get(entry) {
                 Some(name) => Some(name.0.as_slice()),
@@ -153,7 +153,7 @@ impl Journals<'_> {
         if found == Some(true) && unfit.is_none() {
             return Ok(());
         }
-        // Looked at again at the end: the change may be taken back by a later record, or just be under way.
+        // Checked again at the end: the change may be aborted by a later record, or still be under way.
         self.gone.push(Gone {
             session: here.id.clone(),
             seq,
@@ -165,7 +165,7 @@ impl Journals<'_> {
         Ok(())
     }
 
-    /// Checks the list of the ranges that a version has, and says what is wrong with it.
+    /// Checks a version's list of ranges. Returns what is wrong with it.
     fn unfit_map(&self, session: &str, kept: Kept, size: u64) -> Result<Option<String>> {
         let dir = versions_of(&self.store.state, session)?.ok_or(Error::NotFound)?;
         let list = match ranges::read(dir.as_fd(), kept.n) {

@@ -1,4 +1,4 @@
-//! Repairing what can be repaired without deleting anything of the occupant's.
+//! Repairs without deleting anything of the occupant's.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::world::trash::move_to;
 use crate::world::versions::{file_name, map_name};
 use crate::world::{new_session_id, settle};
 
-/// Checks a store, repairs what can be, and checks again. The report has every finding of both checks; those that the
-/// second has not are marked as repaired.
+/// Checks a store, repairs what can be repaired, and checks again. The report has all findings of both checks; those
+/// that the second no longer has are marked as repaired.
 ///
 /// # Errors
-/// [`Error::Refused`](crate::error::Error::Refused) where the store is being served; what the system calls say.
+/// [`Error::Refused`](crate::error::Error::Refused) where the store is served; those of the system calls.
 pub fn repair(
     path: &Path,
     store: &Store,
@@ -38,7 +38,7 @@ pub fn repair(
     }
     state.close();
     drop(state);
-    // Opened again: the directories may be new ones.
+    // Opened again: its directories may have been created just now.
     let after = check(&Store::open(path)?, contents, step)?;
     for finding in &mut before.findings {
         finding.repaired = !after.findings.contains(finding);
@@ -71,19 +71,19 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
                 &should.pinned,
             )
         }
-        // Opening the state has made its own.
+        // Opening the state directory has created its own part.
         Some(Mend::Layout) => crate::world::trash::open(root).map(|_| ()),
     }
 }
 
-/// Moves a version that no record names into the trash, where it can be looked at and purged.
+/// Moves a version without a record to the trash, where it can be inspected and purged.
 fn orphan(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
     let Some(versions) = versions_of(state, session)? else {
         return Ok(());
     };
     let trash = crate::world::trash::open(root)?;
     for name in [file_name(n), map_name(n)] {
-        // Not named like an entry: no record of its own will ever say what it is.
+        // Not named like an entry, since it will never have a record.
         let entry = format!("version-{name}-of-{session}-{}", &new_session_id());
         match move_to(
             &versions,

@@ -1,4 +1,4 @@
-//! The seals of a journal held against its lines, and how a session ended against what the next one says of that.
+//! Verifies the seals of a journal, and compares the end of a session with what the next one records of it.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,11 @@ use super::journals::{BROKEN, Here, Journals};
 use super::{Finding, Kind, Mend};
 use crate::journal::{After, Seal};
 
-/// How many of a journal's last lines another session may mean: `--repair` puts lines below the one that was the last.
+/// How many of a journal's last lines the next session may refer to: `--repair` appends lines after the one that was
+/// last.
 const LAST: usize = 8;
 
-/// How a session ends.
+/// The end of a session.
 pub(super) struct Before {
     pub(super) session: String,
     pub(super) hashes: VecDeque<[u8; 64]>,
@@ -17,7 +18,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// That of a session without a journal.
+    /// Makes the end of a session without a journal.
     pub(super) fn empty(session: &str) -> Before {
         Before {
             session: session.to_owned(),
@@ -27,12 +28,12 @@ impl Before {
     }
 }
 
-/// What the last line of a journal is like.
+/// The kind of a journal's last line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
-    /// As it should be, as far as itself can tell.
+    /// Intact, as far as it can tell by itself.
     Good,
-    /// A seal that was changed.
+    /// A tampered seal.
     BadSeal,
     /// Neither record nor seal.
     Neither,
@@ -48,7 +49,7 @@ impl Last {
 }
 
 impl Here {
-    /// Notes the hash of a line: it may be the last one.
+    /// Notes the hash of a line, which may be the last one.
     pub(super) fn ends_in(&mut self, hash: [u8; 64]) {
         self.hashes.push_back(hash);
         if self.hashes.len() > LAST {
@@ -58,7 +59,7 @@ impl Here {
 }
 
 impl Journals<'_> {
-    /// A seal: its line, and the first one that it covers; whether it is as it was written, and whether those are.
+    /// Handles a seal, given its line and the first line it covers, and whether it and those lines are intact.
     pub(super) fn seal(
         &mut self,
         here: &mut Here,
@@ -90,12 +91,12 @@ impl Journals<'_> {
         }
     }
 
-    /// After the last line: what no seal covers.
+    /// Reports lines after the last seal.
     pub(super) fn unsealed(&mut self, here: &Here, first: u64, lines: u64) {
         let live = self.live.as_deref() == Some(&*here.id);
         let mend = match here.last {
             Last::BadSeal => Some(Mend::Seal),
-            // Of a session that has not ended, `end` says so.
+            // For an unfinished session, `end` reports it.
             Last::Neither if here.ended => Some(Mend::Close),
             _ => None,
         };
@@ -106,7 +107,7 @@ impl Journals<'_> {
             let finding = Finding::problem(Kind::End, what, remedy);
             self.report.add(finding.of(&here.id, None).mended_by(mend));
         }
-        // Before the second schema there were none; the newest session gets its seal when it is settled.
+        // Schema 1 had no seals; the newest session is sealed when it is settled.
         if first > lines || live || !here.has_seals {
             return;
         }
@@ -123,13 +124,13 @@ impl Journals<'_> {
         self.report.add(finding.of(&here.id, Some(first)));
     }
 
-    /// A session says how the one before it had ended.
+    /// Compares a session's reference to the previous one with how that ended.
     pub(super) fn after(&mut self, here: &Here, after: &After) {
         let of = &after.session;
         let finding = match &self.before {
             Some(before) if before.session == *of => {
                 let is_it = |hash: &[u8; 64]| after.hash.as_bytes() == hash;
-                // Where nothing had been written, there is no hash of a line.
+                // An empty journal has no last line to hash.
                 if before.hashes.iter().any(is_it) || (after.seq == 0 && before.lines == 0) {
                     return;
                 }
@@ -143,7 +144,7 @@ impl Journals<'_> {
                 );
                 Finding::problem(Kind::End, what, BROKEN).of(of, None)
             }
-            // The oldest that is there: those before it have been taken away.
+            // The oldest session present: earlier ones have been removed.
             None => {
                 let what =
                     format!("session {of}, which came before this one, is not there any more");

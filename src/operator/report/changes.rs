@@ -1,6 +1,6 @@
-//! What is different after a session: a tree of directories, with the differences of texts to unfold.
+//! The changes of a session: a tree of directories, with text differences that unfold.
 //!
-//! Bounded: so many changes, so many differences, so many lines; what is left out is counted and told.
+//! Bounded in changes, differences and lines; what is left out is counted, and the page says so.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::operator::diff::{Bytes, Diff, Difference, Side, Status};
 pub(super) const LISTED: usize = 3000;
 /// How many differences of contents are shown.
 const SHOWN: usize = 300;
-/// How big a file's content may be, in bytes.
+/// The largest content that is compared, in bytes.
 const LARGE: u64 = 1 << 20;
-/// How long all differences together may be, in bytes of HTML.
+/// The maximum size of all differences together, in bytes of HTML.
 const TOGETHER: usize = 6 << 20;
 /// How deep directories are nested in the page.
 const DEPTH: usize = 24;
 
-/// Directories that programs fill by themselves: they come last, folded.
+/// Directories filled by programs: they come last and folded.
 const BULK: [&str; 10] = [
     ".git",
     ".hg",
@@ -34,16 +34,16 @@ const BULK: [&str; 10] = [
     ".mypy_cache",
 ];
 
-/// A directory of the page.
+/// A directory on the page.
 #[derive(Default)]
 struct Folder<'a> {
     folders: BTreeMap<String, Folder<'a>>,
     changes: Vec<(String, &'a Difference)>,
-    /// What happened to the directory itself.
+    /// The change of the directory itself.
     own: Option<&'a Difference>,
 }
 
-/// What has been written so far.
+/// The output so far.
 struct Page<'a, 'd> {
     html: Html,
     diff: &'d Diff<'a>,
@@ -51,7 +51,7 @@ struct Page<'a, 'd> {
     left_out: u64,
 }
 
-/// How many paths of each kind there are: added, modified, renamed, removed.
+/// Returns the number of paths of each kind: added, modified, renamed, removed.
 pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
     let of = |status: Status| diff.statuses().filter(|s| *s == status).count() as u64;
     [
@@ -63,7 +63,7 @@ pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
     .map(of)
 }
 
-/// Writes the tree of the changes that are listed.
+/// Writes the tree of the listed changes.
 pub(super) fn tree(diff: &Diff<'_>, listed: &[Difference]) -> String {
     let mut top = Folder::default();
     for change in listed {
@@ -123,7 +123,7 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[Difference]) -> String {
 impl Page<'_, '_> {
     fn folder(&mut self, folder: &Folder<'_>, depth: usize) {
         self.html.raw("<ul>");
-        // What was edited first, then what came, went or moved; last what programs fill by themselves.
+        // Edits come first, then renames, additions and removals; directories filled by programs come last.
         let order = |change: &Difference| match change.status {
             Status::Modified => 0,
             Status::Renamed => 1,
@@ -149,7 +149,7 @@ impl Page<'_, '_> {
                     self.change(name, change);
                 }
             }
-            // A directory with nothing but one directory in it takes no line of its own.
+            // A directory that contains only one directory shares its line.
             let (mut shown, mut at) = (name.clone(), inner);
             while at.changes.is_empty()
                 && at.own.is_none()
@@ -268,7 +268,7 @@ impl Page<'_, '_> {
 }
 
 impl Folder<'_> {
-    /// Returns whether something in it was edited, and not only made or removed.
+    /// Returns whether anything in it was edited rather than created or removed.
     fn has_edits(&self) -> bool {
         let mut pending = vec![self];
         while let Some(folder) = pending.pop() {
@@ -309,12 +309,12 @@ fn badge(html: &mut Html, status: Status) {
     ));
 }
 
-/// As git does it: a NUL in the first bytes means that it is no text.
+/// Whether a content is binary, as in git: it has a NUL among the first bytes.
 fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8000).any(|b| *b == 0)
 }
 
-/// Says in a few words what is different.
+/// Describes a difference in a few words.
 fn describe(change: &Difference) -> String {
     let mut words = Vec::new();
     match (change.before, change.after) {

@@ -1,4 +1,4 @@
-//! What was destroyed, each thing with the command that brings it back.
+//! The destroyed files and contents, each with the command that restores it.
 
 use super::facts::{shell, shell_path};
 use super::html::{Html, many, size};

@@ -1,7 +1,7 @@
-//! What a session's journal says in one pass: who did what, and when.
+//! The facts of a session, from one pass over its journal: which programs did what, and when.
 //!
-//! Memory grows with the number of programs, not of records: times are counted in slices that get wider as the session gets
-//! longer.
+//! Memory grows with the number of programs, not of records: changes are counted in time slices that get wider as the
+//! session gets longer.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufReader;
@@ -15,22 +15,22 @@ use crate::operator::Store;
 use crate::operator::usage::program;
 use crate::world::settle::open_journal;
 
-/// How many slices of time there are at most.
+/// The maximum number of time slices.
 pub(super) const SLICES: usize = 180;
 
-/// How many of the things that an operator did are told.
+/// The maximum number of operator actions listed.
 const MARKS: usize = 200;
 
-/// How many programs are told apart.
+/// The maximum number of programs that are kept apart.
 const PROGRAMS: usize = 200;
 
-/// How many process numbers of one program are counted.
+/// The maximum number of processes counted for one program.
 const PROCESSES: usize = 100_000;
 
-/// Changes in a slice of time: those that only add something, and those that destroy something.
+/// The changes in a time slice: those that only add, and those that destroy.
 pub(super) type Slice = (u32, u32);
 
-/// What one program did.
+/// The changes of one program.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) path: String,
@@ -42,14 +42,14 @@ pub(super) struct Program {
     pub(super) moved: u64,
     pub(super) attributes: u64,
     pub(super) slices: Vec<Slice>,
-    /// Whether it is what an operator did: undos and restores.
+    /// Whether these are an operator's changes: undos and restores.
     pub(super) by_operator: bool,
 }
 
-/// What an operator's own changes are called among the programs.
+/// The name for an operator's own changes among the programs.
 const OPERATOR: &str = "an operator";
 
-/// Something that an operator did, or that stands for itself.
+/// An operator's action, or another event listed by itself.
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) seq: u64,
@@ -57,7 +57,7 @@ pub(super) struct Mark {
     pub(super) what: String,
 }
 
-/// What is known of a session.
+/// The facts of a session.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) id: String,
@@ -74,14 +74,14 @@ pub(super) struct Facts {
     pub(super) programs: BTreeMap<String, Program>,
     pub(super) marks: Vec<Mark>,
     pub(super) marks_left_out: u64,
-    /// How long a slice is, in milliseconds.
+    /// The width of a slice in milliseconds.
     pub(super) width: i64,
 }
 
-/// Reads a session.
+/// Reads the journal of a session.
 ///
 /// # Errors
-/// `ENOENT` where it has no journal; what `read(2)` says. Damage is told in the facts.
+/// `ENOENT` where it has no journal; those of `read(2)`. Damage is noted in the facts.
 pub(super) fn read(store: &Store, id: &str) -> Result<Facts> {
     let mut facts = Facts {
         id: id.to_owned(),
@@ -130,7 +130,7 @@ impl Facts {
                 self.not_done += 1;
                 return;
             }
-            // What the daemon does for the sake of what was counted already.
+            // The daemon's own additions to changes that are counted already.
             Op::Gather { .. } | Op::Run { .. } => return,
             Op::Checkpoint { name } => format!("checkpoint “{name}”"),
             Op::Undo { what, .. } => what.clone(),
@@ -171,7 +171,7 @@ impl Facts {
         program.take(&record, slice);
     }
 
-    /// Returns which slice a time is in. Where there would be too many, two become one.
+    /// Returns the slice of a time. Where there would be too many slices, pairs are merged.
     fn slice_of(&mut self, time: DateTime<Utc>) -> usize {
         let began = self.began.unwrap_or(time);
         let since = (time - began).num_milliseconds().max(0);
@@ -185,7 +185,7 @@ impl Facts {
         usize::try_from(since / self.width).unwrap_or(0)
     }
 
-    /// Returns the programs, the busiest first; after them what an operator did.
+    /// Returns the programs, busiest first, and the operator last.
     pub(super) fn busiest(&self) -> Vec<(&str, &Program)> {
         let mut programs: Vec<_> = self.programs.iter().map(|(n, p)| (n.as_str(), p)).collect();
         programs.sort_by_key(|(_, p)| (p.by_operator, std::cmp::Reverse(p.changes)));
@@ -232,17 +232,17 @@ impl Program {
     }
 }
 
-/// Returns whether something that was there is not there afterwards.
+/// Returns whether an operation destroys something.
 fn destroys(op: &Op) -> bool {
     op.trashed().is_some() || op.kept().is_some_and(|(kept, _)| kept.n > 0)
 }
 
-/// The path that a person gives to a command, for a shell.
+/// Quotes a path for a shell command.
 pub(super) fn shell_path(path: &WorldPath) -> String {
     shell(&[b"/", path.bytes()].concat())
 }
 
-/// Writes an argument so that a shell reads it back as it is, whatever is in it.
+/// Quotes an argument so that a shell reads it back unchanged, whatever it contains.
 pub(super) fn shell(argument: &[u8]) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(b);
     let option = argument.first() == Some(&b'-');

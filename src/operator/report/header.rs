@@ -1,4 +1,4 @@
-//! The head of the page: which session, how it went, the totals, and how to take all of it back.
+//! The head of the page: the session, how it ended, the totals, and how to undo all of it.
 
 use chrono::{DateTime, Utc};
 
@@ -81,7 +81,7 @@ impl Page {
         html.raw("</header>\n");
     }
 
-    /// How to take all of it back.
+    /// Writes how to undo all of it.
     fn undo(&self, html: &mut Html) {
         if self.facts.changes == 0 {
             return;
@@ -98,7 +98,7 @@ impl Page {
     }
 }
 
-/// Writes from when to when.
+/// Formats the start and end of the session.
 fn period(began: DateTime<Utc>, last: DateTime<Utc>) -> String {
     let day = |time: DateTime<Utc>| time.format("%e %B %Y").to_string().trim().to_owned();
     let (from, to) = (began.format("%H:%M"), last.format("%H:%M"));

@@ -1,13 +1,14 @@
-//! Writing HTML whose every name and content comes from somebody who may mean harm.
+//! Writing HTML in which every name and every content may be hostile.
 //!
-//! Owns escaping. Nothing reaches the page but through [`Html::text`] and its kin, and what the page itself says.
+//! Owns escaping. Text reaches the page only through [`Html::text`] and its relatives; only the program's own markup
+//! is raw.
 
 /// A piece of a page.
 #[derive(Debug, Default)]
 pub(super) struct Html(String);
 
-/// Returns whether a character shows as something else than what it is: it changes the direction of what follows, has no
-/// width, or is a control character.
+/// Returns whether a character does not look like what it is: it changes the direction of the text, has no width, or
+/// is a control character.
 pub(super) fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -16,13 +17,13 @@ pub(super) fn is_deceptive(c: char) -> bool {
 }
 
 impl Html {
-    /// Adds what the page itself says: markup, from this program only.
+    /// Appends this program's own markup.
     pub(super) fn raw(&mut self, markup: &str) -> &mut Html {
         self.0.push_str(markup);
         self
     }
 
-    /// Adds text, whatever is in it. Good between tags and in quoted attributes.
+    /// Appends text of any content. Safe between tags and in quoted attributes.
     pub(super) fn text(&mut self, text: &str) -> &mut Html {
         for c in text.chars() {
             match c {
@@ -41,12 +42,12 @@ impl Html {
         self
     }
 
-    /// Adds a number.
+    /// Appends a number.
     pub(super) fn number(&mut self, number: u64) -> &mut Html {
         self.text(&grouped(number))
     }
 
-    /// Adds a command to copy.
+    /// Appends a command to copy.
     pub(super) fn command(&mut self, command: &str) -> &mut Html {
         self.raw("<span class=\"cmd\"><code>").text(command);
         self.raw("</code><button type=\"button\" class=\"copy\" aria-label=\"Copy the command\">Copy</button></span>")
@@ -57,13 +58,13 @@ impl Html {
         self.0
     }
 
-    /// Returns how long it is, in bytes.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Writes a number with its thousands apart.
+/// Formats a number with its thousands separated.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -76,12 +77,12 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// Writes a number of things for people.
+/// Formats a count with its noun.
 pub(super) fn many(count: u64, one: &str, more: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { more })
 }
 
-/// Writes a number of bytes for people.
+/// Formats a number of bytes.
 pub(super) fn size(count: u64) -> String {
     let mut value = count as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB"] {
@@ -98,7 +99,7 @@ pub(super) fn size(count: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// Writes bytes in base64, as a content security policy wants its hashes.
+/// Encodes bytes in base64, as needed for hashes in a content security policy.
 pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -1,17 +1,18 @@
-//! How two texts differ, line by line, as HTML. Bounded in lines and in their length; what is left out is told.
+//! The difference of two texts, line by line, as HTML. Bounded in lines and in their length; the page says what is
+//! left out.
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 use super::html::Html;
 
-/// How many lines one difference has at most.
+/// The maximum number of lines of one difference.
 const LINES: usize = 400;
-/// How long a line is at most, in bytes.
+/// The maximum length of a line in bytes.
 const LINE: usize = 500;
 /// How many unchanged lines are shown around a change.
 const CONTEXT: usize = 3;
 
-/// Writes how two texts differ.
+/// Writes the difference of two texts.
 pub(super) fn hunks(html: &mut Html, before: &[u8], after: &[u8]) {
     let old: Vec<&[u8]> = before.split_inclusive(|b| *b == b'\n').collect();
     let new: Vec<&[u8]> = after.split_inclusive(|b| *b == b'\n').collect();

@@ -1,9 +1,9 @@
-//! A session as one page that an operator reads afterwards.
+//! A session as a single page that an operator reads afterwards.
 //!
-//! Owns the page and its words; `page.css` and `page.js` beside this file are a part of it. The page needs nothing else: no
-//! network, no other file. Names and contents in it are an occupant's and may mean harm: all of them go through `html.rs`,
-//! and a content security policy lets only the page's own style and script work, by their hashes. What is too much is left
-//! out, and the page says so.
+//! Owns the page and its words; `page.css` and `page.js` beside this file are part of it. The page needs no network
+//! and no other file. Names and contents in it come from the occupant and may be hostile: all of them go through
+//! `html.rs`, and a content security policy admits only the page's own style and script, by their hashes. Long lists
+//! are cut, and the page says so.
 
 mod changes;
 mod destroyed;
@@ -37,10 +37,10 @@ const LISTED: usize = 500;
 /// How many programs are listed.
 const PROGRAMS: usize = 40;
 
-/// Returns the session that a report is about where none is named: the newest that was a mount.
+/// Returns the session to report by default: the newest that was a mount.
 ///
 /// # Errors
-/// [`Error::Missing`] where there is none; what reading says.
+/// [`Error::Missing`] where there is none; read errors.
 pub fn newest(store: &Store) -> Result<String> {
     let ids = crate::world::settle::sessions(store.state())?;
     let mut last = None;
@@ -57,11 +57,11 @@ pub fn newest(store: &Store) -> Result<String> {
     })
 }
 
-/// Writes the page on a session. `target` is what a command needs to be given for this store; `step` is told what is being
-/// looked at.
+/// Writes the page of a session. `target` is the store's argument for commands; `step` is called with each stage's
+/// name.
 ///
 /// # Errors
-/// What reading journal and disk says. Damage is told in the page.
+/// Those of reading journal and disk. Damage is noted on the page.
 pub fn page(
     store: &Store,
     id: &str,
@@ -86,7 +86,7 @@ pub fn page(
         .partition(|listed| noise.contains(&listed.entry.0));
     let mut overwritten = kept::list(store)?;
     overwritten.retain(|version| version.session == id);
-    // Newest first, and what lies in hidden directories (git's own files) after the rest.
+    // Newest first, with hidden directories (git's own files) after the rest.
     let hidden = |listed: &Listed| {
         let path = listed.path.as_ref();
         path.is_some_and(|path| path.components().any(|part| part.bytes().starts_with(b".")))
@@ -137,18 +137,18 @@ pub fn page(
     Ok(page.write(diff))
 }
 
-/// What differs, and the changes that are listed.
+/// The differences, and the changes that are listed.
 type Listing<'a> = (Diff<'a>, Vec<Difference>);
 
 struct Page {
-    /// The store, as a shell wants it.
+    /// The store's path, quoted for a shell.
     store: String,
     running: bool,
     facts: Facts,
     removed: Vec<Listed>,
-    /// What was removed and nobody will want back.
+    /// Removed files that nobody will want back.
     noise: Vec<Listed>,
-    /// Entries of the trash where something else is in their place now.
+    /// Entries of the trash whose former place is taken.
     taken: HashSet<Vec<u8>>,
     overwritten: Vec<KeptVersion>,
 }

@@ -1,23 +1,23 @@
-//! The picture of a session: a lane for each program, a bar for each slice of time.
+//! The picture of a session: a lane for each program, a bar for each time slice.
 //!
-//! Where nothing happened for long the axis is broken, so that what happened has the width.
+//! The axis is broken where nothing happened for long, so that activity gets the width.
 
 use super::facts::{Facts, SLICES, Slice, add};
 use super::html::{Html, many};
 
-/// How many programs have a lane of their own.
+/// How many programs get a lane of their own.
 const LANES: usize = 8;
 const LANE: usize = 44;
 const LEFT: usize = 190;
-/// How many characters a lane's name has at most, so that it fits to the left of its bars.
+/// The maximum number of characters in a lane's name, so that it fits to the left of the bars.
 const NAME: usize = 22;
-/// So many slices in which nothing happened are drawn; what is longer is drawn as so many, broken.
+/// The maximum number of idle slices drawn; a longer gap is drawn this wide, as a break.
 const IDLE: usize = 4;
 const WIDTH: usize = 1000;
 const RIGHT: usize = 970;
 const TOP: usize = 26;
 
-/// Draws it.
+/// Draws the timeline.
 pub(super) fn draw(facts: &Facts) -> String {
     let mut html = Html::default();
     let programs = facts.busiest();
@@ -35,7 +35,7 @@ pub(super) fn draw(facts: &Facts) -> String {
         }
     }
     let scale = Scale::of(&lanes);
-    // A short session fills the width too.
+    // A short session fills the width, too.
     let count = scale.at.last().map_or(1, |last| last + 1).max(SLICES / 6);
     let step = (RIGHT - LEFT) as f64 / count as f64;
     let height = TOP + lanes.len() * LANE + 30;
@@ -62,7 +62,7 @@ pub(super) fn draw(facts: &Facts) -> String {
     html.done()
 }
 
-/// Where each slice is drawn: the place of its bar.
+/// The position of each slice's bar.
 struct Scale {
     at: Vec<usize>,
 }
@@ -86,7 +86,7 @@ impl Scale {
         self.at.last().is_some_and(|last| last + 1 < self.at.len())
     }
 
-    /// Returns the place of a moment, as a number of slices from the left.
+    /// Returns the position of a moment, in slices from the left.
     fn place(&self, slices: f64) -> f64 {
         let whole = slices.floor().max(0.0);
         let at = self.at.get(whole as usize);
@@ -97,7 +97,7 @@ impl Scale {
         }
     }
 
-    /// Times along the lower edge, where what happened begins again after a break.
+    /// Draws the times where activity resumes after a break.
     fn axis(&self, html: &mut Html, facts: &Facts, step: f64, bottom: usize) {
         let began = facts.began.unwrap_or_default();
         let mut after_break = true;
@@ -158,7 +158,7 @@ fn lane(
         if all == 0 {
             continue;
         }
-        // By the square root: one change must be seen beside ten thousand.
+        // Square-root scaling: one change must be visible beside ten thousand.
         let full = (f64::from(all) / f64::from(most)).sqrt() * (LANE - 14) as f64;
         let full = full.max(3.0);
         let red = full * f64::from(*destroyed) / f64::from(all);
@@ -192,7 +192,7 @@ fn lane(
     }
 }
 
-/// Times along the lower edge.
+/// Draws times along the axis.
 fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) {
     let began = facts.began.unwrap_or_default();
     let total = facts.width.saturating_mul(count as i64);
@@ -227,7 +227,7 @@ fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) 
     }
 }
 
-/// Checkpoints, undos and purges, numbered as in the list below the picture.
+/// Draws checkpoints, undos and purges, numbered as in the list below the picture.
 fn marks(
     html: &mut Html,
     facts: &Facts,
