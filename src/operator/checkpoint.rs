@@ -1,4 +1,4 @@
-//! Checkpoints: names that an operator gives to points.
+//! Checkpoints: points that an operator has named.
 
 use super::Store;
 use super::past::ReverseRecords;
@@ -7,16 +7,16 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::world::{Caller, World};
 
-/// One checkpoint.
+/// A named point.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Checkpoint {
     /// Its name.
     pub name: String,
-    /// The session it lies in.
+    /// Its session.
     pub session: String,
     /// The number of its record.
     pub seq: u64,
-    /// When it was made, RFC 3339.
+    /// The time of its creation, RFC 3339.
     pub time: String,
 }
 
@@ -40,10 +40,10 @@ pub fn list(store: &Store) -> Result<Vec<Checkpoint>> {
     Ok(found)
 }
 
-/// Gives the present point a name, and returns the number of the record.
+/// Names the current point. Returns the number of the record.
 ///
 /// # Errors
-/// [`Error::Refused`] for a name that could be read as something else; [`Error::Conflict`] for one that is given already.
+/// [`Error::Refused`] for a name that could mean something else; [`Error::Conflict`] for one that is in use.
 pub fn create(store: &Store, world: &World, name: &str, caller: Caller) -> Result<u64> {
     if point::is_taken(name) || name.chars().any(char::is_control) || name.len() > 200 {
         return Err(Error::refused(

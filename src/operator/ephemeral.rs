@@ -1,9 +1,9 @@
-//! Which entries of the trash are noise: what nobody will ever want back.
+//! The noise in the trash: entries that nobody will want back.
 //!
-//! Three kinds, each by what is known and not by its name alone (`Cargo.lock` and a file called `dream-journal` are
-//! somebody's work): what one process made and removed again, with nobody else writing to it; lock files that hold
-//! nothing but a process number, and git's; journals of SQLite, told by their first bytes. Memory is bounded: what has
-//! lived through many other births counts as not ephemeral.
+//! There are three kinds, each recognized by more than its name (`Cargo.lock` and a file called `dream-journal` are
+//! somebody's work): files that one process created and removed again, with no other process writing to them; lock
+//! files that contain only a process number, and git's; SQLite's journals, recognized by their first bytes. Memory is
+//! bounded: a file that outlives very many newer ones does not count as ephemeral.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -18,16 +18,16 @@ use crate::name::{Name, WorldPath};
 use crate::world::Root;
 use crate::world::view::TRASH;
 
-/// How many births are remembered at a time.
+/// How many created files are remembered at a time.
 const REMEMBERED: usize = 200_000;
 
-/// How much a lock file may hold: a process number and the name of a machine.
+/// The maximum size of a lock file: a process number and a host name.
 const LOCK_SIZE: u64 = 64;
 
-/// Returns those of some entries of the trash that are noise.
+/// Returns which of the given entries of the trash are noise.
 ///
 /// # Errors
-/// What reading the journals says; a damaged one is only warned of, and nothing in it counts as noise.
+/// Those of reading the journals; a damaged one only causes a warning, and nothing in it counts as noise.
 pub fn among(store: &Store, listed: &[Listed]) -> Result<HashSet<Vec<u8>>> {
     let passing = passing(store)?;
     let mut noise = HashSet::new();
@@ -39,7 +39,7 @@ pub fn among(store: &Store, listed: &[Listed]) -> Result<HashSet<Vec<u8>>> {
     Ok(noise)
 }
 
-/// Returns whether one process made and removed all that an entry holds.
+/// Returns whether one process created and removed everything in an entry.
 fn short_lived(store: &Store, entry: &Listed, passing: &HashMap<Vec<u8>, u64>) -> Result<bool> {
     let Some(names) = passing.get(&entry.entry.0) else {
         return Ok(false);
@@ -47,14 +47,14 @@ fn short_lived(store: &Store, entry: &Listed, passing: &HashMap<Vec<u8>, u64>) -
     if !entry.directory {
         return Ok(true);
     }
-    // What is hidden from the occupant goes along with a directory; the journal does not know of it.
+    // Files hidden from the occupant move along with a directory without a record.
     let name = Name::new(&entry.entry.0)?;
     let trash = WorldPath::parse(TRASH)?;
     let meta = store.root.dir(&trash)?.stat(name)?;
     Ok(size_of(store, trash.join(name), &meta)?.names <= *names)
 }
 
-/// What is born and has not died yet, by path.
+/// Files created and not yet removed, by path.
 #[derive(Default)]
 struct Living {
     by_path: HashMap<WorldPath, (u32, bool)>,
@@ -72,7 +72,7 @@ impl Living {
         }
     }
 
-    /// Somebody works on it: another process makes it more than a passing thing.
+    /// Notes a change: another process's work makes a file more than ephemeral.
     fn touched(&mut self, path: &WorldPath, pid: u32) {
         if self.by_path.get(path).is_some_and(|(by, _)| *by != pid) {
             self.by_path.remove(path);
@@ -84,7 +84,7 @@ impl Living {
     }
 }
 
-/// Goes through the journals for entries whose content one process made and removed; with how many names are in each.
+/// Scans the journals for entries whose content one process created and removed. Returns the number of names in each.
 fn passing(store: &Store) -> Result<HashMap<Vec<u8>, u64>> {
     let mut found = HashMap::new();
     let mut living = Living::default();
@@ -114,7 +114,7 @@ fn follow(record: Record, living: &mut Living, found: &mut HashMap<Vec<u8>, u64>
         | Op::Content { path, .. }
         | Op::Allocate { path, .. }
         | Op::Attr { path, .. } => living.touched(&path, pid),
-        // It has another name now, and may live on under it.
+        // The file has another name now and may live on under it.
         Op::Link { from, .. } => {
             living.by_path.remove(&from);
         }
@@ -150,7 +150,7 @@ fn follow(record: Record, living: &mut Living, found: &mut HashMap<Vec<u8>, u64>
     }
 }
 
-/// Returns whether an entry is a lock file or a database's journal.
+/// Returns whether an entry is a lock file or a database journal.
 fn is_helper(store: &Store, entry: &Listed) -> bool {
     let Some(path) = &entry.path else {
         return false;
@@ -182,7 +182,7 @@ fn holds_a_number(head: &[u8]) -> bool {
     text.is_empty() || text.iter().all(|byte| byte.is_ascii_digit())
 }
 
-/// How much is looked at.
+/// How many bytes are examined.
 const HEAD: usize = LOCK_SIZE as usize;
 
 fn head(store: &Store, entry: &Listed) -> Vec<u8> {

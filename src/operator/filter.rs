@@ -1,7 +1,7 @@
-//! Which records an operator wants to see.
+//! The filter of records that an operator asks for.
 //!
-//! Owns the tests, and their order: what can be told from a look at the line comes first, because parsing a record takes
-//! ten times as long as looking at it.
+//! Owns the conditions and their order: those that a record's header can decide come first, because parsing a record
+//! takes ten times as long as scanning it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,22 +15,22 @@ use crate::error::{Error, Result};
 use crate::journal::RecordHeader;
 use crate::name::unescape;
 
-/// Which records are wanted: those that all of its conditions fit.
+/// A filter of records: those that meet all its conditions.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Those of one session, by its id.
+    /// The id of their session.
     pub session: Option<String>,
-    /// Those that one process asked for.
+    /// The process that made them.
     pub pid: Option<u32>,
-    /// Those that one program asked for: its name, its file's name, or its file's path.
+    /// The program that made them: its name, its file's name, or its file's path.
     pub program: Option<String>,
-    /// Those that concern a path.
+    /// The paths that they concern.
     pub path: Option<Paths>,
-    /// Those of these kinds; all where empty.
+    /// Their operations; all where empty.
     pub ops: Vec<String>,
-    /// Those after a point.
+    /// The point that they come after.
     pub since: Option<Point>,
-    /// Those up to a point.
+    /// The point that they do not come after.
     pub until: Option<Point>,
 }
 
@@ -41,11 +41,11 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Understands a pattern as `.gitignore` does: without a slash it means a name anywhere, with one a path from the
-    /// home; what it names stands for all that is below it. `*` and `?` do not match a slash, `**` does.
+    /// Parses a pattern as `.gitignore` does: without a slash it means a name anywhere, with one a path from the
+    /// home; it includes everything below a matching directory. `*` and `?` do not match a slash, `**` does.
     ///
     /// # Errors
-    /// [`Error::Refused`] for what is no pattern.
+    /// [`Error::Refused`] for a malformed pattern.
     pub fn parse(pattern: &str) -> Result<Paths> {
         let bad = |error: globset::Error| {
             Error::refused(
@@ -77,7 +77,7 @@ impl Paths {
         })
     }
 
-    /// Returns whether a path, as a record has it, fits.
+    /// Returns whether the pattern matches a path as written in a record.
     pub fn fits(&self, escaped: &str) -> bool {
         let escaped = escaped.trim_start_matches('/');
         if !escaped.contains('\\') {
@@ -88,7 +88,7 @@ impl Paths {
 }
 
 impl Filter {
-    /// Returns whether a record is wanted.
+    /// Returns whether the filter selects a record.
     pub fn wants(&self, session: &str, record: &RecordHeader<'_>) -> bool {
         self.in_time(session, record.seq)
             && (self.ops.is_empty() || self.ops.iter().any(|op| *op == record.op))
@@ -105,7 +105,7 @@ impl Filter {
                 .is_none_or(|paths| concerns(record, paths))
     }
 
-    /// Returns whether anything is left out.
+    /// Returns whether the filter has any condition.
     pub fn is_any(&self) -> bool {
         self.session.is_some()
             || self.pid.is_some()
@@ -116,7 +116,7 @@ impl Filter {
             || self.until.is_some()
     }
 
-    /// Opens the journals in which there may be such records.
+    /// Opens the journals that may have such records.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -156,7 +156,7 @@ fn ran(record: &RecordHeader<'_>, program: &str) -> bool {
 }
 
 fn concerns(record: &RecordHeader<'_>, paths: &Paths) -> bool {
-    // `to` is a size in some records; those are no texts.
+    // `to` is a size in some records, not a text.
     ["path", "to", "from"]
         .iter()
         .any(|field| record.text(field).is_some_and(|path| paths.fits(&path)))

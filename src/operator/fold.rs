@@ -1,8 +1,8 @@
-//! Folding a log: what one process did in one go becomes one [`Activity`], with counts instead of records.
+//! Folding a log: consecutive changes of one process become one [`Activity`], with counts instead of records.
 //!
-//! Owns what "in one go" means (`QUIET`, `LONG`) and the order in which doings come out: by their first record. Records
-//! of several processes are interleaved, so a few doings are open at a time; never more than `OPEN`, and each keeps
-//! its first records and counts only, so memory does not grow with the log.
+//! Owns the limits of an activity (`QUIET`, `LONG`) and the order of the output: by first record. Records of several
+//! processes are interleaved, so a few activities are open at a time, never more than `OPEN`; each keeps only counts
+//! and its first records, so memory does not grow with the log.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,48 +11,48 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::journal::{Origin, RecordHeader};
 
-/// A process that changed nothing for so long does something new afterwards.
+/// A pause after which a process begins a new activity.
 const QUIET: TimeDelta = TimeDelta::seconds(5);
-/// Nothing that takes longer is told in one piece.
+/// The maximum duration of an activity.
 const LONG: TimeDelta = TimeDelta::seconds(60);
-/// How many doings are open at most.
+/// The maximum number of open activities.
 const OPEN: usize = 256;
-/// As many records are told one by one.
+/// Up to this many records are printed one by one.
 pub const FEW: usize = 3;
-/// How many different files are counted exactly; more are counted as if all were different.
+/// The number of different files counted exactly; beyond it, every file counts as different.
 const DISTINCT: usize = 4096;
-/// How many of the last records can still turn out not to have happened.
+/// How many of the latest records an `abort` can still refer to.
 const RECENT: usize = 512;
 
-/// Kinds of acts that are counted.
+/// The kinds of changes that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// Made a file (also a FIFO or a socket).
+    /// Created a file, FIFO or socket.
     CreatedFile,
-    /// Made a directory.
+    /// Created a directory.
     CreatedDirectory,
-    /// Made a symlink.
+    /// Created a symlink.
     CreatedSymlink,
-    /// Gave a file a further name.
+    /// Added a hard link.
     Linked,
-    /// Opened a file for writing, or cut it, or reserved or punched space in it.
+    /// Opened a file for writing, truncated it, or reserved or punched space in it.
     Wrote,
     /// Changed mode, owner, times or an extended attribute.
     Changed,
-    /// Moved or exchanged something.
+    /// Moved or exchanged files.
     Renamed,
-    /// Put something in the place of a thing that stood there.
+    /// Replaced a file by another.
     Replaced,
     /// Removed a file.
     RemovedFile,
     /// Removed a directory.
     RemovedDirectory,
-    /// Brought something back from the trash.
+    /// Restored a file from the trash.
     Restored,
 }
 
-/// The kinds, in the order in which they are told.
+/// The kinds, in output order.
 pub const ACTS: [Act; 11] = [
     Act::CreatedFile,
     Act::CreatedDirectory,
@@ -67,55 +67,55 @@ pub const ACTS: [Act; 11] = [
     Act::Restored,
 ];
 
-/// What one process, or one run, did in one go.
+/// Consecutive changes of one process or one run.
 #[derive(Debug, Clone)]
 pub struct Activity {
     /// Its session.
     pub session: String,
-    /// The process.
+    /// The process id.
     pub pid: u64,
-    /// Its name; empty where it is not known.
+    /// The process's name; empty where unknown.
     pub comm: String,
-    /// The run that it is the doing of, whichever its processes; or that it was done for an undo.
+    /// The run that made the changes, whatever its processes; or the undo.
     pub origin: Origin,
     /// The number of its first record.
     pub first: u64,
-    /// The number of its last record; others' records may lie in between.
+    /// The number of its last record; other processes' records may lie in between.
     pub last: u64,
-    /// When it began.
+    /// The time of its first record.
     pub began: DateTime<Utc>,
-    /// When its last record was written.
+    /// The time of its last record.
     pub ended: DateTime<Utc>,
-    /// How many records it has.
+    /// The number of its records.
     pub records: u64,
-    /// How many of them turned out not to have happened.
+    /// How many of them were aborted.
     pub not_done: u64,
-    /// The path that all of it concerns, or the directory that holds all paths; as records write it.
+    /// The single path of all changes, or the directory that holds all their paths, as written in records.
     pub under: String,
-    /// Whether `under` is the one path itself.
+    /// Whether `under` is a single path.
     pub one_path: bool,
-    /// The records as they are, while they are few ([`FEW`]).
+    /// The records themselves, while there are few ([`FEW`]).
     lines: Vec<Vec<u8>>,
-    /// The directory of the one path.
+    /// The directory of the single path.
     dir: String,
     counts: [u64; ACTS.len()],
     seen: HashSet<u64>,
     closed: bool,
 }
 
-/// What comes out.
+/// The output of folding.
 #[derive(Debug)]
 pub enum FoldEvent {
-    /// What one process did, where it is more than a [`FEW`] records.
+    /// An activity of more than [`FEW`] records.
     Activity(Box<Activity>),
-    /// A record that stands for itself: the session's begin and end, a checkpoint, an undo, what was deleted for good; and
-    /// each of a few.
+    /// A record by itself: begin and end of a session, a checkpoint, an undo, a purge; and each record of a short
+    /// activity.
     Single {
         /// Its session.
         session: String,
         /// Its number.
         seq: u64,
-        /// The record as it is.
+        /// The record as written.
         line: Vec<u8>,
     },
 }
@@ -128,7 +128,7 @@ impl FoldEvent {
         }
     }
 
-    /// The number of its first record.
+    /// Returns the number of its first record.
     fn first(&self) -> u64 {
         match self {
             FoldEvent::Activity(activity) => activity.first,
@@ -137,17 +137,17 @@ impl FoldEvent {
     }
 }
 
-/// Takes records, gives doings.
+/// Folds records into activities.
 #[derive(Debug, Default)]
 pub struct Fold {
     queue: VecDeque<FoldEvent>,
-    /// The last records: number, the first record of the doing, and what it counted as.
+    /// The latest records: number, the first record of the activity, and the kind counted.
     recent: VecDeque<(u64, u64, Option<Act>)>,
     now: DateTime<Utc>,
 }
 
 impl Activity {
-    /// Returns how many acts of a kind there were.
+    /// Returns the number of changes of a kind.
     pub fn count(&self, act: Act) -> u64 {
         ACTS.iter()
             .position(|a| *a == act)
@@ -195,7 +195,7 @@ impl Activity {
         Some(act)
     }
 
-    /// Makes `under` hold one more path, of a thing in `dir`.
+    /// Widens `under` to include another path, in `dir`.
     fn widen(&mut self, path: &str, dir: &str) {
         if self.one_path && self.under == path {
             return;
@@ -211,12 +211,12 @@ impl Activity {
 }
 
 impl Fold {
-    /// Takes the next record.
+    /// Adds the next record.
     pub fn add(&mut self, session: &str, record: &RecordHeader<'_>) {
         let time = DateTime::parse_from_rfc3339(&record.time).map_or(self.now, |t| t.to_utc());
         self.now = self.now.max(time);
         match &*record.op {
-            // Bookkeeping of a removal that is told already.
+            // Part of a removal that is counted already.
             "gather" => {}
             "abort" => self.take_back(session, record),
             "begin" | "end" => {
@@ -228,7 +228,7 @@ impl Fold {
         }
     }
 
-    /// Gives what is complete.
+    /// Returns the next complete event.
     pub fn complete(&mut self) -> Option<FoldEvent> {
         let is_complete = match self.queue.front()? {
             FoldEvent::Activity(activity) => {
@@ -251,7 +251,7 @@ impl Fold {
         }
     }
 
-    /// Puts the few records of a doing back one by one, each to its place.
+    /// Puts the records of a short activity back, each in its place.
     fn tell_apart(&mut self, activity: Activity) {
         for line in activity.lines {
             let seq = RecordHeader::of(&line).map_or(activity.first, |line| line.seq);
@@ -263,7 +263,7 @@ impl Fold {
         }
     }
 
-    /// Says that no more comes, or not for a while.
+    /// Closes all activities: no records follow, for now.
     pub fn close_all(&mut self) {
         for told in &mut self.queue {
             if let FoldEvent::Activity(activity) = told {
@@ -284,7 +284,7 @@ impl Fold {
         let pid = record.number("pid").unwrap_or(0);
         let comm = record.text("comm").unwrap_or_default();
         let origin = record.origin();
-        // A run is one activity, whichever its processes.
+        // A run is one activity, whatever its processes.
         let is_of = |activity: &Activity| {
             activity.origin == origin
                 && (origin.run.is_some() || (activity.pid == pid && activity.comm == comm))
@@ -335,7 +335,7 @@ impl Fold {
         }
     }
 
-    /// An earlier record did not happen: it does not count.
+    /// Uncounts an aborted record.
     fn take_back(&mut self, session: &str, record: &RecordHeader<'_>) {
         let of = record.number("of");
         let known = self.recent.iter().rev().find(|(seq, ..)| Some(*seq) == of);
@@ -377,7 +377,7 @@ fn act_of(op: &str) -> Option<Act> {
     })
 }
 
-/// The directory that an operation on a path is in: a directory that is made or removed is in itself.
+/// Returns the directory of an operation: a created or removed directory counts as its own.
 fn dir_of<'a>(op: &str, path: &'a str) -> &'a str {
     match op {
         "mkdir" | "rmdir" => path,
@@ -389,7 +389,7 @@ fn parent_length(path: &str) -> usize {
     path.rfind('/').unwrap_or(0)
 }
 
-/// The directory of a path; empty for what lies in the home itself.
+/// Returns the parent of a path; empty for a path in the home itself.
 fn parent(path: &str) -> &str {
     path.get(..parent_length(path)).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! The former contents that are on disk: where they lie, and which record each belongs to.
+//! The former contents on disk: their files, and the record that each belongs to.
 //!
-//! Knows names and sizes, not contents. Memory grows with the versions that are there, not with the records.
+//! Deals with names and sizes, not with contents. Memory grows with the number of versions on disk, not of records.
 
 use std::collections::HashMap;
 
@@ -17,24 +17,24 @@ use crate::world::versions::number_of;
 /// The files of one version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Files {
-    /// The size of the version, where it is there.
+    /// The size of the version, if its file exists.
     pub size: Option<u64>,
-    /// What its files take on disk, in bytes.
+    /// The space that its files take, in bytes.
     pub disk: u64,
-    /// Whether there is a map of ranges.
+    /// Whether it has a list of ranges.
     pub map: bool,
 }
 
-/// What lies in a session's directory of versions.
+/// The content of a session's directory of versions.
 #[derive(Debug, Default)]
 pub struct OnDisk {
-    /// The versions, by number.
+    /// The versions by number.
     pub versions: HashMap<u64, Files>,
-    /// What is no version by its name.
+    /// Files without a version's name.
     pub strange: Vec<Vec<u8>>,
 }
 
-/// A version and the record that it belongs to.
+/// A version and its record.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct KeptVersion {
     /// The session.
@@ -43,33 +43,33 @@ pub struct KeptVersion {
     pub n: u64,
     /// The record, by its number in the session.
     pub seq: u64,
-    /// The file it was a content of.
+    /// The path of the file.
     pub path: WorldPath,
-    /// That file's inode.
+    /// The file's inode.
     pub ids: Ids,
-    /// The inode that it was from then on.
+    /// The file's inode from then on.
     #[serde(skip)]
     pub after: Ids,
-    /// When it was kept, RFC 3339.
+    /// The time when it was kept, RFC 3339.
     pub time: String,
     /// How it was kept.
     pub how: How,
-    /// The size of that content, in bytes.
+    /// The size of the content in bytes.
     pub size: u64,
-    /// What it takes on disk, in bytes.
+    /// The space that it takes on disk, in bytes.
     pub disk: u64,
-    /// Whether parts of that content are read from what came after.
+    /// Whether parts of the content are read from later ones.
     #[serde(skip)]
     pub map: bool,
-    /// Who changed the file.
+    /// The process that changed the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 
-/// Lists the versions of one session that are on disk.
+/// Lists a session's versions on disk.
 ///
 /// # Errors
-/// What reading the directory says.
+/// Those of reading the directory.
 pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
     let mut found = OnDisk::default();
     let Some(dir) = versions_of(&store.state, session)? else {
@@ -105,7 +105,7 @@ pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
     Ok(found)
 }
 
-/// Returns the inode that took a file's place.
+/// Returns the inode that replaced a file's inode.
 fn became(op: &Op) -> Option<Ids> {
     match op {
         Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
@@ -113,10 +113,10 @@ fn became(op: &Op) -> Option<Ids> {
     }
 }
 
-/// Lists the versions of all sessions that are on disk and that a record knows, oldest first.
+/// Lists all sessions' versions that are on disk and have a record, oldest first.
 ///
 /// # Errors
-/// What reading says; a damaged journal is warned of, and its versions behind the break are left out.
+/// Read errors; a damaged journal causes a warning, and its versions after the break are left out.
 pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
     let mut waiting: HashMap<String, HashMap<u64, Files>> = HashMap::new();
     for session in sessions(&store.state)? {

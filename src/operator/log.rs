@@ -1,4 +1,4 @@
-//! Reading journals: all sessions of a store, oldest first, and what comes as it comes.
+//! Reading journals: the records of all sessions of a store, oldest first, including new ones as they are written.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::journal::{Reader, Record, RecordHeader};
 use crate::world::settle::{open_journal, sessions};
 
-/// How much of a journal is read at once.
+/// The size of the read buffer.
 const CHUNK: usize = 1 << 17;
 
-/// Goes through the records of a store's sessions. Memory does not grow with their number.
+/// Iterates over the records of a store's sessions. Memory does not grow with their number.
 #[derive(Debug)]
 pub struct Log<'a> {
     store: &'a Store,
     waiting: VecDeque<String>,
     current: Option<(String, Reader<BufReader<File>>)>,
-    /// The session that was begun last.
+    /// The session that was opened last.
     last: String,
-    /// The session after which none is read.
+    /// The last session to read.
     until: Option<String>,
 }
 
@@ -28,15 +28,15 @@ impl<'a> Log<'a> {
     /// Starts with the first record of the oldest session.
     ///
     /// # Errors
-    /// What listing the sessions says.
+    /// Those of listing the sessions.
     pub fn open(store: &'a Store) -> Result<Log<'a>> {
         Log::between(store, None, None)
     }
 
-    /// Starts with the first record of a session, and ends with the last one of another.
+    /// Starts with the first record of one session and ends with the last record of another.
     ///
     /// # Errors
-    /// What listing the sessions says.
+    /// Those of listing the sessions.
     pub fn between(store: &'a Store, from: Option<&str>, until: Option<&str>) -> Result<Log<'a>> {
         let mut log = Log {
             store,
@@ -50,12 +50,12 @@ impl<'a> Log<'a> {
         Ok(log)
     }
 
-    /// Goes to the next record. Returns whether there is one, for now: a later call may find more.
+    /// Advances to the next record. Returns whether there is one; a later call may find more.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where a journal was changed; the log can go on with the next session.
+    /// [`Error::Damaged`] where a journal was tampered with; the log can continue with the next session.
     pub fn advance(&mut self) -> Result<bool> {
-        // A session may have grown, and ended, between its last answer and the sight of the next session.
+        // A session may have grown and ended between its last read and the listing of the next session.
         let mut looked_again = false;
         loop {
             if let Some((session, reader)) = &mut self.current {
@@ -85,28 +85,28 @@ impl<'a> Log<'a> {
                 Ok(file) => {
                     self.current = Some((next, Reader::new(BufReader::with_capacity(CHUNK, file))));
                 }
-                // Killed before it began.
+                // The daemon was killed before the session began.
                 Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Returns the session of the record that [`Log::advance`] went to.
+    /// Returns the session of the current record.
     pub fn session(&self) -> &str {
         self.current.as_ref().map_or("", |(session, _)| session)
     }
 
-    /// Looks at that record without parsing it.
+    /// Returns the current record's header without parsing the record.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where it is none; `ENOENT` where the log is at its end.
+    /// [`Error::Damaged`] where it is not a record; `ENOENT` where the log is at its end.
     pub fn header(&self) -> Result<RecordHeader<'_>> {
         let (session, reader) = self.current.as_ref().ok_or(Error::NotFound)?;
         reader.header().map_err(|error| in_session(session, error))
     }
 
-    /// Parses that record.
+    /// Parses the current record.
     ///
     /// # Errors
     /// As [`Log::header`].
@@ -115,12 +115,12 @@ impl<'a> Log<'a> {
         reader.record().map_err(|error| in_session(session, error))
     }
 
-    /// Goes on with the next session: what is left of this one was found not to be readable.
+    /// Continues with the next session, where the rest of this one is unreadable.
     pub fn skip_session(&mut self) {
         self.current = None;
     }
 
-    /// Returns the next record and its session; `None` at the end, for now: a later call may find more.
+    /// Returns the next record and its session; `None` at the end; a later call may find more.
     ///
     /// # Errors
     /// As [`Log::advance`].
@@ -128,7 +128,7 @@ impl<'a> Log<'a> {
         self.next_where(|_, _| true)
     }
 
-    /// Returns the next record that is wanted, by a look at it; the others are not parsed.
+    /// Returns the next record whose header is wanted; others are not parsed.
     ///
     /// # Errors
     /// As [`Log::advance`].

@@ -1,7 +1,9 @@
-//! What an operator reads and does. A library: it prints nothing, and works on a store whether or not it is mounted.
+//! What an operator reads and does. As a library it prints nothing, and it works on a store whether or not that is
+//! mounted.
 //!
-//! Reading needs no lock: journals only grow, and entries of the trash are whole. Writing goes through a [`World`]: the
-//! daemon's own while the store is mounted (by way of its control socket), else one opened for the purpose.
+//! Reading needs no lock: journals only grow, and entries of the trash are complete. Writing goes through a
+//! [`World`]: the daemon's own while the store is mounted (through its control socket), otherwise one opened for the
+//! purpose.
 //!
 //! [`World`]: crate::world::World
 
@@ -34,7 +36,7 @@ use crate::world::origin::{self, Copied};
 use crate::world::state::{self, Holder};
 use crate::world::{Root, World};
 
-/// A store, open for reading.
+/// A store opened for reading.
 #[derive(Debug)]
 pub struct Store {
     root: Root,
@@ -62,10 +64,10 @@ impl Store {
         })
     }
 
-    /// Opens for reading the store that a world serves.
+    /// Opens the store of a world for reading.
     ///
     /// # Errors
-    /// What `fcntl(2)` says.
+    /// Those of `fcntl(2)`.
     pub fn of(world: &World) -> Result<Store> {
         let state =
             rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("fcntl"))?;
@@ -76,26 +78,26 @@ impl Store {
         })
     }
 
-    /// Returns who serves, or last served, the store.
+    /// Returns the process that serves, or last served, the store.
     ///
     /// # Errors
-    /// What reading the lock says.
+    /// Those of reading the lock.
     pub fn holder(&self) -> Result<Option<Holder>> {
         state::holder(std::os::fd::AsFd::as_fd(&self.state))
     }
 
-    /// Returns whether the store is being served at this moment.
+    /// Returns whether the store is being served.
     ///
     /// # Errors
-    /// What `flock(2)` says.
+    /// Those of `flock(2)`.
     pub fn is_served(&self) -> Result<bool> {
         lock::is_held(std::os::fd::AsFd::as_fd(&self.state))
     }
 
-    /// Finds out whether the store is a copy, in which what earlier sessions say of inodes does not hold.
+    /// Returns whether the store is a copy, in which the inodes recorded by earlier sessions mean nothing.
     ///
     /// # Errors
-    /// What reading the sessions says.
+    /// Those of reading the sessions.
     pub fn copied(&self) -> Result<Option<&Copied>> {
         if self.copied.get().is_none() {
             let named = self.holder()?.map(|holder| holder.session);
@@ -106,7 +108,7 @@ impl Store {
         Ok(self.copied.get().and_then(Option::as_ref))
     }
 
-    /// Returns whether a session was recorded in the store that this one is a copy of.
+    /// Returns whether a session was recorded in the original of a copied store.
     ///
     /// # Errors
     /// As [`Store::copied`].
@@ -115,10 +117,10 @@ impl Store {
         Ok(copied.is_some_and(|copied| session <= copied.last.as_str()))
     }
 
-    /// Refuses to go by the records of a session that was recorded in the store that this one is a copy of.
+    /// Refuses to rely on the records of a session that was recorded in the original of a copied store.
     ///
     /// # Errors
-    /// [`Error::Refused`] naming the sessions and the remedy; what reading the sessions says.
+    /// [`Error::Refused`], naming the sessions and the remedy; those of reading the sessions.
     pub fn trust(&self, session: &str) -> Result<()> {
         match self.copied()? {
             Some(copied) if self.is_foreign(session)? => Err(Error::refused(

@@ -1,8 +1,9 @@
-//! How an operator names a session, an operation, or a point in time: the one place where such words are understood.
+//! The ways to name a session, an operation, or a point in time: the one place where they are parsed.
 //!
-//! Owns the grammar, which `docs/OPERATORS.md` shows. Nothing is guessed: what could mean two things is refused with the
-//! candidates. A point is always a place in a journal ("just after that record"), or now; a time becomes the last record
-//! that is not younger. Finding a time or a number costs a few reads, finding a checkpoint's name reads the journals.
+//! Owns the grammar, which is described in `docs/OPERATORS.md`. Nothing is guessed: an ambiguous name is refused with
+//! the candidates. A point is always a place in a journal ("just after that record"), or now; a time becomes the last
+//! record not later than it. Finding a time or a number costs a few reads, finding a checkpoint's name reads the
+//! journals.
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, seq_at, tail};
 use crate::world::settle::{open_journal, sessions};
 
-/// One record, by its session and its number in it.
+/// A record, by its session and number.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -26,13 +27,13 @@ pub struct Operation {
     pub seq: u64,
 }
 
-/// A state that the store was in.
+/// A past or present state of the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Point {
     /// Just after a record (that of number 0: at the session's start).
     After(Operation),
-    /// As the store is, with what was changed behind the mount.
+    /// The store as it is, with all changes made behind the mount.
     Now,
 }
 
@@ -62,7 +63,7 @@ impl Operation {
 }
 
 impl Point {
-    /// Returns whether a record was written before this point or at it.
+    /// Returns whether a record was written at or before this point.
     pub fn includes(&self, session: &str, seq: u64) -> bool {
         match self {
             Point::Now => true,
@@ -71,10 +72,10 @@ impl Point {
     }
 }
 
-/// Finds a session: its id, a beginning of it that no other session has, or `last`.
+/// Finds a session: its id, an unambiguous prefix of it, or `last`.
 ///
 /// # Errors
-/// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several.
+/// [`Error::Missing`] where there is none; [`Error::Refused`], with the candidates, where it is ambiguous.
 pub fn session(store: &Store, text: &str) -> Result<String> {
     let ids = sessions(store.state())?;
     if text == "last" {
@@ -89,7 +90,7 @@ pub fn session(store: &Store, text: &str) -> Result<String> {
 /// Finds a record: `SESSION:SEQ`, or `SEQ` for one of the last session.
 ///
 /// # Errors
-/// [`Error::Missing`] where there is no such session or record; [`Error::Refused`] for what is no operation.
+/// [`Error::Missing`] where there is no such session or record; [`Error::Refused`] for a malformed operation.
 pub fn operation(store: &Store, text: &str) -> Result<Operation> {
     let found = numbered(store, text)?.ok_or_else(|| {
         Error::refused(
@@ -109,12 +110,12 @@ pub fn operation(store: &Store, text: &str) -> Result<Operation> {
 /// Finds a point: `now`, a session (its start), an operation (just after it), a time, or a checkpoint's name.
 ///
 /// # Errors
-/// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several.
+/// [`Error::Missing`] where there is none; [`Error::Refused`], with the candidates, where it is ambiguous.
 pub fn point(store: &Store, text: &str) -> Result<Point> {
     point_at(store, text, Utc::now())
 }
 
-/// As [`point`], with the present time as a value.
+/// As [`point`], with the current time as an argument.
 ///
 /// # Errors
 /// As [`point`].
@@ -129,7 +130,7 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
     if let Some(time) = time(text, now) {
         return Ok(Point::After(at_time(store, &ids, time)?));
     }
-    // Eight digits and more are the date that a session's id begins with, unless an operation has that number.
+    // Eight or more digits are the date at the start of a session's id, unless an operation has that number.
     let date = text.len() >= 8 && ids.iter().any(|id| id.starts_with(text));
     match numbered(store, text) {
         Ok(Some(operation)) => return Ok(Point::After(operation)),
@@ -137,7 +138,7 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
         Err(Error::Missing { .. }) if date => {}
         Err(error) => return Err(error),
     }
-    // The whole of a name comes before the beginning of another.
+    // A full name takes precedence over a prefix of another.
     if let Some(found) = checkpoint(store, &ids, text)? {
         return Ok(Point::After(found));
     }
@@ -155,7 +156,7 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
 /// Finds two points: `A..B`, `A..` (until now) or `..B` (from the start of the last session).
 ///
 /// # Errors
-/// As [`point`]; [`Error::Refused`] where there are no two dots, or the first is later than the second.
+/// As [`point`]; [`Error::Refused`] where there are no two dots, or where the first point is later than the second.
 pub fn range(store: &Store, text: &str) -> Result<(Point, Point)> {
     let (from, to) = text.split_once("..").ok_or_else(|| {
         Error::refused(
@@ -174,7 +175,7 @@ pub fn range(store: &Store, text: &str) -> Result<(Point, Point)> {
     Ok((from, to))
 }
 
-/// Returns whether a word could be read as something else than a checkpoint's name.
+/// Returns whether a checkpoint's name could be read as something else.
 pub fn is_taken(name: &str) -> bool {
     let like_a_session = name.len() >= 8 && name.bytes().take(8).all(|b| b.is_ascii_digit());
     name.is_empty()
@@ -187,7 +188,7 @@ pub fn is_taken(name: &str) -> bool {
         || time(name, DateTime::UNIX_EPOCH).is_some()
 }
 
-/// Understands a time: RFC 3339; `2026-11-22`, with ` 10:15` or ` 10:15:30` (UTC); `-30s`, `-30m`, `-2h`, `-1d` ago.
+/// Parses a time: RFC 3339; `2026-11-22`, with ` 10:15` or ` 10:15:30` (UTC); `-30s`, `-30m`, `-2h`, `-1d` ago.
 pub fn time(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     if let Some(ago) = text.strip_prefix('-') {
         let unit = ago.chars().last()?;
@@ -219,8 +220,8 @@ pub fn time(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(midnight.and_hms_opt(0, 0, 0)?.and_utc())
 }
 
-/// The newest session in which the store was mounted: what an operator does on an unmounted store is a session too, but
-/// not what is meant by the last one. Where it never was mounted, the newest of all.
+/// Returns the newest session that was a mount: an operator's work on an unmounted store is a session, too, but is
+/// not meant by `last`. Where the store was never mounted, returns the newest of all.
 fn last(store: &Store, ids: &[String]) -> Result<String> {
     let by_hand = |id: &&String| {
         let first = journal(store, id)
@@ -275,7 +276,7 @@ fn find_session<'a>(ids: &'a [String], text: &str) -> Result<Option<&'a str>> {
     ))
 }
 
-/// `SESSION:SEQ` or `SEQ`; `None` for what has another form.
+/// Parses `SESSION:SEQ` or `SEQ`; `None` for any other form.
 fn numbered(store: &Store, text: &str) -> Result<Option<Operation>> {
     let number = |text: &str| {
         text.bytes()
@@ -304,12 +305,12 @@ fn numbered(store: &Store, text: &str) -> Result<Option<Operation>> {
     Ok(Some(Operation { session, seq }))
 }
 
-/// The last record that is not younger than a time; the start of the first session for a time before all.
+/// Finds the last record not later than a time; for a time before all records, the start of the first session.
 fn at_time(store: &Store, ids: &[String], time: DateTime<Utc>) -> Result<Operation> {
     for id in ids.iter().rev() {
         let seq = match journal(store, id) {
             Ok(file) => seq_at(&file, time)?,
-            // Killed before it began: nothing happened in it.
+            // The daemon was killed before the session began: it has no records.
             Err(Error::Missing { .. }) => None,
             Err(error) => return Err(error),
         };
@@ -324,7 +325,7 @@ fn at_time(store: &Store, ids: &[String], time: DateTime<Utc>) -> Result<Operati
     Ok(Operation::start_of(last(store, first)?))
 }
 
-/// The newest checkpoint of that name.
+/// Finds the newest checkpoint with a name.
 fn checkpoint(store: &Store, ids: &[String], text: &str) -> Result<Option<Operation>> {
     for id in ids.iter().rev() {
         let file = match journal(store, id) {
@@ -341,7 +342,7 @@ fn checkpoint(store: &Store, ids: &[String], text: &str) -> Result<Option<Operat
                     }
                 }
                 Ok(None) => break,
-                // What follows cannot be trusted; what was found before it can.
+                // What follows cannot be trusted; what was found before can.
                 Err(Error::Damaged(what)) => {
                     log::warn!("session {id}: {what}");
                     break;

@@ -1,7 +1,7 @@
-//! Choosing what to delete for good. The deleting itself is [`World::purge`] and [`World::evict`].
+//! The selection of what to delete for good. The deletion itself is [`World::purge`] and [`World::evict`].
 //!
-//! Each condition narrows the choice; without any nothing is chosen. A former content that an older one is made from is
-//! never chosen without it, or the older one could not be read any more.
+//! Each condition narrows the selection; without any condition nothing is selected. A former content that an older
+//! one depends on is never selected without the older one, which would become unreadable.
 //!
 //! [`World::purge`]: crate::world::World::purge
 //! [`World::evict`]: crate::world::World::evict
@@ -18,7 +18,7 @@ use crate::journal::Ids;
 use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{Caller, Purged, World};
 
-/// Among what is chosen.
+/// The kinds of files to select from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Among {
     /// Entries of the trash.
@@ -30,38 +30,38 @@ pub enum Among {
     Both,
 }
 
-/// What to purge.
+/// A request to purge.
 #[derive(Debug, Clone, Default)]
 pub struct PurgeRequest {
-    /// Entries by name; where there are none, all are looked at.
+    /// Entries by name; all entries where empty.
     pub entries: Vec<Escaped>,
-    /// Only what was removed or kept before.
+    /// Only files removed, or contents kept, before this time.
     pub before: Option<DateTime<Utc>>,
-    /// Only what is at least this big, in bytes.
+    /// Only files of at least this size in bytes.
     pub larger_than: Option<u64>,
-    /// All but the newest so many: of the trash, and of each file's former contents.
+    /// All but the newest so many: in the trash, and of each file's former contents.
     pub keep_last: Option<usize>,
-    /// Only noise, see [`ephemeral`].
+    /// Only noise; see [`ephemeral`].
     pub ephemeral: bool,
-    /// Among what.
+    /// The kinds to select from.
     pub among: Among,
 }
 
-/// What is to be purged.
+/// The selection to purge.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct PurgePlan {
     /// Entries of the trash, oldest first.
     pub entries: Vec<Listed>,
     /// Former contents, oldest first.
     pub versions: Vec<KeptVersion>,
-    /// How many former contents were left out because older ones are made from them.
+    /// How many former contents were left out because older ones depend on them.
     pub needed: u64,
 }
 
-/// Deletes for good what was chosen, in a world that acts. `step` is told of bytes that became free.
+/// Purges a selection in a running world. `step` is called with the bytes freed.
 ///
 /// # Errors
-/// What recording it says; what has not been recorded is untouched then.
+/// The errors of recording it; whatever is not recorded is not deleted.
 pub fn carry_out(
     world: &World,
     entries: &[Escaped],
@@ -81,10 +81,10 @@ pub fn carry_out(
     Ok(purged)
 }
 
-/// Returns how many entries and former contents of a choice are still there.
+/// Returns how many entries and former contents of a selection still exist.
 ///
 /// # Errors
-/// What reading the directories says.
+/// Those of reading the directories.
 pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
     let trash: HashSet<Escaped> = trash::list(store)?.into_iter().map(|l| l.entry).collect();
     let entries = choice.entries.iter();
@@ -105,10 +105,10 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
     Ok((entries + versions) as u64)
 }
 
-/// Finds out what a selection means for a store as it is now.
+/// Resolves a request for the store as it is now.
 ///
 /// # Errors
-/// [`Error::Missing`] for an entry that is not there; what reading the trash and the journals says.
+/// [`Error::Missing`] for an entry that is not there; those of reading the trash and the journals.
 pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     let mut choice = PurgePlan::default();
     if selection.among != Among::Versions {
@@ -146,7 +146,7 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// Returns whether something is old and big enough. What has no known time is not old enough.
+/// Returns whether an item is old and large enough. One without a known time is never old enough.
 fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
     let old = selection.before.is_none_or(|before| {
         DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)
@@ -164,7 +164,7 @@ fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>
         *newer += 1;
         *chosen = !kept && fits(selection, &version.time, version.disk);
     }
-    // A content that is not kept whole is made from the next one of the same inode, and so on.
+    // A content that is not kept whole is completed from the next one of the same inode, and so on.
     let mut needs: HashSet<Ids> = HashSet::new();
     let mut needed = 0;
     for (version, chosen) in listed.iter().zip(&mut chosen) {

@@ -1,4 +1,4 @@
-//! Sessions as an operator sees them: when, where, by which programs, how much.
+//! Sessions as an operator sees them: time, home, programs, number of changes.
 //!
 //! One pass over a session's journal, without parsing its records; memory grows with the number of different programs
 //! only.
@@ -15,10 +15,10 @@ use crate::world::settle::{open_journal, sessions};
 use crate::world::state::SESSIONS;
 use crate::world::view::STATE;
 
-/// Where in a session's directory its versions lie.
+/// The name of a session's directory of versions.
 const VERSIONS: &str = "versions";
 
-/// How a session came to its end.
+/// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
@@ -26,64 +26,64 @@ pub enum End {
     Clean,
     /// It is still running.
     Running,
-    /// Its daemon ended without unmounting, and nobody has mounted the store since.
+    /// Its daemon ended without unmounting, and the store has not been mounted since.
     Abrupt,
-    /// It has no journal: its daemon was killed before it began, or somebody removed it.
+    /// It has no journal: its daemon was killed before the session began, or the journal was removed.
     Absent,
 }
 
-/// A checkpoint or an undo: something that an operator did, in order.
+/// A checkpoint or an undo.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Mark {
     /// The number of its record.
     pub seq: u64,
-    /// When.
+    /// Its time.
     pub time: String,
     /// `checkpoint` or `undo`.
     pub op: String,
-    /// The checkpoint's name, or what was asked for.
+    /// The checkpoint's name, or the undo's command.
     pub what: String,
 }
 
-/// What is known of a session.
+/// The summary of a session.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Session {
     /// Its id.
     pub id: String,
-    /// When it began, RFC 3339; absent where its journal does not say.
+    /// The time of its start, RFC 3339; absent where its journal does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub began: Option<String>,
-    /// When its last record was written; while it runs, so far.
+    /// The time of its latest record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
-    /// How it came to its end.
+    /// How it ended.
     pub end: End,
-    /// Its home, escaped; absent where the store was worked on unmounted.
+    /// Its home, escaped; absent for a session of an unmounted store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
-    /// The machine.
+    /// The host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The release that wrote it.
+    /// The release of trumanfs that wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How many changes were made in it (the records of what did not happen, and of no change, left out).
+    /// The number of changes (without records of aborted operations and of no change).
     pub changes: u64,
-    /// How many records it has.
+    /// The number of records.
     pub records: u64,
-    /// How many changes there are of each kind.
+    /// The number of changes of each kind.
     pub ops: BTreeMap<String, u64>,
-    /// The programs, and how many changes each made; the busiest first.
+    /// The programs with the number of their changes, busiest first.
     pub programs: Vec<(String, u64)>,
-    /// How many times the former content of a file was kept.
+    /// How many former contents were kept.
     pub kept: u64,
-    /// What the versions take on disk, in bytes.
+    /// The space that the versions take on disk, in bytes.
     pub versions_bytes: u64,
-    /// What the journal takes, in bytes.
+    /// The size of the journal in bytes.
     pub journal_bytes: u64,
     /// Checkpoints and undos, in order.
     pub marks: Vec<Mark>,
-    /// What is wrong with its journal; what is said of it is then of the part before.
+    /// The damage of its journal; everything else then describes the part before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
@@ -91,13 +91,13 @@ pub struct Session {
 /// Returns all sessions, oldest first.
 ///
 /// # Errors
-/// What reading says. Damage is no error here, each session tells its own.
+/// Read errors. Damage is not an error here; it is noted in the session.
 pub fn list(store: &Store) -> Result<Vec<Session>> {
     let ids = sessions(store.state())?;
     ids.into_iter().map(|id| show(store, id)).collect()
 }
 
-/// Returns one session, by its id.
+/// Returns one session by its id.
 ///
 /// # Errors
 /// As [`list`].
@@ -219,7 +219,7 @@ fn one(
     Ok(true)
 }
 
-/// The directory of a session's versions; none where it has none.
+/// Returns the directory of a session's versions; `None` if it has none.
 pub(super) fn versions(store: &Store, id: &str) -> Result<Option<Dir>> {
     let mut path = WorldPath::parse(STATE)?;
     for part in [SESSIONS, id, VERSIONS] {
@@ -231,7 +231,7 @@ pub(super) fn versions(store: &Store, id: &str) -> Result<Option<Dir>> {
     }
 }
 
-/// What a session's versions take on disk.
+/// Returns the space that a session's versions take on disk.
 fn versions_bytes(store: &Store, id: &str) -> Result<u64> {
     let Some(dir) = versions(store, id)? else {
         return Ok(0);

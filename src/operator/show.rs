@@ -1,7 +1,7 @@
-//! All that is known of one record: itself, whether it happened, whether it was taken back, and where what it destroyed
-//! lies now.
+//! Everything known of one record: its fields, whether it was aborted, whether it was undone, and where what it
+//! destroyed is now.
 //!
-//! Reads the journals from the record's session on, without parsing what does not concern it.
+//! Reads the journals from the record's session on, without parsing records that do not concern it.
 
 use super::log::Log;
 use super::point::Operation;
@@ -12,16 +12,16 @@ use crate::journal::{How, Op, Record, RunId, UndoId};
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::view::TRASH;
 
-/// An undo that concerns a record.
+/// An undo or redo of a record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct TakenBack {
     /// The undo's record.
     pub by: Operation,
-    /// When.
+    /// Its time.
     pub time: String,
-    /// What was asked for.
+    /// Its command.
     pub what: String,
-    /// Whether it brought the change about again, by taking an undo back.
+    /// Whether it was a redo: it made the change again by undoing an undo.
     pub redo: bool,
 }
 
@@ -29,76 +29,76 @@ pub struct TakenBack {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum Whereabouts {
-    /// It lies in the trash.
+    /// In the trash.
     Trash {
-        /// Its entry, or its place in a directory's entry.
+        /// Its entry, or its path in a directory's entry.
         entry: Escaped,
-        /// Bytes, where it is a file.
+        /// Its size in bytes, if it is a file.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
-    /// It was brought back.
+    /// Restored.
     Restored {
-        /// By which record.
+        /// The record that restored it.
         by: Operation,
-        /// Where to.
+        /// The path it was restored to.
         to: WorldPath,
     },
-    /// An operator deleted it for good.
+    /// Purged by an operator.
     Purged {
-        /// By which record.
+        /// The record of the purge.
         by: Operation,
     },
-    /// It is not in the trash, and no record says why.
+    /// Not in the trash, without a record of why.
     Gone,
 }
 
-/// A former content, and whether it is still there.
+/// A former content, and whether it still exists.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Former {
     /// How it was kept.
     pub how: How,
-    /// Its number among the session's versions; 0 where its length says it all.
+    /// Its number among the session's versions; 0 where only its length is recorded.
     pub n: u64,
-    /// Bytes it had.
+    /// Its size in bytes.
     pub size: u64,
-    /// Bytes that keeping it takes on disk.
+    /// The space that it takes on disk, in bytes.
     pub on_disk: u64,
-    /// Whether it can still be had; it cannot where it was deleted to make room.
+    /// Whether it is still readable; not if it was evicted to make room.
     pub there: bool,
-    /// Which record deleted it.
+    /// The record that evicted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evicted_by: Option<Operation>,
 }
 
-/// All that is known of one record.
+/// Everything known of one record.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Shown {
     /// Its session.
     pub session: String,
-    /// Whether that was recorded in the store that this one is a copy of.
+    /// Whether the session was recorded in the original of a copied store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_original: bool,
-    /// The record as it is.
+    /// The record itself.
     pub record: Record,
-    /// Why it did not happen; absent where it did.
+    /// Why it was aborted; absent if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_done: Option<String>,
-    /// The undos that took it back or brought it about again, in order.
+    /// The undos and redos of it, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<TakenBack>,
-    /// For what a run did, an undo among them: what had been asked for.
+    /// The command that the change belongs to, of a run or an undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
-    /// Where what it sent to the trash is now.
+    /// Where the file that it moved to the trash is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trash: Option<Whereabouts>,
-    /// The content that was there before.
+    /// The content before the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<Former>,
 }
 
-/// What was asked for before the record: by an undo, or by the run of another executor.
+/// The command of an undo, or of another executor's run, recorded before the record.
 struct Asked {
     seq: u64,
     run: Option<RunId>,
@@ -127,10 +127,10 @@ impl Asked {
     }
 }
 
-/// Finds out all that is known of a record.
+/// Collects everything known of a record.
 ///
 /// # Errors
-/// [`Error::Missing`] where there is none; [`Error::Damaged`] where the journal cannot be trusted up to it.
+/// [`Error::Missing`] where there is none; [`Error::Damaged`] where the journal up to it cannot be trusted.
 pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
     let Operation { session, seq } = operation;
     let mut log = Log::between(store, Some(session), None)?;
@@ -169,14 +169,14 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
     Ok(shown)
 }
 
-/// Follows what became of it in the records after it.
+/// Follows its effects through later records.
 fn later(log: &mut Log<'_>, shown: &mut Shown) -> Result<()> {
     loop {
         let concerns = ["abort", "undo", "gather", "restore", "purge", "evict"];
         let (session, record) = match log.next_where(|_, record| concerns.contains(&&*record.op)) {
             Ok(Some(next)) => next,
             Ok(None) => return Ok(()),
-            // What is known up to here stays true.
+            // What is known so far remains true.
             Err(Error::Damaged(what)) => {
                 log::warn!("{what}");
                 continue;
@@ -220,7 +220,7 @@ fn later(log: &mut Log<'_>, shown: &mut Shown) -> Result<()> {
     }
 }
 
-/// Where an entry of the trash is after a later operation.
+/// Returns where an entry of the trash is after a later operation.
 fn moved(was: Whereabouts, op: Op, by: Operation) -> Whereabouts {
     let Whereabouts::Trash { entry, size } = was else {
         return was;
@@ -252,7 +252,7 @@ fn moved(was: Whereabouts, op: Op, by: Operation) -> Whereabouts {
     }
 }
 
-/// Whether a path of the store is an entry of the trash, or holds it.
+/// Whether a path in the store is an entry of the trash or one of its parents.
 fn is_at(path: &WorldPath, entry: &Escaped) -> bool {
     let at = WorldPath::parse(&[TRASH, b"/", entry.0.as_slice()].concat());
     at.is_ok_and(|at| path.contains(&at))
@@ -267,7 +267,7 @@ fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
     crate::world::trash::parse_entry(entry).map(|(_, name)| name.to_vec())
 }
 
-/// Looks whether what the records say is there.
+/// Checks on the disk what the records tell.
 fn look(store: &Store, shown: &mut Shown) -> Result<()> {
     if let Some(Whereabouts::Trash { entry, size }) = &mut shown.trash {
         match trash::stat(store, &entry.0) {

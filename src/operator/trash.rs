@@ -1,4 +1,5 @@
-//! The trash as an operator sees it: what lies there, where it was, who removed it; and putting it back.
+//! The trash as an operator sees it: its entries, their former paths, the processes that removed them; and restoring
+//! them.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -20,34 +21,34 @@ use crate::world::{
     Caller, Dir, Id, Meta, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, Xattrs,
 };
 
-/// One entry of the trash.
+/// An entry of the trash.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Listed {
     /// Its name in the trash.
     pub entry: Escaped,
-    /// Where it was; absent where no journal knows.
+    /// The path before its removal; absent where no journal has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<WorldPath>,
-    /// When it was removed, RFC 3339.
+    /// The time of its removal, RFC 3339.
     pub time: String,
-    /// Who removed it; absent where no journal knows.
+    /// The process that removed it; absent where no journal has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
     /// Whether it is a directory.
     pub directory: bool,
-    /// Bytes in it, of all its files.
+    /// The total size of its files, in bytes.
     pub size: u64,
-    /// How much it takes on disk, in bytes.
+    /// The space that it takes on disk, in bytes.
     pub disk: u64,
-    /// The session in which it was removed; absent where no journal knows.
+    /// The session of its removal; absent where no journal has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The record of its removal, by its number in the session.
+    /// The number of the record of its removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
 }
 
-/// What the journals know of an entry.
+/// An entry's record in the journals.
 #[derive(Debug, Clone)]
 struct Origin {
     path: WorldPath,
@@ -57,28 +58,28 @@ struct Origin {
     seq: u64,
 }
 
-/// How big something is.
+/// The size of a tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Size {
-    /// Bytes of all its files.
+    /// The total size of its files, in bytes.
     pub(super) bytes: u64,
-    /// What it takes on disk, in bytes.
+    /// The space that it takes on disk, in bytes.
     pub(super) disk: u64,
-    /// How many names are below it.
+    /// The number of names below it.
     pub(super) names: u64,
 }
 
 /// Lists the trash, oldest first.
 ///
 /// # Errors
-/// What reading the trash says. A damaged journal is no error here: its entries are listed without their origin.
+/// Those of reading the trash. A damaged journal is not an error here: its entries are listed without their origin.
 pub fn list(store: &Store) -> Result<Vec<Listed>> {
     let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
         Err(Error::NotFound) => return Ok(Vec::new()),
         trash => trash?,
     };
     let there = entries(store, &trash)?;
-    // Only of what is there: memory grows with the trash, not with the journals.
+    // Only for entries in the trash, so that memory grows with the trash, not with the journals.
     let names = there.iter().map(|(name, _)| name.as_slice()).collect();
     let mut origins = origins(store, &names)?;
     let mut listed = Vec::new();
@@ -107,10 +108,10 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// Returns the path that an entry of the trash had.
+/// Returns the former path of an entry of the trash.
 ///
 /// # Errors
-/// `ENOENT` for an entry that is not there; [`Error::Conflict`] asking for the place where no journal knows it.
+/// `ENOENT` for an entry that is not there; [`Error::Conflict`], asking for a destination, where no journal has it.
 pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     let path = WorldPath::parse(entry)?;
     let mut parts = path.components();
@@ -123,13 +124,13 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
             remedy: "Say where it shall go with --to PATH.".to_owned(),
         });
     };
-    // What lies inside of an entry was below the entry's place.
+    // A file inside an entry was below the entry's former path.
     let mut path = origin.path.clone();
     parts.for_each(|part| path.push(part));
     Ok(path)
 }
 
-/// Looks at an entry of the trash, or at something below one.
+/// Returns the attributes of an entry of the trash, or of a file below one.
 ///
 /// # Errors
 /// `ENOENT` where it is not there.
@@ -143,7 +144,7 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
     store.root.dir(&parent)?.stat(name)
 }
 
-/// Puts an entry of the trash (or something below one) back to a path where nothing is.
+/// Restores an entry of the trash, or a file below one, to a free path.
 ///
 /// # Errors
 /// `ENOENT` for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is gone.
@@ -182,19 +183,19 @@ pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> R
     })
 }
 
-/// What a file was when it was removed, where it has been written to since, under another of its names.
+/// A file's state at its removal, where it has been written to since under another of its names.
 struct Then {
     content: Content,
     attributes: Attributes,
     xattrs: Xattrs,
 }
 
-/// Finds out what an entry was when it was removed; `None` where it is so still.
+/// Returns the state of an entry at its removal; `None` where it is unchanged.
 fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
     let Some(origin) = origins(store, &HashSet::from([entry]))?.remove(entry) else {
         return Ok(None);
     };
-    // In a copy nobody can tell what was written since the original removed it.
+    // In a copied store, writes since a removal in the original are unknown.
     if store.is_foreign(&origin.session)? {
         return Ok(None);
     }
@@ -228,7 +229,7 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
     }))
 }
 
-/// Makes a file anew as it was. The entry stays in the trash: it is a name of the file that was written to.
+/// Recreates a file as it was. The entry stays in the trash: it is a name of the file that was written to.
 fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -> Result<Id> {
     let (dir, name) = at;
     let flags = OFlags::RDWR | OFlags::EXCL;
@@ -258,14 +259,14 @@ fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -
     match filled {
         Ok(_) => Ok(made.meta.id),
         Err(error) => {
-            // Half a file is no file.
+            // A partial copy must not remain.
             let _ = world.unlink(dir, name, caller);
             Err(error)
         }
     }
 }
 
-/// Goes through all journals for what became these entries of the trash.
+/// Scans all journals for the origins of entries of the trash.
 fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Origin>> {
     let mut origins = HashMap::new();
     let mut log = Log::open(store)?;
@@ -308,7 +309,7 @@ pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> 
     Ok(entries)
 }
 
-/// Returns how big something in the store is, with everything below it.
+/// Returns the size of a file or tree in the store.
 pub(super) fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<Size> {
     let mut size = Size {
         disk: meta.blocks * 512,

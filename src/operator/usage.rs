@@ -1,4 +1,4 @@
-//! What the trash and the former contents take, by session and by program.
+//! The space that the trash and the former contents take, by session and by program.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::trash::{self, Listed};
 use crate::error::Result;
 use crate::journal::Actor;
 
-/// How many of the biggest are named.
+/// How many of the largest are listed.
 const BIGGEST: usize = 10;
 
-/// Entries and what they take.
+/// A number of entries and their size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Amount {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// The sizes of their files, in bytes.
+    /// The total size of their files, in bytes.
     pub bytes: u64,
-    /// What they take on disk, in bytes.
+    /// The space that they take on disk, in bytes.
     pub disk: u64,
 }
 
@@ -30,7 +30,7 @@ impl Amount {
     }
 }
 
-/// What one session, or one program, has left behind.
+/// The share of one session or one program.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Share {
     /// Entries of the trash.
@@ -39,27 +39,27 @@ pub struct Share {
     pub versions: Amount,
 }
 
-/// What there is.
+/// The space used.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct Usage {
     /// Entries of the trash.
     pub trash: Amount,
     /// Former contents.
     pub versions: Amount,
-    /// By session, oldest first; empty for what no journal knows.
+    /// Shares by session, oldest first; the empty key stands for an unknown session.
     pub sessions: BTreeMap<String, Share>,
-    /// By program; empty for what no journal knows.
+    /// Shares by program; the empty key stands for an unknown program.
     pub programs: BTreeMap<String, Share>,
-    /// The biggest entries of the trash.
+    /// The largest entries of the trash.
     pub biggest: Vec<Listed>,
-    /// The biggest former contents.
+    /// The largest former contents.
     pub biggest_versions: Vec<KeptVersion>,
 }
 
-/// Finds out what is taken by what.
+/// Measures the space used.
 ///
 /// # Errors
-/// What reading the trash and the journals says.
+/// Those of reading the trash and the journals.
 pub fn usage(store: &Store) -> Result<Usage> {
     let mut usage = Usage::default();
     let mut listed = trash::list(store)?;
@@ -95,8 +95,8 @@ impl Usage {
     }
 }
 
-/// Returns what a process is called for people, as `log` has it: its own name, or the file name of its program where it ended before it was
-/// asked for.
+/// Returns a process's display name, as in `log`: its own name, or its program's file name where the process ended
+/// before its name was read.
 pub fn program(actor: Option<&Actor>) -> String {
     let Some(actor) = actor else {
         return String::new();

@@ -1,7 +1,7 @@
 //! The former contents of a path, and the content of a path at a point.
 //!
-//! Goes back record by record and watches what the path names: another thing since a removal, a replacement or a renaming,
-//! or the same thing with another content. What is found is looked at, so that what cannot be had any more is told.
+//! Goes back record by record and follows what the path names: another file since a removal, a replacement or a
+//! rename, or the same file with another content. Each content found is opened, so that lost ones are reported.
 
 use super::Store;
 use super::past::{Content, Effect, Missing, NameId, NodeId, Past};
@@ -21,62 +21,61 @@ pub enum KeptAs {
         /// Its number in the session of the operation.
         n: u64,
     },
-    /// The file lies in the trash.
+    /// As an entry of the trash.
     Trash {
-        /// The entry that it became.
+        /// The entry.
         entry: Escaped,
     },
-    /// The file is, or was afterwards, somewhere else in the home.
+    /// In a file elsewhere in the home, now or later.
     Elsewhere,
-    /// There was nothing to keep.
+    /// The content was empty.
     Empty,
 }
 
 /// A former content of a path.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FormerContent {
-    /// The point at which the path had it last.
+    /// The point at which the path last had it.
     pub at: Operation,
     /// The operation that ended it.
     pub until: Operation,
-    /// When that was, RFC 3339.
+    /// The time of that operation, RFC 3339.
     pub time: String,
-    /// What it was.
+    /// The kind of that operation.
     pub op: String,
-    /// Who did it.
+    /// The process that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
-    /// How many bytes it has; absent where that cannot be known any more.
+    /// Its size in bytes; absent where that is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// Where it is kept.
     #[serde(flatten)]
     pub place: KeptAs,
-    /// Why it cannot be had any more.
+    /// Why it is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
-    /// What of it cannot be had any more, where the rest can.
+    /// Which part of it is lost, where the rest is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
-/// All that a path has held.
+/// All contents of a path.
 #[derive(Debug)]
 pub struct Versions {
-    /// The size of what is there now; absent where there is no file.
+    /// The size of the current content; `None` where there is no file.
     pub now: Option<u64>,
-    /// What was there before, the newest first.
+    /// The former contents, newest first.
     pub former: Vec<FormerContent>,
-    /// Why older ones are not among them: the store is a copy.
+    /// Why older ones are not included: the store is a copy.
     pub older: Option<Error>,
 }
 
 /// Finds the former contents of a path.
 ///
 /// # Errors
-/// [`Error::Missing`] for a path that never was; [`Error::Refused`] for a directory, and where only the store that this one is
-/// a copy of could tell; [`Error::Damaged`] where a journal
-/// cannot be read.
+/// [`Error::Missing`] for a path that never existed; [`Error::Refused`] for a directory, and where only the original
+/// of a copied store could tell; [`Error::Damaged`] where a journal cannot be read.
 pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
     let mut past = Past::about(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
@@ -111,7 +110,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         for effect in effects {
             match &effect {
                 Effect::Content { node, .. } => other_content |= at == Some(*node),
-                // Another name than those on the way to the path changes nothing about what is there.
+                // A name that is not on the path has no effect on it.
                 Effect::Name { name, .. } => {
                     other_names |= on_path.contains(name);
                 }
@@ -138,7 +137,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 },
                 (None, None) => KeptAs::Elsewhere,
             };
-            // An open and a cut that followed it may share one copy: it is one content.
+            // An open and a truncation that follows may share one copy: they are one content.
             let same = |later: &FormerContent| {
                 matches!(place, KeptAs::Version { n: 1.., .. })
                     && later.place == place
@@ -178,7 +177,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
     Ok(Versions { now, former, older })
 }
 
-/// What is found of a former content.
+/// The state of a former content.
 #[derive(Default)]
 struct Look {
     size: Option<u64>,
@@ -198,7 +197,7 @@ fn look(past: &Past<'_>, node: NodeId) -> Result<Look> {
             lost: Some(what),
             missing: None,
         }),
-        // A FIFO or a socket has none.
+        // A FIFO or a socket has no content.
         Err(_) => Ok(Look::default()),
     }
 }
@@ -206,8 +205,8 @@ fn look(past: &Past<'_>, node: NodeId) -> Result<Look> {
 /// Opens the content that a path had at a point.
 ///
 /// # Errors
-/// [`Error::Missing`] where nothing was there, or it cannot be had any more; [`Error::Refused`] for what is no file;
-/// [`Error::Damaged`] where a journal or a version is not what it was.
+/// [`Error::Missing`] where nothing was there, or the content is lost; [`Error::Refused`] for anything but a file;
+/// [`Error::Damaged`] where a journal or a version was tampered with.
 pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<Content> {
     let mut past = Past::about(store, path, Some(point))?;
     past.back_to(point)?;

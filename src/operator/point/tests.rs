@@ -11,7 +11,7 @@ const FIRST: &str = "20260116T101530.123456Z-0a1b";
 const SECOND: &str = "20260116T112233.000000Z-9999";
 const THIRD: &str = "20260301T080000.000000Z-abcd";
 
-/// A store whose sessions have these records each, written now.
+/// Makes a store whose sessions have these records, written now.
 fn store(sessions: &[(&str, &[Op])]) -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
     for (id, ops) in sessions {
@@ -100,7 +100,7 @@ fn what_is_not_there_is_said_so() {
     let (_dir, store) = store(&[(FIRST, &[made("/a")])]);
     for text in [
         "7",
-        // Short numbers are operations and nothing else.
+        // Short numbers can only be operations.
         "2026",
         "last:2",
         "20260116:9",
@@ -158,7 +158,7 @@ fn ranges_have_defaults_and_a_direction() {
     }
 }
 
-/// Writes a journal whose records bear the given times.
+/// Writes a journal whose records have the given times.
 fn timed(dir: &Path, id: &str, times: &[&str]) {
     let at = dir.join(".trumanfs/sessions").join(id);
     fs::create_dir_all(&at).unwrap();
