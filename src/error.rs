@@ -76,6 +76,22 @@ pub enum Error {
     Damaged(String),
 }
 
+/// What a file system says when it fails, not when it is asked for something that cannot be.
+const STORE_FAILS: [Errno; 12] = [
+    Errno::IO,
+    Errno::UCLEAN,
+    Errno::NOSPC,
+    Errno::DQUOT,
+    Errno::ROFS,
+    Errno::STALE,
+    Errno::NODEV,
+    Errno::NOMEM,
+    Errno::MFILE,
+    Errno::NFILE,
+    Errno::TIMEDOUT,
+    Errno::REMOTEIO,
+];
+
 impl Error {
     /// Returns a function for `map_err` that keeps the name of the system call.
     pub fn os(call: &'static str) -> impl Fn(Errno) -> Error {
@@ -89,9 +105,18 @@ impl Error {
             Errno::NOTDIR => Error::NotDirectory,
             Errno::NOTEMPTY => Error::NotEmpty,
             Errno::NAMETOOLONG => Error::NameTooLong,
-            Errno::ROFS => Error::ReadOnly,
             Errno::XDEV => Error::CrossDevice,
             errno => Error::Os { call, errno },
+        }
+    }
+
+    /// Returns whether the store's file system failed: its disk, its space, its server. Something for an operator to know
+    /// of, unlike what is wrong with a request.
+    pub fn is_of_store(&self) -> bool {
+        match self {
+            Error::Damaged(_) => true,
+            Error::Os { errno, .. } => STORE_FAILS.contains(errno),
+            _ => false,
         }
     }
 

@@ -21,8 +21,8 @@ use super::watch::Watcher;
 use super::{Wanted, handover};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Activity, Counters, Ends, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
-    Mechanisms, Shared, Watch,
+    Activity, Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
+    Invalidate, Mechanisms, Shared, Watch,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -190,6 +190,7 @@ fn serve(
         handles: Handles::default(),
         ends: Ends::default(),
         counters: Counters::default(),
+        failures: Failures::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
         activity,

@@ -6,7 +6,7 @@ use fuser::{FileAttr, INodeNo, TimeOrNow};
 use rustix::fs::FileType;
 
 use crate::error::Error;
-use crate::world::{Meta, SetTime, Time};
+use crate::world::{Meta, SetAttrs, SetTime, Time};
 
 /// Translates attributes, under the number and link count the occupant is shown.
 pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
@@ -74,8 +74,23 @@ fn system_time(time: Time) -> SystemTime {
     whole + nanos
 }
 
-/// Translates a time to be set.
-pub(super) fn set_time(time: Option<TimeOrNow>) -> SetTime {
+/// Translates attributes to be set.
+pub(super) fn set_attrs(
+    (mode, uid, gid): (Option<u32>, Option<u32>, Option<u32>),
+    size: Option<u64>,
+    (atime, mtime): (Option<TimeOrNow>, Option<TimeOrNow>),
+) -> SetAttrs {
+    SetAttrs {
+        mode,
+        uid,
+        gid,
+        size,
+        atime: set_time(atime),
+        mtime: set_time(mtime),
+    }
+}
+
+fn set_time(time: Option<TimeOrNow>) -> SetTime {
     match time {
         None => SetTime::Keep,
         Some(TimeOrNow::Now) => SetTime::Now,

@@ -29,3 +29,14 @@ counters! {
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
+
+/// The name of a kind of request, and its counter.
+pub(super) type Counted = (&'static str, fn(&Counters) -> &AtomicU64);
+
+/// Makes a [`Counted`] of a counter's name.
+macro_rules! counted {
+    ($name:ident) => {
+        (stringify!($name), |counters| &counters.$name)
+    };
+}
+pub(super) use counted;

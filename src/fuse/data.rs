@@ -1,18 +1,28 @@
 //! Requests about the content of open files. With passthrough the kernel reads and writes by itself, and only opening,
 //! syncing and seeking come here.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuser::{BackingId, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo};
+use fuser::{
+    BackingId, CopyFileRangeFlags, FileAttr, FileHandle, FopenFlags, INodeNo, ReplyEmpty,
+    WriteFlags,
+};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::handles::{Asked, Emptying, Handle, Way};
-use super::open_state::Opens;
+use super::open_state::{Opens, Unseen};
+use super::reply::Opened;
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
-use crate::world::{Caller, SetAttrs, StartedVersion};
+use crate::world::root::stat_fd;
+use crate::world::{Caller, StartedVersion};
+
+/// Copies of more than this are made by a thread of their own, in bytes.
+const LONG_COPY: u64 = 4 << 20;
 
 /// How much one request copies, in bytes.
 const COPIED_AT_ONCE: u64 = 32 << 20;
@@ -41,42 +51,10 @@ impl Kept {
 }
 
 impl FileSystem {
-    /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
-    /// bring the whole home to a stop.
-    pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
-        let fs = self.clone();
-        // Where no thread can be had, the closure is dropped and the reply with it, for which fuser answers EIO.
-        let spawned = std::thread::Builder::new()
-            .name("sync".to_owned())
-            .spawn(move || act(&fs));
-        if let Err(error) = spawned {
-            log::warn!("no thread for syncing: {error}");
-        }
-    }
-
-    /// Does something at once if it does not take long, else in a thread of its own.
-    pub(super) fn at_once_or_aside<R: Send + 'static, T>(
-        &self,
-        reply: R,
-        act: impl Fn(&FileSystem, &R, bool) -> Result<T> + Send + 'static,
-        answer: impl FnOnce(R, Result<T>) + Send + 'static,
-    ) {
-        match act(self, &reply, false) {
-            Err(Error::TakesLong) => self.spawn_blocking(move |fs| {
-                let done = act(fs, &reply, true);
-                answer(reply, done);
-            }),
-            done => answer(reply, done),
-        }
-    }
-
     /// Returns an open file.
     pub(super) fn handle(&self, number: FileHandle) -> Result<Arc<Handle>> {
-        let bad = Error::Os {
-            call: "handle",
-            errno: rustix::io::Errno::BADF,
-        };
-        self.shared.handles.get(number.0).ok_or(bad)
+        let handle = self.shared.handles.get(number.0);
+        handle.ok_or_else(|| Error::os("handle")(Errno::BADF))
     }
 
     /// Opens a file for a handle, and says how the kernel shall treat it.
@@ -87,7 +65,7 @@ impl FileSystem {
         caller: Caller,
         may_wait: bool,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
-    ) -> Result<(FileHandle, FopenFlags, Way)> {
+    ) -> Result<Opened> {
         let mechanisms = *self.shared.mechanisms.lock();
         let _turn = self.shared.handles.inode_lock(ino.0, may_wait)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
@@ -106,7 +84,7 @@ impl FileSystem {
         let file = match opened {
             // The page cache would like to read what it is only allowed to write: then it is left out.
             Err(Error::Os {
-                errno: rustix::io::Errno::ACCESS,
+                errno: Errno::ACCESS,
                 ..
             }) if mechanisms.writeback => {
                 let asked = handle_flags(flags, Mechanisms::default()) | asked & OFlags::APPEND;
@@ -128,6 +106,64 @@ impl FileSystem {
         Ok(self.add_handle(ino, caller.pid, file, flags, kept, register))
     }
 
+    /// Makes a file and opens it, and says how the kernel shall treat it.
+    pub(super) fn create_handle(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        (flags, mode): (i32, u32),
+        caller: Caller,
+        register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
+    ) -> Result<(Duration, FileAttr, Opened)> {
+        let mechanisms = *self.shared.mechanisms.lock();
+        let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
+        let wanted = handle_flags(flags, mechanisms) | exclusive;
+        let mut file = None;
+        let (ttl, attr) = self.make(parent, name, |dir, name| {
+            let created = self
+                .world()
+                .create(dir, name, wanted, mode, &Unseen, caller)?;
+            file = Some(created.file);
+            Ok(created.meta)
+        })?;
+        let file = file.ok_or(Error::NotFound)?;
+        let kept = Kept::of_new(self.writes_through(mechanisms));
+        let opened = self.add_handle(attr.ino, caller.pid, file, flags, kept, register);
+        Ok((ttl, attr, opened))
+    }
+
+    /// Closes a handle. Nobody waits for what is done after the reply.
+    pub(super) fn close_handle(&self, number: u64, fh: FileHandle, reply: ReplyEmpty) {
+        let closed = self.shared.handles.remove(fh.0);
+        reply.ok();
+        let Some((handle, ends_writing)) = closed else {
+            return;
+        };
+        if handle.maps {
+            self.attributes_changed(number);
+        }
+        if ends_writing && let Ok(meta) = stat_fd(handle.as_fd()) {
+            self.world().finalizer().closed(meta.id);
+        }
+    }
+
+    /// Waits until an open file is on the disk.
+    pub(super) fn sync(&self, number: u64, fh: FileHandle, datasync: bool) -> Result<()> {
+        let handle = self.handle(fh)?;
+        if handle.maps {
+            self.attributes_changed(number);
+        }
+        match datasync {
+            true => rustix::fs::fdatasync(handle.as_fd()).map_err(Error::os("fdatasync")),
+            false => rustix::fs::fsync(handle.as_fd()).map_err(Error::os("fsync")),
+        }
+    }
+
+    /// Waits until the entries of a directory are on the disk.
+    pub(super) fn sync_dir(&self, number: u64) -> Result<()> {
+        self.world().sync_dir(&self.dir(number)?)
+    }
+
     /// Returns whether a write has to reach the store before it succeeds. The page cache takes what the disk has no room for (writeback), and
     /// only fsync and close would tell of it.
     pub(super) fn writes_through(&self, mechanisms: Mechanisms) -> bool {
@@ -143,7 +179,7 @@ impl FileSystem {
         flags: i32,
         kept: Kept,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
-    ) -> (FileHandle, FopenFlags, Way) {
+    ) -> Opened {
         let passthrough = self.shared.mechanisms.lock().passthrough;
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
@@ -172,36 +208,6 @@ impl FileSystem {
             Way::Served => FopenFlags::FOPEN_KEEP_CACHE,
         };
         (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
-    }
-
-    /// Sets attributes, the size among them.
-    pub(super) fn set_attributes(
-        &self,
-        number: u64,
-        change: SetAttrs,
-        fh: Option<FileHandle>,
-        may_wait: bool,
-        caller: Caller,
-    ) -> Result<(Duration, fuser::FileAttr)> {
-        // Whatever it is: another inode may be about to take the file's place, with the attributes that it had.
-        let _turn = self.shared.handles.inode_lock(number, may_wait)?;
-        let handle = fh
-            .and_then(|fh| self.shared.handles.get(fh.0))
-            .filter(|handle| handle.writes);
-        let file = handle.as_ref().map(|handle| handle.as_fd());
-        let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
-        let located = self.held_by_user(number)?;
-        // Nothing to be set is the kernel's way to say what a write, or chown(2), takes away (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr leaves
-        // it to the file system, and has nothing else to ask for.
-        if change == SetAttrs::default() {
-            let writing = self.shared.handles.is_open(number).1;
-            let meta = self.world().drop_privileges(&located, writing, caller)?;
-            return Ok(self.attributes_of(&located, &meta, number));
-        }
-        let meta = self
-            .world()
-            .set_attr(&located, change, file, &opens, caller)?;
-        Ok(self.attributes_of(&located, &meta, number))
     }
 
     /// Reserves or frees space in an open file.
@@ -252,7 +258,7 @@ impl FileSystem {
             match rustix::io::pread(handle.as_fd(), rest, offset + filled as u64) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(Error::os("pread")(errno)),
             }
         }
@@ -263,9 +269,11 @@ impl FileSystem {
     /// Writes to an open file.
     pub(super) fn write_at(
         &self,
+        number: u64,
         fh: FileHandle,
         offset: u64,
         data: &[u8],
+        flags: WriteFlags,
         caller: Caller,
     ) -> Result<u32> {
         let handle = self.handle(fh)?;
@@ -274,10 +282,13 @@ impl FileSystem {
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
             match rustix::io::pwrite(handle.as_fd(), rest, offset + written as u64) {
                 Ok(n) => written += n,
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(_) if written > 0 => break,
                 Err(errno) => return Err(Error::os("pwrite")(errno)),
             }
+        }
+        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.world().drop_setid(&self.located(number)?, caller)?;
         }
         Ok(u32::try_from(written).unwrap_or(u32::MAX))
     }
@@ -286,10 +297,7 @@ impl FileSystem {
     pub(super) fn seek_to(&self, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
         if self.shared.mechanisms.lock().writeback {
             // What the page cache holds back is not in the store's file yet. ENOSYS: the kernel takes files for whole.
-            return Err(Error::Os {
-                call: "lseek",
-                errno: rustix::io::Errno::NOSYS,
-            });
+            return Err(Error::os("lseek")(Errno::NOSYS));
         }
         let handle = self.handle(fh)?;
         // A negative offset goes on as it is: ENXIO on most file systems.
@@ -307,12 +315,16 @@ impl FileSystem {
     pub(super) fn copy(
         &self,
         ino_out: INodeNo,
-        caller: Caller,
         (fh_in, mut offset_in): (FileHandle, u64),
         (fh_out, mut offset_out): (FileHandle, u64),
-        len: u64,
-        flags: CopyFileRangeFlags,
+        (len, flags): (u64, CopyFileRangeFlags),
+        may_wait: bool,
+        caller: Caller,
     ) -> Result<u32> {
+        // What is overwritten is copied first: it takes twice as long as it does elsewhere.
+        if !may_wait && len > LONG_COPY {
+            return Err(Error::TakesLong);
+        }
         if !flags.is_empty() {
             return Err(Error::Invalid);
         }

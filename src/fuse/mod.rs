@@ -5,8 +5,11 @@
 //! and must never touch the mountpoint, nor send the kernel a notification that waits for requests under way.
 
 mod attr;
+mod attributes;
 mod counters;
 mod data;
+mod ends;
+mod failures;
 mod handles;
 mod inodes;
 mod listing;
@@ -14,6 +17,7 @@ mod names;
 mod negotiate;
 mod open_state;
 mod operate;
+mod reply;
 mod requests;
 mod table;
 mod writers;
@@ -26,12 +30,13 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Located, Meta, Origin, World};
+use crate::world::{Dir, Located, Meta, World};
 pub use counters::Counters;
+pub use ends::Ends;
+pub use failures::Failures;
 pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
-pub use listing::Ends;
-pub use open_state::{HomeWriters, with_door};
+pub use open_state::HomeWriters;
 
 /// How long the kernel may believe what it was told, where changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
@@ -105,6 +110,8 @@ pub struct Shared {
     pub ends: Ends,
     /// How many requests there were.
     pub counters: Counters,
+    /// What the store's file system could not do lately.
+    pub failures: Failures,
     /// What the kernel has agreed to, and the daemon may do.
     pub mechanisms: parking_lot::Mutex<Mechanisms>,
     /// Notices changes made behind the mount.
@@ -271,15 +278,6 @@ impl FileSystem {
 
     fn link_count(&self, located: &Located, meta: &Meta) -> u32 {
         self.world().links_shown(meta, located.removed)
-    }
-}
-
-fn caller(req: &fuser::Request) -> Caller {
-    Caller {
-        pid: req.pid(),
-        uid: req.uid(),
-        gid: req.gid(),
-        origin: Origin::default(),
     }
 }
 

@@ -2,33 +2,42 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
-use fuser::{INodeNo, RenameFlags};
+use fuser::{FileAttr, INodeNo, RenameFlags};
 
 use super::FileSystem;
+use super::attr::nothing;
+use super::counters::count;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Meta, Renaming};
 
 impl FileSystem {
-    /// Looks an entry up. Also returns, even for what is not there, how long the kernel may believe it.
-    pub(super) fn look_up(&self, parent: u64, name: &OsStr) -> (Duration, Result<fuser::FileAttr>) {
-        let mut ttl = Duration::ZERO;
-        let found = Name::new(name.as_bytes()).and_then(|name| {
-            let (dir, life) = self.listed_dir(parent)?;
-            ttl = life;
-            let found = self.world().lookup(&dir, name)?;
-            if crate::world::view::in_trash(&found.path()) {
-                ttl = Duration::ZERO;
-            }
-            let attr = self.entry(parent, name, &found.meta);
-            if self.shared.handles.is_emptying(attr.ino.0) {
-                ttl = Duration::ZERO;
-            }
-            Ok(attr)
-        });
-        (ttl, found)
+    /// Looks an entry up. What is not there is an answer, too, where the kernel may believe it for a while.
+    pub(super) fn look_up(&self, parent: u64, name: &OsStr) -> Result<(Duration, FileAttr)> {
+        let name = Name::new(name.as_bytes())?;
+        let (dir, ttl) = self.listed_dir(parent)?;
+        let found = match self.world().lookup(&dir, name) {
+            Err(Error::NotFound) if !ttl.is_zero() => return Ok((ttl, nothing())),
+            found => found?,
+        };
+        let attr = self.entry(parent, name, &found.meta);
+        let is_brief = in_trash(&found.path()) || self.shared.handles.is_emptying(attr.ino.0);
+        Ok((if is_brief { Duration::ZERO } else { ttl }, attr))
+    }
+
+    /// The kernel forgets so many look-ups of a thing.
+    pub(super) fn forgotten(&self, number: u64, lookups: u64) {
+        count(&self.shared.counters.forget);
+        if let Some(place) = self.inodes().forget(number, lookups)
+            && let Some(watch) = &self.shared.watch
+        {
+            let dir = self.world().root().dir_expecting(&place.path, place.id);
+            watch.forget(number, dir.ok().as_ref());
+        }
     }
 
     /// Does something in a directory that the kernel is then told the outcome of.
@@ -37,7 +46,7 @@ impl FileSystem {
         parent: INodeNo,
         name: &OsStr,
         act: impl FnOnce(&Dir, Name<'_>) -> Result<Meta>,
-    ) -> Result<(Duration, fuser::FileAttr)> {
+    ) -> Result<(Duration, FileAttr)> {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent.0)?;
         let meta = act(&dir, name)?;
@@ -46,6 +55,64 @@ impl FileSystem {
             true => Ok((Duration::ZERO, attr)),
             false => Ok((ttl, attr)),
         }
+    }
+
+    /// Makes a FIFO, a socket or a regular file.
+    pub(super) fn make_node(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        caller: Caller,
+    ) -> Result<(Duration, FileAttr)> {
+        let make = |dir: &Dir, name: Name<'_>| self.world().mknod(dir, name, mode, caller);
+        self.make(parent, name, make)
+    }
+
+    /// Makes a directory.
+    pub(super) fn make_dir(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        caller: Caller,
+    ) -> Result<(Duration, FileAttr)> {
+        let make = |dir: &Dir, name: Name<'_>| self.world().mkdir(dir, name, mode, caller);
+        self.make(parent, name, make)
+    }
+
+    /// Makes a symlink.
+    pub(super) fn make_symlink(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        caller: Caller,
+    ) -> Result<(Duration, FileAttr)> {
+        let target = target.as_os_str().as_bytes();
+        let make = |dir: &Dir, name: Name<'_>| self.world().symlink(dir, name, target, caller);
+        self.make(parent, name, make)
+    }
+
+    /// Gives a file a further name.
+    pub(super) fn link_to(
+        &self,
+        number: u64,
+        newparent: INodeNo,
+        newname: &OsStr,
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<(Duration, FileAttr)> {
+        // A file with two links is not replaced when it is emptied, and one that is being replaced gets no link.
+        let _lock = self.shared.handles.inode_lock(number, may_wait)?;
+        let located = self.located(number)?;
+        let make = |dir: &Dir, name: Name<'_>| self.world().link(&located, dir, name, caller);
+        self.make(newparent, newname, make)
+    }
+
+    /// Returns what a symlink says.
+    pub(super) fn target_of(&self, number: u64) -> Result<Vec<u8>> {
+        self.world().read_link(&self.located(number)?)
     }
 
     /// Removes anything but a directory.

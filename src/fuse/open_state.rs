@@ -154,24 +154,6 @@ impl OpenState for Opens<'_> {
     }
 }
 
-/// Does something to a file's content for an operator, while the home is mounted: nobody opens it meanwhile, and how it is
-/// open is known. The kernel has to be told afterwards ([`super::Invalidate::inode`] with content), not by `act`: that may
-/// wait for requests, which may wait for this file's turn.
-///
-/// # Errors
-/// Those of `act`.
-pub fn with_door<T>(
-    shared: &Arc<Shared>,
-    id: Id,
-    act: impl FnOnce(&dyn OpenState) -> Result<T>,
-) -> Result<T> {
-    let fs = FileSystem::new(shared.clone());
-    // Where the kernel does not know it yet, this is the number that it will most likely be known by.
-    let number = shared.inodes.number_of(id).unwrap_or(id.1);
-    let _turn = shared.handles.inode_lock(number, true)?;
-    act(&Opens::through(&fs, number, None, true))
-}
-
 /// Who has files open through the home, for making versions final.
 #[derive(Debug)]
 pub struct HomeWriters(pub std::sync::Weak<Shared>);

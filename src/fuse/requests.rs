@@ -1,84 +1,20 @@
-//! One method for each request of the kernel, a few lines each: decode, ask the world, reply.
+//! One method for each request of the kernel: count it, do it, answer. What is done stands in the other files of this room.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::SystemTime;
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation,
-    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::OFlags;
 
-use super::attr::{attributes, errno, nothing, set_time};
-use super::counters::{Counters, count};
-use super::data::Kept;
-use super::handles::Way;
-use super::open_state::Unseen;
-use super::{FileSystem, caller, handle_flags};
-use crate::error::Error;
-use crate::world::{Located, Meta, SetAttrs};
-
-/// Numbers are not used again while the kernel knows them, so there is only one generation.
-const ONLY: Generation = Generation(0);
-
-/// Copies of more than this are made aside, in bytes.
-const LONG_COPY: u64 = 4 << 20;
-
-/// Answers a request with what a closure returns, or with its error: the one place where errors become replies.
-macro_rules! answer {
-    ($reply:ident, $result:expr, $ok:expr) => {
-        match $result {
-            Ok(value) => $ok($reply, value),
-            Err(error) => {
-                log::trace!("{}:{}: {error}", file!(), line!());
-                $reply.error(errno(&error))
-            }
-        }
-    };
-}
-
-impl FileSystem {
-    fn seen(&self, req: &Request, counter: impl Fn(&Counters) -> &AtomicU64) {
-        self.act_as_owner();
-        count(counter(&self.shared.counters));
-        self.shared.activity.request(Some(req.pid()));
-    }
-
-    /// As [`FileSystem::seen`], for what moves data or waits for a disk: the caller, or the page cache for it, has
-    /// something else to do meanwhile.
-    fn seen_long(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
-        self.act_as_owner();
-        count(counter(&self.shared.counters));
-        self.shared.activity.request(None);
-    }
-
-    pub(super) fn attributes_of(
-        &self,
-        located: &Located,
-        meta: &Meta,
-        number: u64,
-    ) -> (Duration, fuser::FileAttr) {
-        (
-            self.ttl_of(number, located),
-            attributes(number, self.link_count(located, meta), meta),
-        )
-    }
-}
-
-/// Answers as getxattr(2) does: the size alone where none was given, ERANGE where it is too small.
-fn answer_xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
-    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
-    match size {
-        0 => reply.size(length),
-        size if size < length => reply.error(Errno::ERANGE),
-        _ => reply.data(value),
-    }
-}
+use super::FileSystem;
+use super::attr::set_attrs;
+use super::counters::{count, counted};
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
@@ -87,46 +23,17 @@ impl Filesystem for FileSystem {
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.seen(req, |c| &c.lookup);
-        let (ttl, found) = self.look_up(parent.0, name);
-        match found {
-            Ok(attr) => reply.entry(&ttl, &attr, ONLY),
-            Err(Error::NotFound) if !ttl.is_zero() => reply.entry(&ttl, &nothing(), ONLY),
-            Err(error) => reply.error(errno(&error)),
-        }
+        let info = self.seen(req, parent, counted!(lookup));
+        self.answer(info, reply, self.look_up(parent.0, name));
     }
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
-        count(&self.shared.counters.forget);
-        if let Some(place) = self.inodes().forget(ino.0, nlookup)
-            && let Some(watch) = &self.shared.watch
-        {
-            watch.forget(
-                ino.0,
-                self.world()
-                    .root()
-                    .dir_expecting(&place.path, place.id)
-                    .ok()
-                    .as_ref(),
-            );
-        }
+        self.forgotten(ino.0, nlookup);
     }
 
     fn getattr(&self, req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        self.seen(req, |c| &c.getattr);
-        let answer = || {
-            match self.held_by_user(ino.0) {
-                Ok(located) => Ok(self.attributes_of(&located, located.node.meta(), ino.0)),
-                // Its entry in the trash was purged while it is open: the open file survives that too.
-                Err(error) => {
-                    let handle = self.shared.handles.of_node(ino.0).ok_or(error)?;
-                    let meta = crate::world::root::stat_fd(handle.as_fd())?;
-                    Ok((Duration::ZERO, attributes(ino.0, meta.nlink, &meta)))
-                }
-            }
-        };
-        answer!(reply, answer(), |reply: ReplyAttr, (ttl, attr)| reply
-            .attr(&ttl, &attr))
+        let info = self.seen(req, ino, counted!(getattr));
+        self.answer(info, reply, self.get_attributes(ino.0));
     }
 
     fn setattr(
@@ -147,31 +54,17 @@ impl Filesystem for FileSystem {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.seen(req, |c| &c.setattr);
-        let change = SetAttrs {
-            mode,
-            uid,
-            gid,
-            size,
-            atime: set_time(atime),
-            mtime: set_time(mtime),
-        };
-        let caller = caller(req);
-        self.at_once_or_aside(
-            reply,
-            move |fs, _, may_wait| fs.set_attributes(ino.0, change, fh, may_wait, caller),
-            |reply: ReplyAttr, done| {
-                answer!(reply, done, |reply: ReplyAttr, (ttl, attr)| reply
-                    .attr(&ttl, &attr))
-            },
-        );
+        let info = self.seen(req, ino, counted!(setattr));
+        let change = set_attrs((mode, uid, gid), size, (atime, mtime));
+        let caller = self.caller(req);
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.set_attributes(ino.0, change, fh, may_wait, caller)
+        });
     }
 
     fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
-        self.seen(req, |c| &c.readlink);
-        let answer = || self.world().read_link(&self.located(ino.0)?);
-        answer!(reply, answer(), |reply: ReplyData, target: Vec<u8>| reply
-            .data(&target))
+        let info = self.seen(req, ino, counted!(readlink));
+        self.answer(info, reply, self.target_of(ino.0));
     }
 
     fn mknod(
@@ -184,12 +77,9 @@ impl Filesystem for FileSystem {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
-        self.seen(req, |c| &c.mknod);
-        let made = self.make(parent, name, |dir, name| {
-            self.world().mknod(dir, name, mode, caller(req))
-        });
-        answer!(reply, made, |reply: ReplyEntry, (ttl, attr)| reply
-            .entry(&ttl, &attr, ONLY))
+        let info = self.seen(req, parent, counted!(mknod));
+        let made = self.make_node(parent, name, mode, self.caller(req));
+        self.answer(info, reply, made);
     }
 
     fn mkdir(
@@ -201,30 +91,21 @@ impl Filesystem for FileSystem {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.seen(req, |c| &c.mkdir);
-        let made = self.make(parent, name, |dir, name| {
-            self.world().mkdir(dir, name, mode, caller(req))
-        });
-        answer!(reply, made, |reply: ReplyEntry, (ttl, attr)| reply
-            .entry(&ttl, &attr, ONLY))
+        let info = self.seen(req, parent, counted!(mkdir));
+        let made = self.make_dir(parent, name, mode, self.caller(req));
+        self.answer(info, reply, made);
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(req, |c| &c.unlink);
-        answer!(
-            reply,
-            self.remove_file(parent, name, caller(req)),
-            |reply: ReplyEmpty, ()| reply.ok()
-        )
+        let info = self.seen(req, parent, counted!(unlink));
+        let removed = self.remove_file(parent, name, self.caller(req));
+        self.answer(info, reply, removed);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(req, |c| &c.rmdir);
-        answer!(
-            reply,
-            self.remove_dir(parent, name, caller(req)),
-            |reply: ReplyEmpty, ()| reply.ok()
-        )
+        let info = self.seen(req, parent, counted!(rmdir));
+        let removed = self.remove_dir(parent, name, self.caller(req));
+        self.answer(info, reply, removed);
     }
 
     fn symlink(
@@ -232,16 +113,12 @@ impl Filesystem for FileSystem {
         req: &Request,
         parent: INodeNo,
         name: &OsStr,
-        target: &std::path::Path,
+        target: &Path,
         reply: ReplyEntry,
     ) {
-        self.seen(req, |c| &c.symlink);
-        let target = target.as_os_str().as_bytes();
-        let made = self.make(parent, name, |dir, name| {
-            self.world().symlink(dir, name, target, caller(req))
-        });
-        answer!(reply, made, |reply: ReplyEntry, (ttl, attr)| reply
-            .entry(&ttl, &attr, ONLY))
+        let info = self.seen(req, parent, counted!(symlink));
+        let made = self.make_symlink(parent, name, target, self.caller(req));
+        self.answer(info, reply, made);
     }
 
     fn rename(
@@ -254,12 +131,10 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        self.seen(req, |c| &c.rename);
-        answer!(
-            reply,
-            self.move_entry((parent, name), (newparent, newname), flags, caller(req)),
-            |reply: ReplyEmpty, ()| reply.ok()
-        )
+        let info = self.seen(req, parent, counted!(rename));
+        let (from, to) = ((parent, name), (newparent, newname));
+        let moved = self.move_entry(from, to, flags, self.caller(req));
+        self.answer(info, reply, moved);
     }
 
     fn link(
@@ -270,42 +145,20 @@ impl Filesystem for FileSystem {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.seen(req, |c| &c.link);
-        let (caller, newname) = (caller(req), newname.to_owned());
-        self.at_once_or_aside(
-            reply,
-            move |fs, _, may_wait| {
-                // A file with two links is not replaced when it is emptied, and one that is being replaced gets no link.
-                let _turn = fs.shared.handles.inode_lock(ino.0, may_wait)?;
-                let located = fs.located(ino.0)?;
-                fs.make(newparent, &newname, |dir, name| {
-                    fs.world().link(&located, dir, name, caller)
-                })
-            },
-            |reply: ReplyEntry, made| {
-                answer!(reply, made, |reply: ReplyEntry, (ttl, attr)| reply
-                    .entry(&ttl, &attr, ONLY))
-            },
-        );
+        let info = self.seen(req, ino, counted!(link));
+        let (caller, newname) = (self.caller(req), newname.to_owned());
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.link_to(ino.0, newparent, &newname, may_wait, caller)
+        });
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.seen(req, |c| &c.open);
-        let caller = caller(req);
-        self.at_once_or_aside(
-            reply,
-            move |fs, reply: &ReplyOpen, may_wait| {
-                let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-                fs.open_handle(ino, flags.0, caller, may_wait, register)
-            },
-            |reply, opened| match opened {
-                Ok((fh, fopen, Way::Passthrough(id) | Way::Direct(id))) => {
-                    reply.opened_passthrough(fh, fopen, &id)
-                }
-                Ok((fh, fopen, Way::Served)) => reply.opened(fh, fopen),
-                Err(error) => reply.error(errno(&error)),
-            },
-        );
+        let info = self.seen(req, ino, counted!(open));
+        let caller = self.caller(req);
+        self.at_once_or_aside(info, reply, move |fs, reply: &ReplyOpen, may_wait| {
+            let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+            fs.open_handle(ino, flags.0, caller, may_wait, register)
+        });
     }
 
     fn create(
@@ -318,40 +171,16 @@ impl Filesystem for FileSystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.seen(req, |c| &c.create);
-        let mechanisms = *self.shared.mechanisms.lock();
-        let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
-        let wanted = handle_flags(flags, mechanisms) | exclusive;
-        let mut file = None;
-        let made = self.make(parent, name, |dir, name| {
-            let created = self
-                .world()
-                .create(dir, name, wanted, mode, &Unseen, caller(req))?;
-            file = Some(created.file);
-            Ok(created.meta)
-        });
-        let made = made.and_then(|(ttl, attr)| Ok((ttl, attr, file.ok_or(Error::NotFound)?)));
-        answer!(reply, made, |reply: ReplyCreate,
-                              (ttl, attr, file): (
-            Duration,
-            fuser::FileAttr,
-            OwnedFd
-        )| {
-            let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            let kept = Kept::of_new(self.writes_through(mechanisms));
-            match self.add_handle(attr.ino, req.pid(), file, flags, kept, register) {
-                (fh, fopen, Way::Passthrough(id) | Way::Direct(id)) => {
-                    reply.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id)
-                }
-                (fh, fopen, Way::Served) => reply.created(&ttl, &attr, ONLY, fh, fopen),
-            }
-        })
+        let info = self.seen(req, parent, counted!(create));
+        let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+        let made = self.create_handle(parent, name, (flags, mode), self.caller(req), register);
+        self.answer(info, reply, made);
     }
 
     fn read(
         &self,
-        _req: &Request,
-        _ino: INodeNo,
+        req: &Request,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         size: u32,
@@ -359,12 +188,8 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.seen_long(|c| &c.read);
-        answer!(
-            reply,
-            self.read_at(fh, offset, size),
-            |reply: ReplyData, data: Vec<u8>| reply.data(&data)
-        )
+        let info = self.seen_long(req, ino, counted!(read));
+        self.answer(info, reply, self.read_at(fh, offset, size));
     }
 
     fn write(
@@ -379,17 +204,9 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.seen_long(|c| &c.write);
-        let answer = || {
-            let written = self.write_at(fh, offset, data, caller(req))?;
-            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-                self.world()
-                    .drop_setid(&self.located(ino.0)?, caller(req))?;
-            }
-            Ok(written)
-        };
-        answer!(reply, answer(), |reply: ReplyWrite, written| reply
-            .written(written))
+        let info = self.seen_long(req, ino, counted!(write));
+        let written = self.write_at(ino.0, fh, offset, data, write_flags, self.caller(req));
+        self.answer(info, reply, written);
     }
 
     fn flush(
@@ -414,43 +231,20 @@ impl Filesystem for FileSystem {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen(req, |c| &c.release);
-        let closed = self.shared.handles.remove(fh.0);
-        reply.ok();
-        let Some((handle, ends_writing)) = closed else {
-            return;
-        };
-        if handle.maps {
-            self.attributes_changed(ino.0);
-        }
-        if ends_writing && let Ok(meta) = crate::world::root::stat_fd(handle.as_fd()) {
-            self.world().finalizer().closed(meta.id);
-        }
+        self.seen(req, ino, counted!(release));
+        self.close_handle(ino.0, fh, reply);
     }
 
     fn fsync(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         fh: FileHandle,
         datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen_long(|c| &c.fsync);
-        self.spawn_blocking(move |fs| {
-            let synced = fs.handle(fh).and_then(|handle| {
-                if handle.maps {
-                    fs.attributes_changed(ino.0);
-                }
-                let sync = if datasync {
-                    rustix::fs::fdatasync
-                } else {
-                    rustix::fs::fsync
-                };
-                sync(handle.as_fd()).map_err(Error::os("fsync"))
-            });
-            answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
-        });
+        let info = self.seen_long(req, ino, counted!(fsync));
+        self.spawn_blocking(move |fs| fs.answer(info, reply, fs.sync(ino.0, fh, datasync)));
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -464,11 +258,10 @@ impl Filesystem for FileSystem {
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
-        self.seen(req, |c| &c.readdir);
-        let outcome = self.list(ino, offset, &mut reply);
-        answer!(reply, outcome, |reply: ReplyDirectory, ()| reply.ok())
+        let info = self.seen(req, ino, counted!(readdir));
+        self.list(info, ino, offset, reply);
     }
 
     fn readdirplus(
@@ -477,44 +270,27 @@ impl Filesystem for FileSystem {
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
-        self.seen(req, |c| &c.readdirplus);
-        let outcome = self.list_plus(ino, offset, &mut reply);
-        answer!(reply, outcome, |reply: ReplyDirectoryPlus, ()| reply.ok())
+        let info = self.seen(req, ino, counted!(readdirplus));
+        self.list_plus(info, ino, offset, reply);
     }
 
     fn fsyncdir(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.seen_long(|c| &c.fsyncdir);
-        self.spawn_blocking(move |fs| {
-            let synced = fs.dir(ino.0).and_then(|dir| fs.world().sync_dir(&dir));
-            answer!(reply, synced, |reply: ReplyEmpty, ()| reply.ok())
-        });
+        let info = self.seen_long(req, ino, counted!(fsyncdir));
+        self.spawn_blocking(move |fs| fs.answer(info, reply, fs.sync_dir(ino.0)));
     }
 
-    fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        self.seen(req, |c| &c.statfs);
-        answer!(
-            reply,
-            self.world().statfs(),
-            |reply: ReplyStatfs, fs: rustix::fs::StatVfs| reply.statfs(
-                fs.f_blocks,
-                fs.f_bfree,
-                fs.f_bavail,
-                fs.f_files,
-                fs.f_ffree,
-                u32::try_from(fs.f_bsize).unwrap_or(4096),
-                255,
-                u32::try_from(fs.f_frsize).unwrap_or(4096),
-            )
-        )
+    fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let info = self.seen(req, ino, counted!(statfs));
+        self.answer(info, reply, self.world().statfs());
     }
 
     fn setxattr(
@@ -527,76 +303,34 @@ impl Filesystem for FileSystem {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.seen(req, |c| &c.setxattr);
-        if !self.shared.options.xattr {
-            return reply.error(Errno::ENOSYS);
-        }
-        let (name, value, caller) = (name.to_owned(), value.to_vec(), caller(req));
-        self.at_once_or_aside(
-            reply,
-            move |fs, _, may_wait| {
-                let _turn = fs.shared.handles.inode_lock(ino.0, may_wait)?;
-                let located = fs.held_by_user(ino.0)?;
-                let flags = flags.cast_unsigned();
-                fs.world()
-                    .set_xattr(&located, name.as_bytes(), &value, flags, caller)
-            },
-            |reply: ReplyEmpty, set| answer!(reply, set, |reply: ReplyEmpty, ()| reply.ok()),
-        );
+        let info = self.seen(req, ino, counted!(setxattr));
+        let (name, value, caller) = (name.to_owned(), value.to_vec(), self.caller(req));
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.set_xattr(ino.0, &name, Some((&value, flags)), may_wait, caller)
+        });
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.seen(req, |c| &c.getxattr);
-        if !self.shared.options.xattr {
-            return reply.error(Errno::ENOSYS);
-        }
-        let value = self
-            .located(ino.0)
-            .and_then(|located| self.world().get_xattr(&located, name.as_bytes()));
-        answer!(reply, value, |reply, value: Vec<u8>| answer_xattr(
-            reply, size, &value
-        ))
+        let info = self.seen(req, ino, counted!(getxattr));
+        self.answer(info, (reply, size), self.get_xattr(ino.0, name));
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        self.seen(req, |c| &c.listxattr);
-        if !self.shared.options.xattr {
-            return reply.error(Errno::ENOSYS);
-        }
-        let listed = self
-            .located(ino.0)
-            .and_then(|located| self.world().list_xattr(&located));
-        answer!(reply, listed, |reply, names: Vec<u8>| answer_xattr(
-            reply, size, &names
-        ))
+        let info = self.seen(req, ino, counted!(listxattr));
+        self.answer(info, (reply, size), self.list_xattr(ino.0));
     }
 
     fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.seen(req, |c| &c.removexattr);
-        if !self.shared.options.xattr {
-            return reply.error(Errno::ENOSYS);
-        }
-        let (name, caller) = (name.to_owned(), caller(req));
-        self.at_once_or_aside(
-            reply,
-            move |fs, _, may_wait| {
-                let _turn = fs.shared.handles.inode_lock(ino.0, may_wait)?;
-                let located = fs.held_by_user(ino.0)?;
-                fs.world().remove_xattr(&located, name.as_bytes(), caller)
-            },
-            |reply: ReplyEmpty, removed| {
-                answer!(reply, removed, |reply: ReplyEmpty, ()| reply.ok())
-            },
-        );
+        let info = self.seen(req, ino, counted!(removexattr));
+        let (name, caller) = (name.to_owned(), self.caller(req));
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.set_xattr(ino.0, &name, None, may_wait, caller)
+        });
     }
 
     fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        self.seen(req, |c| &c.access);
-        let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
-        let checked = self
-            .located(ino.0)
-            .and_then(|located| self.world().access(&located, wanted));
-        answer!(reply, checked, |reply: ReplyEmpty, ()| reply.ok())
+        let info = self.seen(req, ino, counted!(access));
+        self.answer(info, reply, self.may_access(ino.0, mask));
     }
 
     fn ioctl(
@@ -624,31 +358,24 @@ impl Filesystem for FileSystem {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.seen_long(|c| &c.fallocate);
-        let caller = caller(req);
-        let (mode, range) = (mode.cast_unsigned(), (offset, length));
-        self.at_once_or_aside(
-            reply,
-            move |fs, _, may_wait| fs.allocate(ino.0, fh, mode, range, may_wait, caller),
-            |reply: ReplyEmpty, done| answer!(reply, done, |reply: ReplyEmpty, ()| reply.ok()),
-        );
+        let info = self.seen_long(req, ino, counted!(fallocate));
+        let (mode, caller) = (mode.cast_unsigned(), self.caller(req));
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.allocate(ino.0, fh, mode, (offset, length), may_wait, caller)
+        });
     }
 
     fn lseek(
         &self,
         req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.seen(req, |c| &c.lseek);
-        answer!(
-            reply,
-            self.seek_to(fh, offset, whence),
-            |reply: ReplyLseek, at| reply.offset(at)
-        )
+        let info = self.seen(req, ino, counted!(lseek));
+        self.answer(info, reply, self.seek_to(fh, offset, whence));
     }
 
     fn copy_file_range(
@@ -664,28 +391,10 @@ impl Filesystem for FileSystem {
         flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        self.seen_long(|c| &c.copy_file_range);
-        let caller = caller(req);
-        self.at_once_or_aside(
-            reply,
-            move |fs, _, may_wait| {
-                // What is overwritten is copied first: it takes twice as long as it does elsewhere.
-                if !may_wait && len > LONG_COPY {
-                    return Err(Error::TakesLong);
-                }
-                fs.copy(
-                    ino_out,
-                    caller,
-                    (fh_in, offset_in),
-                    (fh_out, offset_out),
-                    len,
-                    flags,
-                )
-            },
-            |reply: ReplyWrite, done| {
-                answer!(reply, done, |reply: ReplyWrite, copied| reply
-                    .written(copied))
-            },
-        );
+        let info = self.seen_long(req, ino_out, counted!(copy_file_range));
+        let (from, to, caller) = ((fh_in, offset_in), (fh_out, offset_out), self.caller(req));
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.copy(ino_out, from, to, (len, flags), may_wait, caller)
+        });
     }
 }

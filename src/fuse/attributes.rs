@@ -1,0 +1,123 @@
+//! Requests about attributes, extended ones too.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use fuser::{AccessFlags, FileAttr, FileHandle};
+use rustix::io::Errno;
+
+use super::FileSystem;
+use super::attr::attributes;
+use super::open_state::Opens;
+use crate::error::{Error, Result};
+use crate::world::root::stat_fd;
+use crate::world::{Caller, Located, Meta, SetAttrs};
+
+impl FileSystem {
+    /// Returns attributes as the kernel shall know them, and how long it may believe them.
+    pub(super) fn attributes_of(
+        &self,
+        located: &Located,
+        meta: &Meta,
+        number: u64,
+    ) -> (Duration, FileAttr) {
+        let ttl = self.ttl_of(number, located);
+        (
+            ttl,
+            attributes(number, self.link_count(located, meta), meta),
+        )
+    }
+
+    /// Returns the attributes of a thing.
+    pub(super) fn get_attributes(&self, number: u64) -> Result<(Duration, FileAttr)> {
+        match self.held_by_user(number) {
+            Ok(located) => Ok(self.attributes_of(&located, located.node.meta(), number)),
+            // Its entry in the trash was purged while it is open: the open file survives that too.
+            Err(error) => {
+                let handle = self.shared.handles.of_node(number).ok_or(error)?;
+                let meta = stat_fd(handle.as_fd())?;
+                Ok((Duration::ZERO, attributes(number, meta.nlink, &meta)))
+            }
+        }
+    }
+
+    /// Sets attributes, the size among them.
+    pub(super) fn set_attributes(
+        &self,
+        number: u64,
+        change: SetAttrs,
+        fh: Option<FileHandle>,
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<(Duration, fuser::FileAttr)> {
+        // Whatever it is: another inode may be about to take the file's place, with the attributes that it had.
+        let _turn = self.shared.handles.inode_lock(number, may_wait)?;
+        let handle = fh
+            .and_then(|fh| self.shared.handles.get(fh.0))
+            .filter(|handle| handle.writes);
+        let file = handle.as_ref().map(|handle| handle.as_fd());
+        let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
+        let located = self.held_by_user(number)?;
+        // Nothing to be set is the kernel's way to say what a write, or chown(2), takes away (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr leaves
+        // it to the file system, and has nothing else to ask for.
+        if change == SetAttrs::default() {
+            let writing = self.shared.handles.is_open(number).1;
+            let meta = self.world().drop_privileges(&located, writing, caller)?;
+            return Ok(self.attributes_of(&located, &meta, number));
+        }
+        let meta = self
+            .world()
+            .set_attr(&located, change, file, &opens, caller)?;
+        Ok(self.attributes_of(&located, &meta, number))
+    }
+
+    /// Says whether the thread that acts may do something with a thing.
+    pub(super) fn may_access(&self, number: u64, mask: AccessFlags) -> Result<()> {
+        let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
+        self.world().access(&self.located(number)?, wanted)
+    }
+
+    /// Returns an extended attribute.
+    pub(super) fn get_xattr(&self, number: u64, name: &OsStr) -> Result<Vec<u8>> {
+        self.offers_xattrs()?;
+        self.world()
+            .get_xattr(&self.located(number)?, name.as_bytes())
+    }
+
+    /// Returns the names of the extended attributes.
+    pub(super) fn list_xattr(&self, number: u64) -> Result<Vec<u8>> {
+        self.offers_xattrs()?;
+        self.world().list_xattr(&self.located(number)?)
+    }
+
+    /// Sets an extended attribute to a value, with flags; or removes it, where there is none.
+    pub(super) fn set_xattr(
+        &self,
+        number: u64,
+        name: &OsStr,
+        value: Option<(&[u8], i32)>,
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<()> {
+        self.offers_xattrs()?;
+        let _lock = self.shared.handles.inode_lock(number, may_wait)?;
+        let (located, name) = (self.held_by_user(number)?, name.as_bytes());
+        match value {
+            Some((value, flags)) => {
+                let flags = flags.cast_unsigned();
+                self.world().set_xattr(&located, name, value, flags, caller)
+            }
+            None => self.world().remove_xattr(&located, name, caller),
+        }
+    }
+
+    /// ENOSYS, where they are not offered: the kernel never asks again.
+    fn offers_xattrs(&self) -> Result<()> {
+        match self.shared.options.xattr {
+            true => Ok(()),
+            false => Err(Error::os("xattr")(Errno::NOSYS)),
+        }
+    }
+}

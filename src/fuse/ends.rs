@@ -1,0 +1,62 @@
+//! Where listings of directories ended, so that the question after the last entry costs nothing.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long it is remembered where a listing ended.
+const FRESH: Duration = Duration::from_millis(10);
+
+/// Where the latest listings ended. A reply cannot say that it is the last one, so after each the kernel asks what comes
+/// next, at once; whether something has been made there in between, POSIX leaves open (readdir(3p)).
+///
+/// Lock: one mutex, never held over a system call.
+#[derive(Debug, Default)]
+pub struct Ends(Mutex<[Option<End>; 16]>);
+
+#[derive(Debug, Clone, Copy)]
+struct End {
+    dir: u64,
+    offset: u64,
+    since: Instant,
+}
+
+impl Ends {
+    /// Notes that nothing comes after an offset.
+    pub(super) fn note(&self, dir: u64, offset: u64) {
+        let since = Instant::now();
+        if let Some(slot) = self.0.lock().get_mut(slot(dir)) {
+            *slot = Some(End { dir, offset, since });
+        }
+    }
+
+    /// Returns whether nothing comes after an offset, and forgets it.
+    pub(super) fn take(&self, dir: u64, offset: u64) -> bool {
+        let end = self.0.lock().get_mut(slot(dir)).and_then(Option::take);
+        end.is_some_and(|end| (end.dir, end.offset) == (dir, offset) && end.since.elapsed() < FRESH)
+    }
+}
+
+fn slot(dir: u64) -> usize {
+    (dir % 16) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_once_and_only_for_its_own_directory() {
+        let ends = Ends::default();
+        ends.note(5, 70);
+        assert!(!ends.take(21, 70), "another directory in the same slot");
+        ends.note(5, 70);
+        assert!(!ends.take(5, 60), "another offset");
+        ends.note(5, 70);
+        assert!(ends.take(5, 70));
+        assert!(!ends.take(5, 70), "a second time");
+        ends.note(5, 70);
+        std::thread::sleep(2 * FRESH);
+        assert!(!ends.take(5, 70), "too late");
+    }
+}

@@ -1,0 +1,195 @@
+//! Answering: the one place where what was done becomes a reply, and what the store could not do a message of the daemon.
+
+use std::time::Duration;
+
+use fuser::{
+    Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+};
+
+use super::FileSystem;
+use super::attr::errno;
+use super::counters::{Counted, count};
+use super::handles::Way;
+use crate::error::{Error, Result};
+use crate::world::{Caller, Origin};
+
+/// Numbers are not used again while the kernel knows them, so there is only one generation.
+const ONLY: Generation = Generation(0);
+
+/// A request: what is asked for, of which inode, by whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestInfo {
+    operation: &'static str,
+    number: u64,
+    pid: u32,
+}
+
+/// An open file, and how the kernel shall treat it.
+pub(super) type Opened = (FileHandle, FopenFlags, Way);
+
+/// A reply that says a value, or an error.
+pub(super) trait Answer<T> {
+    /// Says what came of it.
+    fn say(self, value: T);
+    /// Says why it was not done.
+    fn refuse(self, errno: Errno);
+}
+
+impl FileSystem {
+    /// Counts a request; whoever made it waits for the answer.
+    pub(super) fn seen(&self, req: &Request, number: INodeNo, counted: Counted) -> RequestInfo {
+        let info = self.counted(req, number, counted);
+        self.shared.activity.request(Some(req.pid()));
+        info
+    }
+
+    /// As [`FileSystem::seen`], for what moves data or waits for a disk: the caller, or the page cache for it, has
+    /// something else to do meanwhile.
+    pub(super) fn seen_long(
+        &self,
+        req: &Request,
+        number: INodeNo,
+        counted: Counted,
+    ) -> RequestInfo {
+        let info = self.counted(req, number, counted);
+        self.shared.activity.request(None);
+        info
+    }
+
+    fn counted(
+        &self,
+        req: &Request,
+        number: INodeNo,
+        (operation, counter): Counted,
+    ) -> RequestInfo {
+        self.act_as_owner();
+        count(counter(&self.shared.counters));
+        RequestInfo {
+            operation,
+            number: number.0,
+            pid: req.pid(),
+        }
+    }
+
+    /// Returns who makes a request, for what is recorded.
+    pub(super) fn caller(&self, req: &Request) -> Caller {
+        Caller {
+            pid: req.pid(),
+            uid: req.uid(),
+            gid: req.gid(),
+            origin: Origin::default(),
+        }
+    }
+
+    /// Answers a request.
+    pub(super) fn answer<T, R: Answer<T>>(&self, info: RequestInfo, reply: R, result: Result<T>) {
+        match result {
+            Ok(value) => reply.say(value),
+            Err(error) => {
+                let RequestInfo {
+                    operation,
+                    number,
+                    pid,
+                } = info;
+                match error.is_of_store() {
+                    true => self.shared.failures.warn(operation, number, pid, &error),
+                    false => log::trace!("{operation} of inode {number} by {pid}: {error}"),
+                }
+                reply.refuse(errno(&error));
+            }
+        }
+    }
+
+    /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
+    /// bring the whole home to a stop.
+    pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
+        let fs = self.clone();
+        // Where no thread can be had, the closure is dropped and the reply with it, for which fuser answers EIO.
+        let spawned = std::thread::Builder::new()
+            .name("sync".to_owned())
+            .spawn(move || act(&fs));
+        if let Err(error) = spawned {
+            log::warn!("no thread for syncing: {error}");
+        }
+    }
+
+    /// Does something at once if it does not take long, else in a thread of its own, and answers.
+    pub(super) fn at_once_or_aside<T, R: Answer<T> + Send + 'static>(
+        &self,
+        info: RequestInfo,
+        reply: R,
+        act: impl Fn(&FileSystem, &R, bool) -> Result<T> + Send + 'static,
+    ) {
+        match act(self, &reply, false) {
+            Err(Error::TakesLong) => self.spawn_blocking(move |fs| {
+                let done = act(fs, &reply, true);
+                fs.answer(info, reply, done);
+            }),
+            done => self.answer(info, reply, done),
+        }
+    }
+}
+
+/// Implements [`Answer`] for replies of one kind of value.
+macro_rules! answers {
+    ($($reply:ty, $value:ty: |$self:ident, $said:pat_param| $say:expr;)*) => {
+        $(impl Answer<$value> for $reply {
+            fn say($self, $said: $value) {
+                $say
+            }
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+answers! {
+    ReplyEmpty, (): |self, ()| self.ok();
+    ReplyDirectory, (): |self, ()| self.ok();
+    ReplyDirectoryPlus, (): |self, ()| self.ok();
+    ReplyData, Vec<u8>: |self, data| self.data(&data);
+    ReplyWrite, u32: |self, written| self.written(written);
+    ReplyLseek, i64: |self, at| self.offset(at);
+    ReplyAttr, (Duration, FileAttr): |self, (ttl, attr)| self.attr(&ttl, &attr);
+    ReplyEntry, (Duration, FileAttr): |self, (ttl, attr)| self.entry(&ttl, &attr, ONLY);
+    ReplyStatfs, rustix::fs::StatVfs: |self, fs| self.statfs(
+        fs.f_blocks,
+        fs.f_bfree,
+        fs.f_bavail,
+        fs.f_files,
+        fs.f_ffree,
+        u32::try_from(fs.f_bsize).unwrap_or(4096),
+        255,
+        u32::try_from(fs.f_frsize).unwrap_or(4096),
+    );
+    ReplyOpen, Opened: |self, (fh, fopen, way)| match way {
+        Way::Passthrough(id) | Way::Direct(id) => self.opened_passthrough(fh, fopen, &id),
+        Way::Served => self.opened(fh, fopen),
+    };
+    ReplyCreate, (Duration, FileAttr, Opened): |self, (ttl, attr, (fh, fopen, way))| match way {
+        Way::Passthrough(id) | Way::Direct(id) => {
+            self.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id);
+        }
+        Way::Served => self.created(&ttl, &attr, ONLY, fh, fopen),
+    };
+}
+
+/// As getxattr(2) answers: the size alone where none was given, ERANGE where it is too small.
+impl Answer<Vec<u8>> for (ReplyXattr, u32) {
+    fn say(self, value: Vec<u8>) {
+        let (reply, size) = self;
+        let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        match size {
+            0 => reply.size(length),
+            size if size < length => reply.error(Errno::ERANGE),
+            _ => reply.data(&value),
+        }
+    }
+
+    fn refuse(self, errno: Errno) {
+        self.0.error(errno);
+    }
+}
