@@ -1,6 +1,6 @@
-//! What can go wrong, and the only table of errnos.
+//! The crate's error type, and the only table of errnos.
 //!
-//! Owns the mapping from an outcome to what the kernel hears. The view of the world has no word for "denied": hidden,
+//! Owns the mapping from an error to the kernel's errno. The view of the world has no error for "denied": hidden,
 //! outside and absent are the same [`Error::NotFound`], so that no caller can tell them apart.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 /// The result of every fallible call in the crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Says what happened, in the words of the world.
+/// The ways in which an operation fails, in the world's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The name does not exist for the occupant: absent, hidden, or outside (the 404 principle).
@@ -23,56 +23,56 @@ pub enum Error {
     NotDirectory,
     /// The directory has entries the occupant can see.
     NotEmpty,
-    /// The trash, a read-only path, or a read-only home.
+    /// The path is in the trash, or the path or the home is read-only.
     ReadOnly,
-    /// Not offered by this file system at all: device nodes, symlinks while they are hidden.
+    /// This file system does not have such nodes: device nodes, or symlinks while they are hidden.
     NotOffered,
-    /// A flag or argument that has no meaning here. Unknown flags are refused, never ignored.
+    /// A flag or argument is not valid here. Unknown flags are refused, never ignored.
     Invalid,
-    /// A name of more than 255 bytes.
+    /// A name has more than 255 bytes.
     NameTooLong,
     /// The operation is not supported by this file system or the store's.
     Unsupported,
     /// The store cannot do it across this boundary (another file system, a mount point).
     CrossDevice,
-    /// It would take long, and whoever asked had no time for it. Nothing has been done.
+    /// The operation would take long, and its caller has no time for it. Nothing has been done.
     TakesLong,
-    /// What the operating system said of a call on the store.
+    /// A system call on the store failed.
     Os {
         /// The system call.
         call: &'static str,
         /// Its errno.
         errno: Errno,
     },
-    /// A command or a mount was refused before anything was done.
+    /// A command or a mount was refused before it did anything.
     Refused {
-        /// What is wrong, naming the thing.
+        /// The problem, naming its object.
         what: String,
         /// What the reader can do about it.
         remedy: String,
     },
-    /// What an operator named is not there.
+    /// The object of an operator's request does not exist.
     Missing {
-        /// What is not there.
+        /// The missing object.
         what: String,
         /// Where to look.
         remedy: String,
     },
-    /// Part of an operator's wish was done, or may have been.
+    /// Part of an operator's request was done, or may have been.
     Partly {
-        /// What was done, and what came in between.
+        /// What was done, and what interrupted it.
         what: String,
         /// How to go on.
         remedy: String,
     },
-    /// Something else stands in the way of an operator's wish; nothing was changed.
+    /// Something blocks an operator's request; nothing was changed.
     Conflict {
-        /// What stands in the way.
+        /// The obstacle.
         what: String,
         /// What the reader can do about it.
         remedy: String,
     },
-    /// The state on disk is not what this release can read.
+    /// This release cannot read the state on disk.
     Damaged(String),
 }
 
@@ -93,12 +93,12 @@ const STORE_FAILS: [Errno; 12] = [
 ];
 
 impl Error {
-    /// Returns a function for `map_err` that keeps the name of the system call.
+    /// Returns a function for `map_err` that records the name of the system call.
     pub fn os(call: &'static str) -> impl Fn(Errno) -> Error {
         move |errno| match errno {
             Errno::NOENT => Error::NotFound,
-            // openat2 answers these for a path that leaves the root (EXDEV), meets a symlink (ELOOP), or for a mount
-            // inside the store (EXDEV): all of them are absent for the occupant.
+            // openat2's errors for a path that leaves the root (EXDEV), has a symlink (ELOOP), or crosses a mount
+            // inside the store (EXDEV): all of these are absent for the occupant.
             Errno::LOOP | Errno::XDEV if call == "openat2" => Error::NotFound,
             Errno::EXIST => Error::Exists,
             Errno::ISDIR => Error::IsDirectory,
@@ -128,7 +128,7 @@ impl Error {
         }
     }
 
-    /// Returns what a system call inside the home answers.
+    /// Returns the errno that a system call in the home returns.
     pub fn errno(&self) -> Errno {
         match self {
             Error::NotFound => Errno::NOENT,
@@ -145,7 +145,7 @@ impl Error {
             Error::CrossDevice => Errno::XDEV,
             Error::TakesLong => Errno::AGAIN,
             Error::Os { errno, .. } => *errno,
-            // These are for operators; should one reach a system call, the occupant learns nothing from it.
+            // These are for operators; if one reaches a system call, the occupant learns nothing from it.
             Error::Refused { .. }
             | Error::Missing { .. }
             | Error::Partly { .. }
@@ -160,7 +160,7 @@ impl fmt::Display for Error {
         match self {
             Error::Os { call, errno } => {
                 let text = std::io::Error::from(*errno).to_string();
-                // std appends "(os error N)", which says nothing to a reader.
+                // std appends "(os error N)", which does not help a reader.
                 let text = text.split(" (os error").next().unwrap_or_default();
                 write!(f, "{call}: {text}")
             }
@@ -180,7 +180,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// Returns what an operator is told: what is wrong, and where there is one, the remedy.
+    /// Returns the message for an operator: the problem and, if there is one, the remedy.
     pub fn told(&self) -> String {
         match self {
             Error::Os {

@@ -1,7 +1,7 @@
-//! Names: one component ([`Name`]), a whole path inside the store ([`WorldPath`]), and how both are written down.
+//! Names: one component ([`Name`]), a whole path inside the store ([`WorldPath`]), and their text form.
 //!
-//! Bytes, not `str`: any legal Unix name works. Parsed once at the edge; a `Name` or `WorldPath` is never re-checked.
-//! Nothing here touches a file system.
+//! Names are bytes, not `str`: any legal Unix name works. They are parsed once at the edge; a `Name` or `WorldPath` is
+//! never checked again. Nothing here touches a file system.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, Result};
 
-/// The longest name a directory entry can have, in bytes (`NAME_MAX`, limits.h).
+/// The longest name of a directory entry, in bytes (`NAME_MAX`, limits.h).
 pub const NAME_MAX: usize = 255;
 
 /// One valid component of a path: not empty, no `/`, no NUL, neither `.` nor `..`, at most [`NAME_MAX`] bytes.
@@ -17,7 +17,7 @@ pub const NAME_MAX: usize = 255;
 pub struct Name<'a>(&'a [u8]);
 
 impl<'a> Name<'a> {
-    /// Returns the name, if it can be one.
+    /// Checks a name.
     ///
     /// # Errors
     /// `ENOENT` for an empty name, `EINVAL` for one with `/` or NUL, or `.` and `..`; `ENAMETOOLONG` past 255 bytes.
@@ -36,7 +36,7 @@ impl<'a> Name<'a> {
         self.0
     }
 
-    /// Returns the name as the standard library wants it.
+    /// Returns the name as an `OsStr`.
     pub fn as_os(self) -> &'a OsStr {
         OsStr::from_bytes(self.0)
     }
@@ -58,10 +58,10 @@ impl WorldPath {
         WorldPath::default()
     }
 
-    /// Parses a path as a person types it: a leading `/` is the home, `.` and empty components vanish.
+    /// Parses a path as typed by a person: a leading `/` is the home, `.` and empty components are dropped.
     ///
     /// # Errors
-    /// `ENOENT` where `..` would climb out; what [`Name::new`] says of a component.
+    /// `ENOENT` if `..` would climb out; any error from [`Name::new`] for a component.
     pub fn parse(path: &[u8]) -> Result<WorldPath> {
         let mut parsed = WorldPath(Vec::with_capacity(path.len()));
         for part in path.split(|b| *b == b'/') {
@@ -167,7 +167,7 @@ impl<'de> serde::Deserialize<'de> for WorldPath {
     }
 }
 
-/// Bytes that are written into JSON by [`escape`]: a name, the target of a link.
+/// Bytes that [`escape`] writes into JSON: a name, the target of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Escaped(pub Vec<u8>);
 
@@ -186,7 +186,7 @@ impl<'de> serde::Deserialize<'de> for Escaped {
     }
 }
 
-/// Writes bytes as text that [`unescape`] turns back: valid UTF-8 stays as it is, a backslash is doubled, control
+/// Returns bytes as text that [`unescape`] reverses: valid UTF-8 is unchanged, a backslash is doubled, control
 /// characters and bytes that are not UTF-8 become `\xNN`.
 pub fn escape(bytes: &[u8]) -> String {
     use std::fmt::Write;
@@ -195,7 +195,7 @@ pub fn escape(bytes: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                // Those past ASCII too: U+009B begins a terminal's escape sequence as ESC [ does.
+                // Also those past ASCII: U+009B begins a terminal's escape sequence, like ESC [.
                 c if c.is_control() => {
                     for b in c.encode_utf8(&mut [0; 4]).bytes() {
                         // Writing to a String cannot fail.
@@ -212,7 +212,7 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Turns the text of [`escape`] back into bytes; `None` where it is not such a text.
+/// Reverses [`escape`]; `None` if the text is not valid.
 pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,6 +1,6 @@
-//! The other end of the control socket: an operator's command asks the daemon that serves a store.
+//! The client side of the control socket: an operator's command sends a request to the daemon that serves a store.
 //!
-//! The one place that says what it means that the daemon does not answer, or goes away before it has.
+//! The one place that explains a daemon that does not answer, or goes away before it has.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
@@ -9,12 +9,12 @@ use std::os::unix::net::UnixStream;
 use super::control::{Answer, Request, io, send, socket_path};
 use crate::error::{Error, Result};
 
-/// Asks the daemon that serves a store. `go_on` says, for what changes something, what to do where the daemon goes away in
-/// the middle.
+/// Sends a request to the daemon that serves a store. `go_on` tells the operator how to go on if the daemon goes away
+/// in the middle of a change.
 ///
 /// # Errors
-/// [`Error::Refused`] where none answers, with what to do about it; [`Error::Partly`] where it goes away with a wish to change
-/// something. What the daemon says of the wish itself is in the answer.
+/// [`Error::Refused`] with a remedy if no daemon answers; [`Error::Partly`] if it goes away during a change. The
+/// daemon's own errors are in the answer.
 pub fn ask(state: impl AsFd, request: &Request, go_on: &str) -> Result<Answer> {
     let unreachable = |error: Error| {
         Error::refused(
@@ -24,7 +24,7 @@ pub fn ask(state: impl AsFd, request: &Request, go_on: &str) -> Result<Answer> {
     };
     let connection = UnixStream::connect(socket_path(&state))
         .map_err(|error| unreachable(io("connect", &error)))?;
-    // A wish that did not arrive whole is not acted upon.
+    // The daemon ignores a request that arrives incomplete.
     send(&connection, request).map_err(unreachable)?;
     let mut line = String::new();
     let heard = BufReader::new(&connection).read_line(&mut line);
@@ -43,7 +43,7 @@ pub fn ask(state: impl AsFd, request: &Request, go_on: &str) -> Result<Answer> {
     })
 }
 
-/// Says what it means that the daemon, or its end of this connection, is gone before it has answered.
+/// Returns the error for a daemon that goes away, or closes the connection, before it has answered.
 fn lost(request: &Request, go_on: &str) -> Error {
     match request.changes() {
         true => Error::Partly {

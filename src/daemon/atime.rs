@@ -1,5 +1,5 @@
-//! When a home's access times change: as the store's mount has it, because it is the store's files that are read, by the kernel or
-//! by the daemon. An option that asks for something else is refused, and the mount table shows what holds.
+//! Access times of a home. They follow the store's mount, because the kernel or the daemon reads the store's own
+//! files. An option that asks for something else is refused, and the mount table shows the real setting.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use rustix::mount::MountFlags;
 
 use crate::error::{Error, Result};
 
-/// When a look at something changes its access time (mount(8)).
+/// When a read updates the access time (mount(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AccessTimes {
     /// Never.
     #[serde(rename = "noatime")]
     Never,
-    /// Where it is older than the last change, or than a day.
+    /// If it is older than the last change, or than a day.
     #[serde(rename = "relatime")]
     Seldom,
     /// Always.
@@ -22,19 +22,19 @@ pub enum AccessTimes {
     Always,
 }
 
-/// What is asked for, or what holds, of access times.
+/// The requested or present handling of access times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Access {
-    /// For everything; what the store has, where nothing is said.
+    /// For all files; the store's own setting, if absent.
     pub times: Option<AccessTimes>,
-    /// Whether those of directories do not change.
+    /// Whether directories are excluded.
     pub not_of_directories: bool,
-    /// Whether they shall change at all (`atime`).
+    /// Whether access times must be updated at all (`atime`).
     pub some: bool,
 }
 
 impl Access {
-    /// Returns what holds in a store.
+    /// Returns the setting of a store's mount.
     ///
     /// # Errors
     /// Any error from `statvfs(3)`.
@@ -57,7 +57,7 @@ impl Access {
         })
     }
 
-    /// Checks a wish against what holds in the store.
+    /// Checks a request against the store's setting.
     ///
     /// # Errors
     /// [`Error::Refused`] naming the option that would have no effect.
@@ -69,7 +69,7 @@ impl Access {
             _ => return Ok(()),
         };
         let words = match word {
-            // Else the kernel lets noatime stand.
+            // Without `atime` the kernel would keep noatime.
             "relatime" => "atime,relatime",
             word => word,
         };
@@ -87,7 +87,7 @@ impl Access {
         ))
     }
 
-    /// Returns what mount(2) is told.
+    /// Returns the flags for mount(2).
     pub fn flags(self) -> MountFlags {
         let flags = match self.times {
             Some(AccessTimes::Never) => MountFlags::NOATIME,
@@ -102,7 +102,7 @@ impl Access {
 }
 
 impl AccessTimes {
-    /// Returns the word for it, as mount(8) has it.
+    /// Returns the name of the option in mount(8).
     pub fn word(self) -> &'static str {
         match self {
             AccessTimes::Never => "noatime",

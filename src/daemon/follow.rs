@@ -1,18 +1,19 @@
-//! Following the caller: while one thread asks and waits, asks and waits, the workers share its processor.
+//! Following the caller: while one thread sends request after request, the workers share its processor.
 //!
 //! A request and its answer are two wake-ups, and waking a thread on another, idle processor costs more than the work
-//! (most of all in a virtual machine). So when one thread's requests come closely, one after the other, the workers
-//! are bound to the processor it runs on. That alone would not do: the kernel wakes the caller on whatever processor
-//! is idle (select_idle_sibling), and its own does not look idle while a worker is just answering on it. It does look
-//! idle if all that runs there is of the policy `SCHED_IDLE`, so meanwhile the workers are. A thread beside them sees
-//! to it that this state never lasts: when the caller is elsewhere it moves the workers there, when
-//! requests come slowly, for whatever reason, it lets go, and a request of any other thread ends it at once.
+//! itself (most of all in a virtual machine). So when one thread's requests come in close succession, the workers are
+//! bound to the processor it runs on. Binding alone is not enough: the kernel wakes the caller on an idle processor
+//! (select_idle_sibling), and its own does not look idle while a worker is answering there. A processor that runs
+//! nothing but `SCHED_IDLE` threads does look idle, so the workers have that policy meanwhile. A monitoring thread
+//! keeps this state short: it moves the workers when the caller moves, it ends the state when requests come slowly for
+//! any reason, and a request of any other thread ends it at once.
 //!
-//! Owns the workers' affinity and policy, and puts back exactly what it found. Never fails a request: without the right
-//! to (CAP_SYS_NICE), without /proc, with a caller of another PID namespace nothing happens. At rest nothing runs.
+//! Owns the workers' affinity and policy, and restores exactly the former values. Never fails a request: without the
+//! privilege (CAP_SYS_NICE), without /proc, or with a caller in another PID namespace nothing happens. At rest nothing
+//! runs.
 //!
 //! Lock: two mutexes, over the state and over the list of workers, never held over a system call (a worker that yields
-//! may be off the processor for long, and whoever waits for it with it).
+//! may be off the processor for long, and any thread waiting for the lock with it).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,10 +26,10 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use crate::fuse::Activity;
 use crate::sys::sched::{Policy, policy, set_policy, set_yielding};
 
-/// How often it is looked whether to go on.
+/// The interval at which the monitoring thread checks whether to go on.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Follows callers.
+/// The follower of callers.
 #[derive(Debug)]
 pub struct Follower {
     start: Instant,
@@ -40,19 +41,19 @@ pub struct Follower {
 #[derive(Debug, Default)]
 struct FollowState {
     decision: Decision,
-    /// Who is followed, and on which processor the workers are.
+    /// The caller being followed, and the workers' processor.
     followed: Option<(Arc<Caller>, usize)>,
-    /// The caller is elsewhere.
+    /// Whether the caller has moved to another processor.
     lost: bool,
 }
 
 thread_local! {
-    /// Whether this thread is on the list of workers.
+    /// Whether this thread is in the list of workers.
     static LISTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 impl Follower {
-    /// Starts the thread that follows. `None` where it would not be allowed to, or makes no sense.
+    /// Starts the monitoring thread. `None` if following is not permitted or makes no sense.
     pub fn start() -> Option<Arc<Follower>> {
         let several = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
         if !several || !may_yield() {
@@ -93,7 +94,7 @@ impl Follower {
         }
     }
 
-    /// Follows a caller until it is time to let go; `None` where it cannot be followed.
+    /// Follows a caller until it is time to stop; `None` if it cannot be followed.
     fn follow(&self, thread: u32) -> Option<()> {
         let caller = Arc::new(Caller::find(thread)?);
         let mut leash = Leash::new(&self.workers.lock().clone())?;
@@ -146,7 +147,7 @@ impl Activity for Follower {
     }
 }
 
-/// Does nothing.
+/// A listener that does nothing.
 #[derive(Debug)]
 pub struct Still;
 
@@ -154,33 +155,33 @@ impl Activity for Still {
     fn request(&self, _caller: Option<u32>) {}
 }
 
-/// What a request means.
+/// The consequence of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextMove {
     Nothing,
-    /// It is time to see where the caller is.
+    /// Check where the caller runs.
     Look,
-    /// To begin or to end.
+    /// Following begins or ends.
     Changed,
 }
 
-/// When to follow whom, and when to let go: no clock, no system call.
+/// The decision when to follow which caller and when to stop. Uses no clock and no system call.
 #[derive(Debug)]
 struct Decision {
     following: bool,
-    /// Whose requests have come in a row.
+    /// The thread of the current run of requests.
     caller: u32,
-    /// How many, each close to the one before; while following, how many since it was looked where the caller is.
+    /// The number of close requests in a row; while following, the number since the caller's processor was checked.
     streak: u32,
-    /// When the last one came.
+    /// The time of the last request.
     last: Duration,
-    /// How many since the last tick.
+    /// The number of requests since the last tick.
     since_tick: u32,
-    /// When it began to follow.
+    /// The time when following began.
     since: Duration,
-    /// Not before this moment shall it follow again.
+    /// The earliest time to follow again.
     not_before: Duration,
-    /// How long it holds off when it was wrong.
+    /// The present hold-off after a mistake.
     hold_off: Duration,
 }
 
@@ -200,24 +201,24 @@ impl Default for Decision {
 }
 
 impl Decision {
-    /// Requests that come within this of each other are close.
+    /// The largest gap between close requests.
     const CLOSE: Duration = Duration::from_micros(200);
-    /// How many close requests in a row it takes.
+    /// The number of close requests in a row that starts following.
     const STREAK: u32 = 24;
-    /// Fewer requests than this in a tick end it.
+    /// The number of requests in a tick below which following ends.
     const FEW: u32 = 20;
-    /// Each so many requests it is looked where the caller is, which takes 3 µs.
+    /// The number of requests between checks of the caller's processor, which take 3 µs.
     const LOOK: u32 = 16;
-    /// How long it holds off after it had to end, and at most, when that happens again and again…
+    /// The hold-off after following had to end, and the maximum that it doubles to after several short periods.
     const HOLD_OFF: Duration = Duration::from_millis(4);
     const LONGEST: Duration = Duration::from_millis(500);
-    /// Requests that come slowly so soon after it began are a mistake too.
+    /// Slow requests so soon after the start also count as a mistake.
     const BRIEF: Duration = Duration::from_millis(12);
-    /// …after less than this.
+    /// The length of a period of following that is worth it, and resets the hold-off.
     const WORTH_IT: Duration = Duration::from_millis(50);
 
-    /// Takes note of a request. `caller` is the thread that waits for it, 0 where the kernel says none, `None` for work
-    /// that is better done on another processor.
+    /// Records a request. `caller` is the thread that waits for it, 0 if the kernel names none, `None` for work that
+    /// is better done on another processor.
     fn request(&mut self, now: Duration, caller: Option<u32>) -> NextMove {
         self.since_tick += 1;
         if caller == Some(0) {
@@ -254,7 +255,7 @@ impl Decision {
         NextMove::Changed
     }
 
-    /// Ends it because another thread came, or because the caller cannot be followed.
+    /// Stops following because another thread sent a request, or because the caller cannot be followed.
     fn end(&mut self, now: Duration) {
         self.following = false;
         self.streak = 0;
@@ -266,11 +267,11 @@ impl Decision {
         self.not_before = now + self.hold_off;
     }
 
-    /// Says, once a tick, whether to go on.
+    /// Returns, once per tick, whether to go on.
     fn tick(&mut self, now: Duration) -> bool {
         let few = std::mem::take(&mut self.since_tick) < Decision::FEW;
         if self.following && few {
-            // Too soon: most likely something else wants that processor, and what yields to it gets nothing.
+            // So soon, most likely something else wants that processor, and a yielding worker then gets no time on it.
             let brief = now.saturating_sub(self.since) < Decision::BRIEF;
             self.following = false;
             self.streak = 0;
@@ -285,8 +286,8 @@ impl Decision {
     }
 }
 
-/// A thread whose requests are answered: its `/proc/…/stat`. Once it has ended, reading says so; the number may come
-/// round again.
+/// A thread whose requests are answered: its open `/proc/…/stat`. Reading it fails once the thread has ended, even if
+/// its id is reused.
 #[derive(Debug)]
 struct Caller(File);
 
@@ -296,7 +297,8 @@ impl Caller {
         stat.ok().map(Caller)
     }
 
-    /// The processor it last ran on: field 39, the 37th after the name, which may hold anything.
+    /// Returns the processor it last ran on: field 39 of stat, the 37th after the name, which may contain any
+    /// character.
     fn processor(&self) -> Option<usize> {
         let mut text = [0; 1024];
         let length = self.0.read_at(&mut text, 0).ok()?;
@@ -308,7 +310,7 @@ impl Caller {
     }
 }
 
-/// The workers made to yield and bound to one processor; dropped, they are as they were.
+/// The workers made to yield and bound to one processor. Dropping it restores them.
 struct Leash {
     workers: Vec<(u32, Pid, CpuSet, Policy)>,
     bound: bool,
@@ -357,7 +359,7 @@ fn this_thread() -> u32 {
     tid.unsigned_abs()
 }
 
-/// Tries, in a thread that ends with it, whether a thread that yields can be made an ordinary one again.
+/// Tests, on a short-lived thread, whether a yielding thread can be made an ordinary one again.
 fn may_yield() -> bool {
     let tried = std::thread::spawn(|| {
         let tid = this_thread();
@@ -375,7 +377,7 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// Requests of one thread, `gap` apart; returns when the last one came and whether it follows.
+    /// Sends requests of one thread, `gap` apart; returns the time of the last one and whether following began.
     fn row(decision: &mut Decision, from: Duration, caller: u32, n: u32, gap: u64) -> Duration {
         let mut now = from;
         for _ in 0..n {
@@ -439,7 +441,7 @@ mod tests {
         assert!(waits.is_sorted(), "{waits:?}");
         assert!(*waits.last().unwrap() >= Decision::LONGEST);
         now = row(&mut decision, now + Decision::LONGEST, 7, 40, 50);
-        // What had lasted was worth it.
+        // A state that lasted resets the hold-off.
         now += Decision::WORTH_IT;
         assert_eq!(decision.request(now, None), NextMove::Changed);
         assert_eq!(decision.hold_off, Decision::HOLD_OFF);
@@ -479,7 +481,7 @@ mod tests {
         assert_ne!(state().1, before.1);
         drop(leash);
         assert_eq!(state(), before);
-        // A processor that does not exist.
+        // This processor does not exist.
         assert!(Leash::new(&[tid]).unwrap().bind(1000).is_none());
         assert_eq!(state(), before);
         drop(end);

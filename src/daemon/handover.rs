@@ -1,9 +1,10 @@
-//! From one daemon to the next: a mount waits for the end of the daemon before it, an unmount for that of its own.
+//! The handover between daemons: a mount waits for the end of the previous daemon, an unmount for the end of its own.
 //!
-//! When a home is unmounted its daemon still has to finish what an operator asked for, to write the end of its journal and to
-//! let the store go. Nobody who mounts at once shall be told that the store is being served. And because numbers of mounts and
-//! devices are used again at once, a daemon that ends must not take what comes after it for its own: the directory that a home
-//! covers is locked (`flock(2)`) by its daemon, from before it is mounted until the process has ended.
+//! After a home is unmounted its daemon still has to finish an operator's change, write the end of its journal and
+//! release the store. A mount that follows at once must not be refused because the store is still being served. And
+//! because mount and device numbers are reused at once, an ending daemon must not take the next mount for its own:
+//! each daemon locks the directory that its home covers (`flock(2)`), from before the mount until its process has
+//! ended.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,18 +17,18 @@ use crate::mounts::{registry, table};
 use crate::operator::Store;
 use crate::world::state::{Holder, boot_id};
 
-/// How long a mount waits for the end of the daemon before it.
+/// How long a mount waits for the end of the previous daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an unmount waits for the end of its own.
+/// How long an unmount waits for the end of its own daemon.
 const LONG: Duration = Duration::from_secs(20);
-/// How often it is looked.
+/// The interval between checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Takes the directory that is to become a home, for as long as the descriptor lives: waits until the daemon of an earlier
-/// mount of it has ended. `None` where the directory may not be read, or its file system has no such locks.
+/// Locks the directory that is to become a home, for the life of the returned descriptor: waits until the daemon of an
+/// earlier mount there has ended. `None` if the directory may not be read, or its file system has no such locks.
 ///
 /// # Errors
-/// [`Error::Refused`] where somebody else mounted a home there meanwhile, or that daemon does not end.
+/// [`Error::Refused`] if somebody else mounted a home there meanwhile, or that daemon does not end.
 pub(super) fn claim(home: &Path) -> Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(dir) = rustix::fs::open(home, flags, Mode::empty()) else {
@@ -61,12 +62,12 @@ pub(super) fn claim(home: &Path) -> Result<Option<OwnedFd>> {
 const WHY_IT_LASTS: &str = "It finishes what an operator asked for, and it lasts as long as programs use a home that was unmounted with --lazy, or a \
      mount namespace (a container?) has a copy of it. Wait for them, or end them.";
 
-/// Waits until a daemon whose home has been unmounted lets the store go. Any other holder is the world's to refuse.
+/// Waits until a daemon whose home has been unmounted releases the store. The world refuses any other holder.
 ///
 /// # Errors
-/// [`Error::Refused`] where it does not within a while.
+/// [`Error::Refused`] if it does not within the time limit.
 pub(super) fn wait_for_store(store: &Path) -> Result<()> {
-    // What is no store yet nobody holds.
+    // A directory that is not a store yet has no holder.
     let Ok(store) = Store::open(store) else {
         return Ok(());
     };
@@ -90,7 +91,7 @@ pub(super) fn wait_for_store(store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a daemon of this machine has a home no more.
+/// Returns whether the holder is a daemon of this machine that no longer has a home.
 fn is_ending(holder: &Holder) -> bool {
     let here = rustix::system::uname().nodename().to_string_lossy() == holder.host.as_str();
     let Some(home) = holder.home.as_deref().and_then(crate::name::unescape) else {
@@ -103,16 +104,16 @@ fn is_ending(holder: &Holder) -> bool {
     let home = std::path::PathBuf::from(std::ffi::OsString::from_vec(home));
     match table::find(&home) {
         None => true,
-        // Another home at the same place.
+        // Another home is mounted at the same path.
         Some(mounted) => registry::find(&mounted.device).is_some_and(|e| e.pid != holder.pid),
     }
 }
 
-/// Waits until the daemon of a home that has just been unmounted has let its store go and ended. Returns whether it has; it
-/// need not be our child, so it is waited for by its pidfd.
+/// Waits until the daemon of a home that has just been unmounted has released its store and ended. Returns whether it
+/// has. It need not be a child process, so a pidfd is used.
 pub fn wait_for_end(entry: &registry::MountInfo) -> bool {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    // Where the store says that somebody else has it, or nobody, the daemon has ended, whatever its number means by now.
+    // If the store has another holder or none, the daemon has ended, even if its pid is in use again.
     if let Ok(store) = Store::open(&entry.store())
         && let (Ok(served), Ok(Some(holder))) = (store.is_served(), store.holder())
         && (!served || holder.pid != entry.pid)

@@ -1,7 +1,7 @@
-//! An operator's hands on a mounted home: each change goes through the live world, then the inode table and the kernel
-//! hear of it.
+//! The applier for a mounted home: each change goes through the live world, then the inode table and the kernel are
+//! updated.
 //!
-//! Must not run on a thread that answers requests: telling the kernel of an entry waits for requests under way.
+//! Must not run on a thread that answers requests: invalidating an entry waits for requests in progress.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::world::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Located, Meta, Moved, Removed, Renaming, SetAttrs, World};
 
-/// The hands.
+/// The applier.
 pub(super) struct LiveApplier<'l> {
     shared: &'l Arc<Shared>,
     fs: FileSystem,
@@ -21,7 +21,7 @@ pub(super) struct LiveApplier<'l> {
 }
 
 impl<'l> LiveApplier<'l> {
-    /// Works on what a daemon serves.
+    /// Creates the applier for a served home.
     pub(super) fn new(shared: &'l Arc<Shared>, kernel: &'l dyn Invalidate) -> LiveApplier<'l> {
         LiveApplier {
             shared,
@@ -34,15 +34,15 @@ impl<'l> LiveApplier<'l> {
         self.shared.inodes.number_of(dir.id())
     }
 
-    /// The kernel looks an entry up again.
+    /// Makes the kernel look an entry up again.
     fn changed(&self, dir: &Dir, name: Name<'_>) {
         if let Some(number) = self.number(dir) {
             self.kernel.entry(number, name.bytes());
         }
     }
 
-    /// What the kernel knows of a thing is no longer so. With the writeback cache it takes size and time for its own, and
-    /// believes no other until it forgets the thing: so it has to look its names up again.
+    /// Invalidates what the kernel knows of a node. With the writeback cache the kernel trusts its own size and times
+    /// until it forgets the node: so it has to look up its names again.
     fn changed_within(&self, id: crate::world::Id, content: bool) {
         let Some(number) = self.shared.inodes.number_of(id) else {
             return;
@@ -85,7 +85,7 @@ impl Applier for LiveApplier<'_> {
                         inodes.moved((new, to.1), (old, from.1), other);
                     }
                 }
-                // The kernel knows nothing in a directory that it does not know.
+                // The kernel knows no entries of a directory that it does not know.
                 _ => {}
             }
             moved
@@ -117,7 +117,7 @@ impl Applier for LiveApplier<'_> {
         content: &dyn NewContent,
         caller: Caller,
     ) -> Result<Meta> {
-        // What is still to be written belongs to the content that is kept.
+        // Data still to be written back belong to the old content, which is kept.
         self.changed_within(located.node.meta().id, true);
         let meta = self.fs.put_content(located, content, caller)?;
         self.changed_within(meta.id, true);

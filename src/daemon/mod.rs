@@ -1,7 +1,7 @@
-//! The running process behind a home: mounting, requests, signals, the control socket, coherence.
+//! The process behind a home: mounting, requests, signals, the control socket, coherence.
 //!
-//! [`start`] is what `trumanfs mount` calls. In the background the daemon is this program started anew, with its
-//! choices sent over a pipe instead of as arguments: the process list is no place for the path of a store.
+//! [`start`] is what `trumanfs mount` calls. The background daemon is this program started anew, with its options sent
+//! over a pipe instead of as arguments: the process list must not show the path of a store.
 
 mod ask;
 mod atime;
@@ -28,45 +28,45 @@ pub use ask::ask;
 pub use atime::{Access, AccessTimes};
 pub use mountpoint::MountFlagsWanted;
 
-/// The hidden sub-command that the background daemon is started with.
+/// The hidden subcommand that starts the background daemon.
 pub const BACKGROUND: &str = "__daemon";
 
-/// Everything that was chosen for one mount.
+/// The options of one mount.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The store.
+    /// The store's path.
     #[serde(with = "any_bytes")]
     pub store: PathBuf,
-    /// The home.
+    /// The home's path.
     #[serde(with = "any_bytes")]
     pub home: PathBuf,
-    /// How it is mounted.
+    /// The mount options.
     pub mount: MountFlagsWanted,
-    /// The user the home is for; this process's own where absent.
+    /// The user that the home is for; this process's own if absent.
     pub owner: Option<String>,
-    /// Patterns of what does not exist.
+    /// Patterns of hidden paths.
     pub hide: Vec<String>,
-    /// Patterns of what cannot be changed.
+    /// Patterns of read-only paths.
     pub read_only: Vec<String>,
-    /// Whether symlinks that stay inside exist.
+    /// Whether symlinks that stay inside the store exist.
     pub symlinks_inside: bool,
     /// Whether `.trash` is listed.
     pub list_trash: bool,
-    /// How long the kernel may believe what it was told.
+    /// How long the kernel may cache entries and attributes.
     pub cache_ttl: Option<Duration>,
-    /// Whether extended attributes are offered.
+    /// Whether extended attributes are supported.
     pub xattr: bool,
-    /// Whether each record is on the disk before its act.
+    /// Whether each record is on disk before its act.
     pub durable: bool,
-    /// What is kept of contents.
+    /// Which former contents are kept.
     pub keep: KeepOptions,
-    /// Whether the workers may follow the caller to its processor.
+    /// Whether the workers may follow a caller to its processor.
     pub follow: bool,
-    /// Whether the kernel may go to the store's files by itself.
+    /// Whether the kernel may access the store's files itself.
     pub passthrough: bool,
 }
 
-/// A path may be any bytes; JSON is UTF-8.
+/// JSON encoding of paths, which may be any bytes; JSON is UTF-8.
 mod any_bytes {
     use super::{Deserialize, PathBuf, Serialize};
     use crate::name::Escaped;
@@ -86,20 +86,20 @@ mod any_bytes {
     }
 }
 
-/// What the background daemon says on its pipe once.
+/// The one message of the background daemon on its pipe.
 #[derive(Debug, Serialize, Deserialize)]
 enum Readiness {
-    /// The home answers; what was found after a crash.
+    /// The home answers; with the findings after a crash.
     Ready(Vec<String>),
-    /// It could not be mounted.
+    /// The home could not be mounted.
     Failed { what: String, remedy: String },
 }
 
-/// Mounts a home and returns once it answers, leaving a daemon in the background. Returns what was found after an
+/// Mounts a home and returns once it answers, leaving a daemon in the background. Returns the findings after an
 /// earlier crash, in plain English.
 ///
 /// # Errors
-/// [`Error::Refused`] with the remedy where it cannot be mounted.
+/// [`Error::Refused`] with the remedy if it cannot be mounted.
 pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
     let failed =
         |what: String| Error::refused(format!("the daemon could not be started: {what}"), "");
@@ -140,10 +140,10 @@ pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
     }
 }
 
-/// The background daemon itself: reads its choices from the standard input, and reports on the standard output.
+/// Runs the background daemon: reads its options from the standard input, and reports on the standard output.
 pub fn run_in_background() {
     let _ = rustix::process::setsid();
-    // Started by way of /proc, it would be called "exe" in the process list.
+    // A program started through /proc is called "exe" in the process list.
     let _ = rustix::thread::set_name(c"trumanfs");
     let mut text = String::new();
     let wanted = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text)
@@ -156,7 +156,7 @@ pub fn run_in_background() {
         Err(what) => Err(Error::refused(what, "")),
     };
     if let Err(error) = outcome {
-        // The parent hears it if it still waits; later only the log does.
+        // The parent reads it if it still waits; later only the log has it.
         log::error!("{error}");
         report(&match error {
             Error::Refused { what, remedy } | Error::Conflict { what, remedy } => {
@@ -170,7 +170,7 @@ pub fn run_in_background() {
     }
 }
 
-/// Says the one line that the parent waits for, then lets go of the terminal. Later reports go nowhere.
+/// Writes the one line that the parent waits for, then detaches from the terminal. Later reports go nowhere.
 fn report(report: &Readiness) {
     let line = serde_json::to_string(report).unwrap_or_default();
     let mut stdout = std::io::stdout();

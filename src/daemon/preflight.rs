@@ -1,5 +1,4 @@
-//! Everything that is checked before a home is mounted, so that a refusal comes with its remedy and nothing has been
-//! touched.
+//! All checks before a home is mounted, so that a refusal has a remedy and nothing has been touched.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +9,23 @@ use crate::mounts::{nesting, table};
 use crate::sys::users::{self, User};
 use crate::world::view::STATE;
 
-/// What the checks have resolved.
+/// The results of the checks.
 #[derive(Debug)]
 pub struct Checked {
-    /// The store, absolute.
+    /// The store's absolute path.
     pub store: PathBuf,
-    /// The home, absolute.
+    /// The home's absolute path.
     pub home: PathBuf,
-    /// The user the home is for, where it is not this process's own.
+    /// The user that the home is for, if it is not this process's own.
     pub owner: Option<User>,
-    /// When access times change in the store.
+    /// When the store updates access times.
     pub access: Access,
 }
 
-/// Checks a wish.
+/// Checks the options of a mount.
 ///
 /// # Errors
-/// [`Error::Refused`] naming what is wrong and what to do about it.
+/// [`Error::Refused`] naming the problem and its remedy.
 pub fn check(wanted: &Wanted) -> Result<Checked> {
     if let Some(dead) = table::find(&wanted.home) {
         return Err(match std::fs::metadata(&dead.path) {
@@ -112,7 +111,8 @@ fn plain(error: &std::io::Error) -> String {
         .to_owned()
 }
 
-/// Returns whether a directory is another one or lies below it. By device and inode, so that bind mounts do not hide it.
+/// Returns whether a directory is another one or lies below it. Compares device and inode, so that bind mounts do not
+/// hide it.
 fn is_within(inner: &Path, outer: &Path) -> Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let id = |path: &Path| {

@@ -1,7 +1,8 @@
-//! One session: from a checked wish to a clean end.
+//! One session of a home: from checked options to a clean end.
 //!
-//! Threads: one for each core that answers requests (with the owner's rights), and one each for changes behind the mount,
-//! the control socket, signals, following the caller, writing records out, and counting the trash. The main thread waits for the requests to end.
+//! Threads: one per core that answers requests (with the owner's rights), and one each for changes behind the mount,
+//! the control socket, signals, following the caller, writing records out, and counting the trash. The main thread
+//! waits for the requests to end.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -29,7 +30,7 @@ use crate::mounts::{registry, table};
 use crate::name::{WorldPath, escape};
 use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
-/// Where the daemon's own messages go.
+/// The destination of the daemon's own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogTo {
     /// The standard error output.
@@ -66,12 +67,12 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     Ok(())
 }
 
-/// Finds out, in a thread that ends with it, whether the owner can be acted for and gets into the store.
+/// Tests, on a short-lived thread, whether the daemon can act for the owner and the owner can enter the store.
 fn try_owner(checked: &Checked) -> Result<()> {
     let Some(owner) = checked.owner.clone() else {
         return Ok(());
     };
-    // By descriptor, as the daemon works: the directories above the store are best closed to the owner.
+    // By descriptor, like the daemon itself: the directories above the store may be closed to the owner.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let shown = checked.store.display().to_string();
     let store = rustix::fs::open(&checked.store, flags | OFlags::PATH, Mode::empty())
@@ -96,7 +97,7 @@ fn try_owner(checked: &Checked) -> Result<()> {
         .unwrap_or_else(|_| Err(Error::refused("the owner could not be tried", "")))
 }
 
-/// Unmounts when dropped, so that an error on the way leaves no dead mount behind.
+/// A mount that is unmounted when dropped, so that an error leaves no dead mount behind.
 struct Mounted {
     home: PathBuf,
 }
@@ -109,8 +110,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Nobody may look into the daemon's memory, what it creates has the modes that were asked for, and it may open as many
-/// files as the system allows.
+/// Protects the daemon's memory from other processes, clears the umask, and raises the limit of open files to the
+/// maximum.
 fn harden() {
     use rustix::process::{
         DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit, umask,
@@ -211,7 +212,7 @@ fn serve(
     shared.world.attend_records();
 
     let mut config = fuser::Config::default();
-    config.acl = SessionACL::All; // The kernel keeps others out: `user_id=`, or not, as was asked for.
+    config.acl = SessionACL::All; // The kernel keeps other users out, by `user_id=` or as requested.
     config.n_threads = Some(cores);
     config.clone_fd = true;
     let session = Session::from_fd(
@@ -267,7 +268,7 @@ fn serve(
         .join()
         .unwrap_or_else(|_| Err(Error::refused("the requests' thread broke down", "")));
     signals.close();
-    // What an operator asked for is finished first: the end is the last record.
+    // An operator's change is finished first: the end is the last record.
     let _last = turn.end();
     shared.world.close();
     if let Some(file) = registered {
@@ -276,7 +277,8 @@ fn serve(
     outcome
 }
 
-/// Registering a backing file takes CAP_SYS_ADMIN in the first user namespace (fuse/backing.c).
+/// Returns whether backing files can be registered, which takes CAP_SYS_ADMIN in the first user namespace
+/// (fuse/backing.c).
 fn may_pass_through() -> bool {
     use rustix::thread::CapabilitySet;
     let capable = rustix::thread::capabilities(None)
@@ -339,7 +341,8 @@ fn status_of(
     }
 }
 
-/// SIGTERM and SIGINT unmount. A home in use goes out of sight at once and ends with its last user, or soon after.
+/// Unmounts on SIGTERM and SIGINT. A home in use disappears from view at once and ends with its last user, or shortly
+/// after.
 fn end_on_signals(
     home: PathBuf,
     turn: Arc<control::Turn>,
@@ -359,14 +362,14 @@ fn end_on_signals(
             let _ = unmount(&home, true);
             std::thread::sleep(Duration::from_secs(10));
             let _last = turn.end();
-            // Whatever is still open answers ENOTCONN from now on. All that was written is in the store.
+            // Files that are still open return ENOTCONN from now on. All written data is in the store.
             std::process::exit(0);
         }
     })?;
     Ok(handle)
 }
 
-/// fuser's notifier, for the rooms that do not see fuser.
+/// fuser's notifier, for the modules that do not see fuser.
 #[derive(Debug)]
 struct Kernel(Notifier);
 

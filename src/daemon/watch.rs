@@ -1,11 +1,11 @@
-//! Coherence: what somebody changes in the store behind the mount shows in the home within a second, although the kernel
-//! believes what it was told for a day.
+//! Coherence: a change in the store behind the mount shows in the home within a second, although the kernel may cache
+//! entries for a day.
 //!
-//! Every directory that the kernel has been told of is marked in one fanotify group; what this very process does is
-//! recognised by its process id and skipped. Events are gathered for a moment, so that a storm costs few wake-ups.
+//! Every directory that the kernel knows is marked in one fanotify group; events caused by this process are recognised
+//! by its pid and skipped. Events are gathered for a moment, so that a storm costs few wake-ups.
 //!
 //! Locks: one mutex over the map of directories, never held over a system call that can block, and never while the
-//! kernel is notified: it may be waiting for a worker that waits for the lock.
+//! kernel is notified: the notification may wait for a worker that waits for the lock.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,13 +19,13 @@ use crate::name::Name;
 use crate::sys::fanotify::{self, Event, Handle};
 use crate::world::Dir;
 
-/// How long events are gathered before they are acted upon.
+/// How long events are gathered before they are handled.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// How often the kernel is told of a change to a file that somebody has open.
+/// The number of notifications about a changed file that somebody has open.
 const TRIES: u32 = 25;
 
-/// The watched directories.
+/// The watcher of directories.
 #[derive(Debug)]
 pub struct Watcher {
     group: OwnedFd,
@@ -39,8 +39,8 @@ struct Dirs {
 }
 
 impl Watcher {
-    /// Opens the group, and tries it on the root of the store. `None` where the kernel or the store's file system
-    /// cannot do it; then the kernel's beliefs must be short-lived.
+    /// Opens the group and tests it on the root of the store. `None` if the kernel or the store's file system does not
+    /// support it; the kernel's caches must then be short-lived.
     pub fn open(root: &Dir) -> Option<Watcher> {
         let group = fanotify::init().ok()?;
         let watcher = Watcher {
@@ -50,7 +50,7 @@ impl Watcher {
         watcher.watch(ROOT, root).then_some(watcher)
     }
 
-    /// Returns how many directories are watched.
+    /// Returns the number of watched directories.
     pub fn watched(&self) -> usize {
         self.dirs.lock().by_number.len()
     }
@@ -64,7 +64,7 @@ impl Watcher {
                 &self.group,
                 rustix::event::PollFlags::IN,
             )];
-            // With something to be told once more, only as long as events are gathered otherwise.
+            // With notifications to repeat, this waits only as long as events are gathered.
             let soon = rustix::time::Timespec {
                 tv_sec: 0,
                 tv_nsec: i64::from(GATHER.subsec_nanos()),
@@ -142,20 +142,20 @@ impl Watcher {
     }
 }
 
-/// One change, as far as it matters.
+/// One change, with what matters of it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Seen {
-    /// The number of the directory.
+    /// The directory's number.
     dir: u64,
     /// The entry; empty for the directory itself.
     name: Vec<u8>,
-    /// Whether the entry came, went or moved.
+    /// Whether the entry was created, removed or moved.
     is_name: bool,
-    /// Whose change it is, where it is one of content alone.
+    /// The process that made it, if it is a change of content alone.
     written_by: Option<u32>,
 }
 
-/// Tells the kernel of one change. Returns whether it has to be told once more.
+/// Notifies the kernel of one change. Returns whether to notify it again later.
 fn pass_on(shared: &Shared, kernel: &dyn Invalidate, seen: &Seen) -> bool {
     let (dir, name, is_name) = (seen.dir, &seen.name[..], seen.is_name);
     if is_name {
@@ -175,20 +175,20 @@ fn pass_on(shared: &Shared, kernel: &dyn Invalidate, seen: &Seen) -> bool {
         return false;
     };
     if let Some(number) = shared.inodes.number_of(meta.id) {
-        // With passthrough an occupant's own writes arrive here like anybody's. The kernel knows of those: it has the size
-        // from the write, and has forgotten the times (fuse_write_update_attr). To make it forget once more what it has
-        // asked for since would cost one request for every file that a checkout or a compiler wrote.
+        // With passthrough an occupant's own writes arrive here too. The kernel knows of those: it has the size from
+        // the write, and has dropped the times (fuse_write_update_attr). Making it drop later replies as well would
+        // cost one request for every file that a checkout or a compiler wrote.
         let by_occupant = |process| shared.handles.wrote_lately(number, process);
         if seen.written_by.is_some_and(by_occupant) {
             return false;
         }
-        // One that came by another thread or a child is not told apart; only the attributes are asked for again, and the
-        // pages stay.
+        // Changes by another thread or a child are not recognised as such; then only the attributes are invalidated,
+        // and the cached pages stay.
         let (open, written) = shared.handles.is_open(number);
-        // A further name changes only the count of links.
+        // A further name changes only the link count.
         kernel.inode(number, !written && !is_name);
-        // With the writeback cache the kernel takes its own word for a file's size, until it forgets the file; and it
-        // does not forget one that is open.
+        // With the writeback cache the kernel trusts its own size of a file until it forgets the file, and it does not
+        // forget an open one.
         if shared.mechanisms.lock().writeback {
             kernel.entry(dir, name);
             return open;
@@ -213,13 +213,13 @@ impl Watch for Watcher {
         let Some(handle) = dirs.by_number.remove(&number) else {
             return;
         };
-        // A directory that was removed and is seen again is known by another number, and still watched.
+        // A directory that was removed and seen again has another number, and is still watched.
         if dirs.by_handle.get(&handle) != Some(&number) {
             return;
         }
         dirs.by_handle.remove(&handle);
         drop(dirs);
-        // Where the directory cannot be found any more, its mark goes with it.
+        // A directory that can no longer be found takes its mark with it.
         if let Some(dir) = dir {
             let _ = fanotify::unwatch(self.group.as_fd(), dir.as_fd());
         }

@@ -1,4 +1,4 @@
-//! Translations between the kernel's words and the world's.
+//! Translations between the kernel's types and the world's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 use crate::error::Error;
 use crate::world::{Meta, SetAttrs, SetTime, Time};
 
-/// Translates attributes, under the number and link count the occupant is shown.
+/// Translates attributes, with the inode number and link count that the occupant sees.
 pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
@@ -29,7 +29,7 @@ pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
     }
 }
 
-/// Returns attributes that stand for "there is nothing here", which the kernel may remember: an entry with number 0.
+/// Returns the attributes of a negative entry (number 0), which the kernel may cache.
 pub(super) fn nothing() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
@@ -50,7 +50,7 @@ pub(super) fn nothing() -> FileAttr {
     }
 }
 
-/// Translates a kind. Device nodes never get here: they do not exist.
+/// Translates a file type. Device nodes never get here: they do not exist.
 pub(super) fn kind(kind: FileType) -> fuser::FileType {
     match kind {
         FileType::Directory => fuser::FileType::Directory,
@@ -98,8 +98,8 @@ fn set_time(time: Option<TimeOrNow>) -> SetTime {
     }
 }
 
-/// Undoes what fuser did to the kernel's seconds and nanoseconds: for negative seconds it goes back from 1970 by both
-/// (fuser 0.18, time.rs), although nanoseconds always go forward.
+/// Undoes fuser's conversion of the kernel's seconds and nanoseconds: for negative seconds it subtracts both from 1970
+/// (fuser 0.18, time.rs), although nanoseconds always count forward.
 fn from_system_time(time: SystemTime) -> Time {
     let (sec, apart) = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => (after.as_secs().cast_signed(), after),

@@ -34,7 +34,7 @@ impl FileSystem {
     pub(super) fn get_attributes(&self, number: u64) -> Result<(Duration, FileAttr)> {
         match self.held_by_user(number) {
             Ok(located) => Ok(self.attributes_of(&located, located.node.meta(), number)),
-            // Its entry in the trash was purged while it is open: the open file survives that too.
+            // Its trash entry was purged while it was open: the open file survives that too.
             Err(error) => {
                 let handle = self.shared.handles.of_node(number).ok_or(error)?;
                 let meta = stat_fd(handle.as_fd())?;
@@ -43,7 +43,7 @@ impl FileSystem {
         }
     }
 
-    /// Sets attributes, the size among them.
+    /// Sets attributes, including the size.
     pub(super) fn set_attributes(
         &self,
         number: u64,
@@ -52,7 +52,7 @@ impl FileSystem {
         may_wait: bool,
         caller: Caller,
     ) -> Result<(Duration, fuser::FileAttr)> {
-        // Whatever it is: another inode may be about to take the file's place, with the attributes that it had.
+        // Needed for every attribute: a new inode with the old attributes may be about to take the file's place.
         let _turn = self.shared.handles.inode_lock(number, may_wait)?;
         let handle = fh
             .and_then(|fh| self.shared.handles.get(fh.0))
@@ -60,8 +60,8 @@ impl FileSystem {
         let file = handle.as_ref().map(|handle| handle.as_fd());
         let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
         let located = self.held_by_user(number)?;
-        // Nothing to be set is the kernel's way to say what a write, or chown(2), takes away (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr leaves
-        // it to the file system, and has nothing else to ask for.
+        // An empty SETATTR asks to remove what a write or a chown(2) removes (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr
+        // leaves that to the file system, and never sends an empty one for another reason.
         if change == SetAttrs::default() {
             let writing = self.shared.handles.is_open(number).1;
             let meta = self.world().drop_privileges(&located, writing, caller)?;

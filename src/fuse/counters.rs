@@ -1,4 +1,4 @@
-//! How many requests of each kind the kernel has sent: what a benchmark is explained by.
+//! Counters of requests by kind, which explain a benchmark.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ counters! {
     copy_file_range other
 }
 
-/// Counts one.
+/// Counts one request.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

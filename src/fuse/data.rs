@@ -1,5 +1,5 @@
 //! Requests about the content of open files. With passthrough the kernel reads and writes by itself, and only opening,
-//! syncing and seeking come here.
+//! syncing and seeking arrive here.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,24 +24,24 @@ use crate::world::{Caller, StartedVersion};
 /// Copies of more than this are made by a thread of their own, in bytes.
 const LONG_COPY: u64 = 4 << 20;
 
-/// How much one request copies, in bytes.
+/// The most bytes copied by one request.
 const COPIED_AT_ONCE: u64 = 32 << 20;
 
-/// What has been kept of a file that is opened.
+/// What has been kept of a file that is being opened.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The version that has been begun.
+    /// The version that has been started.
     started: Option<StartedVersion>,
-    /// The size, where it was opened only to be appended to.
+    /// The size of the file, if it was opened only for appending.
     appends_from: Option<u64>,
-    /// Whether the page cache has to be left out.
+    /// Whether to bypass the page cache.
     uncached: bool,
-    /// Whether its opening empties it.
+    /// Whether the open empties the file.
     empties: bool,
 }
 
 impl Kept {
-    /// What there is to keep of a file that was just made.
+    /// Returns the value for a newly created file, of which nothing is kept.
     pub(super) fn of_new(uncached: bool) -> Kept {
         Kept {
             uncached,
@@ -57,7 +57,7 @@ impl FileSystem {
         handle.ok_or_else(|| Error::os("handle")(Errno::BADF))
     }
 
-    /// Opens a file for a handle, and says how the kernel shall treat it.
+    /// Opens a file for a handle, and returns how the kernel is to treat it.
     pub(super) fn open_handle(
         &self,
         ino: INodeNo,
@@ -77,12 +77,12 @@ impl FileSystem {
         let opened = self.world().open_file(&located, wanted, &opens, caller);
         let meta = located.node.meta();
         if meta.mode & 0o6000 != 0 {
-            // Opening for writing may take these bits away, and its answer cannot say so.
+            // Opening for writing may clear these bits, and the reply cannot report it.
             self.attributes_changed(ino.0);
         }
         let mut only_writes = false;
         let file = match opened {
-            // The page cache would like to read what it is only allowed to write: then it is left out.
+            // The page cache would read the file, but its mode allows only writing: bypass the cache.
             Err(Error::Os {
                 errno: Errno::ACCESS,
                 ..
@@ -94,7 +94,7 @@ impl FileSystem {
             file => file?,
         };
         let only = OFlags::RWMODE | OFlags::APPEND | OFlags::TRUNC;
-        // The page cache writes back whole pages, old bytes too: there it is an open like any other.
+        // The page cache writes back whole pages, including old bytes: there an append is like any other open.
         let appends = !mechanisms.writeback && asked & only == OFlags::WRONLY | OFlags::APPEND;
         let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
         let kept = Kept {
@@ -164,13 +164,13 @@ impl FileSystem {
         self.world().sync_dir(&self.dir(number)?)
     }
 
-    /// Returns whether a write has to reach the store before it succeeds. The page cache takes what the disk has no room for (writeback), and
-    /// only fsync and close would tell of it.
+    /// Returns whether a write must reach the store before it succeeds. With writeback, the page cache accepts data
+    /// that the disk has no space for, and only fsync and close would report it.
     pub(super) fn writes_through(&self, mechanisms: Mechanisms) -> bool {
         mechanisms.writeback && self.world().is_room_scarce()
     }
 
-    /// Notes an open file, and says how the kernel shall treat it.
+    /// Registers an open file, and returns how the kernel is to treat it.
     pub(super) fn add_handle(
         &self,
         ino: INodeNo,
@@ -201,10 +201,10 @@ impl FileSystem {
             Way::Served if kept.uncached || flags.contains(OFlags::DIRECT) => {
                 FopenFlags::FOPEN_DIRECT_IO
             }
-            // What the page cache has may be older than what was written past it.
+            // The page cache may be older than what was written past it.
             Way::Served if passthrough => FopenFlags::empty(),
-            // Changes made behind the mount are noticed and invalidate; else the attributes' life is short and the
-            // kernel compares the time of change (AUTO_INVAL_DATA).
+            // Changes behind the mount are noticed and invalidate the cache; otherwise attributes are cached briefly
+            // and the kernel compares mtimes (AUTO_INVAL_DATA).
             Way::Served => FopenFlags::FOPEN_KEEP_CACHE,
         };
         (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
@@ -228,8 +228,8 @@ impl FileSystem {
             .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
     }
 
-    /// Keeps what is about to be overwritten through an open file, where no version of it has been begun yet or where it
-    /// is saved block by block.
+    /// Keeps what is about to be overwritten through an open file, unless a version that covers it has been started. A
+    /// version saved block by block is extended.
     fn before_overwriting(&self, handle: &Handle, range: (u64, u64), caller: Caller) -> Result<()> {
         let number = handle.node();
         if handle.is_covered() {
@@ -253,7 +253,7 @@ impl FileSystem {
         let handle = self.handle(fh)?;
         let mut data = vec![0; usize::try_from(size).unwrap_or(0)];
         let mut filled = 0;
-        // A short read means the end of the file to the kernel, so go on until it is that.
+        // The kernel takes a short read for the end of the file, so this reads until that.
         while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match rustix::io::pread(handle.as_fd(), rest, offset + filled as u64) {
                 Ok(0) => break,
@@ -293,17 +293,18 @@ impl FileSystem {
         Ok(u32::try_from(written).unwrap_or(u32::MAX))
     }
 
-    /// Finds data or a hole in an open file.
+    /// Finds the next data or hole in an open file.
     pub(super) fn seek_to(&self, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
         if self.shared.mechanisms.lock().writeback {
-            // What the page cache holds back is not in the store's file yet. ENOSYS: the kernel takes files for whole.
+            // Data held back by the page cache are not in the store's file yet. After ENOSYS the kernel treats files
+            // as having no holes.
             return Err(Error::os("lseek")(Errno::NOSYS));
         }
         let handle = self.handle(fh)?;
-        // A negative offset goes on as it is: ENXIO on most file systems.
+        // A negative offset is passed on: ENXIO on most file systems.
         let at = offset.cast_unsigned();
         let to = match whence {
-            3 => rustix::fs::SeekFrom::Data(at), // SEEK_DATA; the kernel answers all but these two by itself
+            3 => rustix::fs::SeekFrom::Data(at), // SEEK_DATA; the kernel answers all but these two itself
             4 => rustix::fs::SeekFrom::Hole(at), // SEEK_HOLE
             _ => return Err(Error::Invalid),
         };
@@ -321,7 +322,7 @@ impl FileSystem {
         may_wait: bool,
         caller: Caller,
     ) -> Result<u32> {
-        // What is overwritten is copied first: it takes twice as long as it does elsewhere.
+        // What is overwritten is first copied, so this takes twice as long as elsewhere.
         if !may_wait && len > LONG_COPY {
             return Err(Error::TakesLong);
         }
@@ -329,7 +330,7 @@ impl FileSystem {
             return Err(Error::Invalid);
         }
         let (from, to) = (self.handle(fh_in)?, self.handle(fh_out)?);
-        // A part at a time, which the call allows: other requests wait meanwhile.
+        // A part at a time, as the call allows: other requests wait meanwhile.
         let len = len.min(COPIED_AT_ONCE);
         self.before_overwriting(&to, (offset_out, len), caller)?;
         let len = usize::try_from(len).unwrap_or(0);

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long it is remembered where a listing ended.
+/// How long the end of a listing is remembered.
 const FRESH: Duration = Duration::from_millis(10);
 
-/// Where the latest listings ended. A reply cannot say that it is the last one, so after each the kernel asks what comes
-/// next, at once; whether something has been made there in between, POSIX leaves open (readdir(3p)).
+/// The ends of the latest listings. A reply cannot mark itself as the last, so the kernel asks for more after each, at
+/// once; POSIX leaves open whether entries created in between are listed (readdir(3p)).
 ///
 /// Lock: one mutex, never held over a system call.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ struct End {
 }
 
 impl Ends {
-    /// Notes that nothing comes after an offset.
+    /// Records that nothing follows an offset.
     pub(super) fn note(&self, dir: u64, offset: u64) {
         let since = Instant::now();
         if let Some(slot) = self.0.lock().get_mut(slot(dir)) {
@@ -30,7 +30,7 @@ impl Ends {
         }
     }
 
-    /// Returns whether nothing comes after an offset, and forgets it.
+    /// Returns whether nothing follows an offset, and forgets it.
     pub(super) fn take(&self, dir: u64, offset: u64) -> bool {
         let end = self.0.lock().get_mut(slot(dir)).and_then(Option::take);
         end.is_some_and(|end| (end.dir, end.offset) == (dir, offset) && end.since.elapsed() < FRESH)

@@ -1,13 +1,14 @@
-//! Open files: their descriptors, and which of a node's opens share a backing file in the kernel.
+//! Open files: their descriptors, and the backing file that the opens of a node share in the kernel.
 //!
-//! Kernel rule (fuse/iomode.c, 6.9 and later): while a node is open in passthrough, every further passthrough open must
-//! name the same backing file, else EIO; and none is possible while it is open through the page cache. So each node's
-//! first open decides for all that overlap with it.
+//! Kernel rule (fuse/iomode.c, 6.9 and later): while a node is open in passthrough, every further passthrough open
+//! must name the same backing file, else EIO; and none is possible while it is open through the page cache. So the
+//! first open of a node decides for all that overlap with it.
 //!
-//! Locks: one mutex over all of it. The ioctl that registers a backing file is made under it, because two first opens of
-//! one node must not register two; it does not block. And the turns, taken before it: who opens, cuts or empties a file
-//! has its turn until the outcome is noted here, because another inode may take the file's place meanwhile. A turn is held
-//! over the copying of a small file; others of the same file wait for that.
+//! Locks: one mutex over the table. The ioctl that registers a backing file runs under it, because two first opens of
+//! one node must not register two; the ioctl does not block. The inode locks are taken before it: a request that
+//! opens, truncates or empties a file holds its inode lock until the outcome is recorded here, because another inode
+//! may take the file's place meanwhile. An inode lock is held while a small file is copied; other requests for the
+//! same file wait.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +23,7 @@ use super::writers::Writers;
 use crate::error::{Error, Result};
 use crate::world::{Blocks, Kept, StartedVersion};
 
-/// How many turns there are; files that share one wait for each other without need.
+/// The number of inode locks; files that share one wait for each other needlessly.
 const TURNS: usize = 256;
 
 /// An open file.
@@ -32,52 +33,52 @@ pub struct Handle {
     node: u64,
     /// Whether it was opened for writing.
     pub writes: bool,
-    /// Whether its content may change without the kernel's attributes hearing of it: by a shared map (which needs
-    /// reading and writing), or by the page cache's writing back.
+    /// Whether the content may change without an update of the kernel's attributes: by a shared map (which needs
+    /// reading and writing), or by the page cache's write-back.
     pub maps: bool,
-    /// The thread whose writes pass the daemon by.
+    /// The thread whose writes bypass the daemon.
     hidden: Option<u32>,
-    /// Whether its opening has emptied it.
+    /// Whether its open emptied the file.
     empties: bool,
-    /// Whether what can be destroyed through it has been kept.
+    /// Whether everything that can be destroyed through it has been kept.
     covered: AtomicBool,
-    /// The size that the file had when it was opened only to be appended to.
+    /// The file's size at the open, if it was opened only for appending.
     pub appends_from: u64,
 }
 
 impl Handle {
-    /// Returns whether what can be destroyed through it has been kept.
+    /// Returns whether everything that can be destroyed through it has been kept.
     pub fn is_covered(&self) -> bool {
         self.covered.load(Ordering::Relaxed)
     }
 
-    /// Notes that what can be destroyed through it has been kept.
+    /// Notes that everything that can be destroyed through it has been kept.
     pub fn cover(&self) {
         self.covered.store(true, Ordering::Relaxed);
     }
 
-    /// Returns which node it is open on.
+    /// Returns the node that it is open on.
     pub fn node(&self) -> u64 {
         self.node
     }
 }
 
-/// What is asked of an open file's registration.
+/// The properties of an open file to register.
 #[derive(Debug)]
 pub struct Asked {
-    /// The thread that opens it.
+    /// The opening thread.
     pub by: u32,
     /// Whether it was opened for writing.
     pub writes: bool,
-    /// Whether its content may change without the kernel's attributes hearing of it.
+    /// Whether the content may change without an update of the kernel's attributes.
     pub maps: bool,
-    /// Whether its opening empties it.
+    /// Whether the open empties the file.
     pub empties: bool,
-    /// The access asked for and `O_APPEND`.
+    /// The requested access mode and `O_APPEND`.
     pub flags: OFlags,
-    /// The version of the content that has been begun.
+    /// The version of the content that has been started.
     pub started: Option<StartedVersion>,
-    /// The file's size, where it was opened only to be appended to and nothing but that was kept.
+    /// The file's size, if it was opened only for appending and nothing else was kept.
     pub appends_from: Option<u64>,
 }
 
@@ -87,14 +88,14 @@ impl AsFd for Handle {
     }
 }
 
-/// How a node's data is reached.
+/// The path of a node's data.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// The kernel goes to the backing file by itself.
+    /// The kernel accesses the backing file itself.
     Passthrough(Arc<BackingId>),
-    /// Reading by mmap goes to the backing file, writing to the daemon.
+    /// Reads by mmap go to the backing file, writes to the daemon.
     Direct(Arc<BackingId>),
-    /// Through the page cache and the daemon.
+    /// Data goes through the page cache and the daemon.
     Served,
 }
 
@@ -103,16 +104,16 @@ pub enum Way {
 pub struct Handles {
     open: Mutex<Open>,
     turns: Vec<Mutex<()>>,
-    /// How many opens there are that empty their file, so that mostly nobody has to ask which.
+    /// The number of opens that empty their file; usually zero, which saves a look-up.
     emptying: AtomicUsize,
 }
 
-/// An open that empties its file, from before the emptying until the file is closed: [`Handles::is_emptying`].
+/// An open that empties its file, from before the emptying until the close: see [`Handles::is_emptying`].
 #[derive(Debug)]
 pub struct Emptying<'a>(&'a Handles, u64);
 
 impl Emptying<'_> {
-    /// Leaves it to the open file.
+    /// Keeps the state until the file is closed.
     pub fn goes_on(self) {
         std::mem::forget(self);
     }
@@ -140,7 +141,7 @@ struct Open {
     by_handle: HashMap<u64, Arc<Handle>>,
     by_node: HashMap<u64, Node>,
     emptying: HashMap<u64, u32>,
-    /// Who writes past the daemon.
+    /// The threads that write past the daemon.
     writers: Writers,
 }
 
@@ -148,18 +149,18 @@ struct Open {
 struct Node {
     count: u32,
     writers: u32,
-    /// Writers whose writes pass the daemon by.
+    /// The number of opens whose writes bypass the daemon.
     hidden: u32,
     way: Way,
-    /// The version that is saved as the file is overwritten, or was a copy.
+    /// The version saved as the file is overwritten, or the latest copy.
     started: StartedVersion,
 }
 
 impl Handles {
-    /// Takes the turn of a file.
+    /// Takes the inode lock of a node.
     ///
     /// # Errors
-    /// [`Error::TakesLong`] where another has it and there is no time to wait.
+    /// [`Error::TakesLong`] if another request holds it and there is no time to wait.
     pub fn inode_lock(&self, node: u64, may_wait: bool) -> Result<MutexGuard<'_, ()>> {
         let at = usize::try_from(node % TURNS as u64).unwrap_or(0);
         let turn = self.turns.get(at).ok_or(Error::Invalid)?;
@@ -169,7 +170,7 @@ impl Handles {
         turn.try_lock().ok_or(Error::TakesLong)
     }
 
-    /// Returns whether every write to a node would be seen, those of one more open too.
+    /// Returns whether every write to a node would be seen, including those of one more open.
     pub fn sees_writes(&self, node: u64, access: OFlags, passthrough: bool) -> bool {
         let open = self.open.lock();
         match open.by_node.get(&node) {
@@ -199,9 +200,9 @@ impl Handles {
         self.emptying.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns whether the kernel may be about to set a node's size to zero. When an open that empties has returned, it
-    /// lets go of the inode, takes it again and sets the size that it knows to zero once more by itself (fuse_do_setattr,
-    /// ATTR_OPEN), whatever others have written by then. What it was told of the size in between it must not believe.
+    /// Returns whether the kernel may be about to set a node's size to zero. After an open that empties, the kernel
+    /// releases the inode, takes it again and once more sets its known size to zero (fuse_do_setattr, ATTR_OPEN), even
+    /// if others have written by then. It must not cache a size that it is given in between.
     pub fn is_emptying(&self, node: u64) -> bool {
         self.emptying.load(Ordering::SeqCst) > 0 && self.open.lock().emptying.contains_key(&node)
     }
@@ -214,20 +215,21 @@ impl Handles {
             .and_then(|node| node.started.blocks.clone())
     }
 
-    /// Returns the copy that was made of a node last.
+    /// Returns the latest copy of a node.
     pub fn copy(&self, node: u64) -> Option<Kept> {
         let open = self.open.lock();
         open.by_node.get(&node).and_then(|node| node.started.copy)
     }
 
-    /// Notes which version has been begun.
+    /// Records the version that has been started.
     pub fn set_started(&self, node: u64, started: StartedVersion) {
         if let Some(node) = self.open.lock().by_node.get_mut(&node) {
             node.started = started;
         }
     }
 
-    /// Notes an open file. `register` asks the kernel for a backing file; where it cannot, the data is served.
+    /// Registers an open file. `register` asks the kernel for a backing file; if that fails, the data goes through the
+    /// daemon.
     pub fn add(
         &self,
         node: u64,
@@ -265,7 +267,8 @@ impl Handles {
             entry.started = started;
         }
         if !matches!(way, Way::Passthrough(_)) {
-            // The kernel says where to read and write, and its buffers are not aligned as O_DIRECT would want them.
+            // The kernel names the offset of each read and write, and its buffers lack the alignment that O_DIRECT
+            // requires.
             let flags = rustix::fs::fcntl_getfl(&file).unwrap_or(OFlags::empty());
             let unwanted = OFlags::APPEND | OFlags::DIRECT;
             if flags.intersects(unwanted) {
@@ -298,8 +301,8 @@ impl Handles {
         self.open.lock().by_handle.get(&number).cloned()
     }
 
-    /// Forgets an open file, and returns it; with the last one of a node goes its backing file. Also says whether it was the
-    /// last that was open for writing.
+    /// Removes and returns an open file; the last one of a node takes the backing file with it. Also returns whether
+    /// it was the last one open for writing.
     pub fn remove(&self, number: u64) -> Option<(Arc<Handle>, bool)> {
         let mut open = self.open.lock();
         let handle = open.by_handle.remove(&number)?;
@@ -331,22 +334,24 @@ impl Handles {
         node.map_or((false, false), |node| (true, node.writers > 0))
     }
 
-    /// Returns whether a process writes to a node past the daemon, or did lately, and opened it by its first thread.
+    /// Returns whether a process writes to a node past the daemon, or did recently, if its first thread opened the
+    /// node.
     pub fn wrote_lately(&self, node: u64, process: u32) -> bool {
         self.open.lock().writers.wrote_lately(node, process)
     }
 
-    /// Returns any open file of a node. Slow; for a node whose place is lost.
+    /// Returns any open file of a node. Slow; for a node whose location is lost.
     pub fn of_node(&self, node: u64) -> Option<Arc<Handle>> {
         let open = self.open.lock();
         let mut handles = open.by_handle.values();
         handles.find(|handle| handle.node == node).cloned()
     }
 
-    /// Opens another file as a node's open files are open. Slow, as [`Handles::of_node`] is. Needs the node's turn.
+    /// Opens another file with the flags of a node's open files. Slow, like [`Handles::of_node`]. Needs the inode
+    /// lock.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// Any error from `open`.
     pub fn reopened(
         &self,
         node: u64,
@@ -367,7 +372,7 @@ impl Handles {
         each.collect()
     }
 
-    /// Gives a node's open files what [`Handles::reopened`] has opened. There is nothing left to keep of it.
+    /// Replaces a node's open files by those of [`Handles::reopened`]. Nothing is left to keep of the new file.
     pub fn hand_over(&self, node: u64, files: Vec<(u64, OwnedFd)>) {
         let mut open = self.open.lock();
         for (number, file) in files {
@@ -385,7 +390,7 @@ impl Handles {
         }
     }
 
-    /// Returns how many files are open.
+    /// Returns the number of open files.
     pub fn len(&self) -> usize {
         self.open.lock().by_handle.len()
     }

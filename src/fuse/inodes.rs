@@ -1,11 +1,11 @@
 //! The inode table: number ↔ (device, inode) ↔ (parent, name), and lookup counts.
 //!
-//! A known file costs no descriptor: it is the place where it was last seen, and whoever uses the place verifies what is
-//! there by device and inode. Paths are computed from the chain of parents, never stored, so a renamed directory needs
-//! no care. A node leaves when the kernel has forgotten it *and* no other node's place goes through it.
+//! A known file costs no descriptor: the table has its last known location, and the user of a location verifies it by
+//! device and inode. Paths are computed from the chain of parents, never stored, so renaming a directory updates
+//! nothing. A node is dropped when the kernel has forgotten it *and* no other node's location goes through it.
 //!
-//! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used when a directory moves;
-//! [`Inodes::moved_since`] tells whether one did, and the user tries again.
+//! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because a directory
+//! moved; [`Inodes::moved_since`] tells, and the user tries again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,16 +19,16 @@ use crate::world::{Id, trash::Removal};
 pub use super::table::ROOT;
 use super::table::{GIVEN, IN_TRASH, Inode, Spot, Table, spot};
 
-/// Where a node is.
+/// The location of a node.
 #[derive(Debug, Clone)]
 pub struct Location {
-    /// The path from the root of the store.
+    /// Its path from the root of the store.
     pub path: WorldPath,
-    /// Which inode must be there.
+    /// The inode that must be there.
     pub id: Id,
     /// Whether it was removed while the kernel still knew it.
     pub removed: bool,
-    /// Whether changes made to it behind the mount are noticed (directories).
+    /// Whether changes to it behind the mount are noticed (directories only).
     pub watched: bool,
 }
 
@@ -36,12 +36,12 @@ pub struct Location {
 #[derive(Debug)]
 pub struct Inodes {
     table: Mutex<Table>,
-    /// How many directories may be moving at this moment, and how many have moved.
+    /// The number of directories that may be moving now, and of those that have moved.
     moving: AtomicU64,
     moved: AtomicU64,
 }
 
-/// Announces that a directory may be moving, until dropped.
+/// A directory's move in progress; it ends when dropped.
 #[derive(Debug)]
 #[must_use = "the move lasts as long as this"]
 pub struct Moving<'a>(&'a Inodes);
@@ -54,7 +54,7 @@ impl Drop for Moving<'_> {
 }
 
 impl Inodes {
-    /// Makes a table that knows only the root.
+    /// Creates a table that has only the root.
     pub fn new(root: Id) -> Inodes {
         let mut inode = Inode::new(
             root,
@@ -79,7 +79,7 @@ impl Inodes {
         }
     }
 
-    /// Notes that the kernel has been told of a thing at a place, and returns the thing's number.
+    /// Records a node's location, as reported to the kernel, and returns the node's number.
     pub fn found(&self, parent: u64, name: Name<'_>, id: Id, born: u64) -> u64 {
         let mut table = self.table.lock();
         let spot = Spot {
@@ -93,7 +93,8 @@ impl Inodes {
                 if inode.spot != spot {
                     table.seen_at(number, spot);
                 } else {
-                    // Gathered, and now seen where it lies: from here on it is an entry of the trash.
+                    // A gathered node has been looked up in its new place: from here on it is an ordinary part of the
+                    // trash.
                     inode.removed = false;
                 }
             }
@@ -107,8 +108,8 @@ impl Inodes {
         number
     }
 
-    /// Takes back lookups that the kernel has forgotten. Returns where a watched directory is that the kernel knows no
-    /// longer.
+    /// Subtracts lookups that the kernel has forgotten. Returns the location of a watched directory that the kernel no
+    /// longer knows.
     pub fn forget(&self, number: u64, lookups: u64) -> Option<Location> {
         let mut table = self.table.lock();
         let inode = table.nodes.get_mut(&number).filter(|_| number != ROOT)?;
@@ -130,7 +131,7 @@ impl Inodes {
         })
     }
 
-    /// Returns the places of all nodes as the kernel knows them: the number of the directory, the name, the number.
+    /// Returns all locations that the kernel knows: parent's number, name, node's number.
     pub fn entries(&self) -> Vec<(u64, Box<[u8]>, u64)> {
         let table = self.table.lock();
         let nodes = table.nodes.iter().filter(|(number, _)| **number != ROOT);
@@ -139,7 +140,7 @@ impl Inodes {
             .collect()
     }
 
-    /// Returns the names by which the kernel may know a thing: directory and name.
+    /// Returns the parents and names by which the kernel may know a node.
     pub fn names_of(&self, number: u64) -> Vec<(u64, Box<[u8]>)> {
         let table = self.table.lock();
         let inode = table.nodes.get(&number);
@@ -148,10 +149,10 @@ impl Inodes {
         spots.map(|spot| (spot.parent, spot.name.clone())).collect()
     }
 
-    /// Returns where a node is.
+    /// Returns the location of a node.
     ///
     /// # Errors
-    /// `ENOENT` for a number that is not known.
+    /// `ENOENT` if the number is unknown.
     pub fn place(&self, number: u64) -> Result<Location> {
         let table = self.table.lock();
         let inode = table.nodes.get(&number).ok_or(Error::NotFound)?;
@@ -163,9 +164,7 @@ impl Inodes {
         })
     }
 
-    /// Forgets the place a file was last seen at, for another one that is known of it.
-    ///
-    /// Returns whether there is another.
+    /// Replaces a file's lost location by another known one. Returns whether there was another.
     pub fn next_place(&self, number: u64) -> bool {
         let mut table = self.table.lock();
         let Some(inode) = table.nodes.get_mut(&number) else {
@@ -179,13 +178,13 @@ impl Inodes {
         true
     }
 
-    /// Returns the number of a thing, if the kernel knows it.
+    /// Returns a node's number, if the kernel knows it.
     pub fn number_of(&self, id: Id) -> Option<u64> {
         let table = self.table.lock();
         table.known(id)
     }
 
-    /// Returns the inode number that a node has or would get, and `d_ino` reports.
+    /// Returns the number that a node has or would get, which listings show as `d_ino`.
     pub fn peek_or_reserve(&self, id: Id) -> u64 {
         let table = self.table.lock();
         match table.given.get(&id) {
@@ -195,7 +194,7 @@ impl Inodes {
         }
     }
 
-    /// Notes that a thing moved.
+    /// Records the move of a node.
     pub fn moved(&self, from: (u64, Name<'_>), to: (u64, Name<'_>), id: Id) {
         let mut table = self.table.lock();
         let Some(number) = table.known(id) else {
@@ -207,7 +206,7 @@ impl Inodes {
         }
     }
 
-    /// Notes that something has come back from the trash to a place.
+    /// Records the return of a node from the trash.
     pub fn restored(&self, to: (u64, Name<'_>), id: Id) {
         let mut table = self.table.lock();
         if let Some(number) = table.known(id) {
@@ -215,7 +214,7 @@ impl Inodes {
         }
     }
 
-    /// Notes that a thing was removed and lies in the trash.
+    /// Records the removal of a node, which now lies in the trash.
     pub fn removed(&self, from: (u64, Name<'_>), id: Id, entry: &[u8]) {
         let mut table = self.table.lock();
         let Some(number) = table.known(id) else {
@@ -245,12 +244,12 @@ impl Inodes {
         }
     }
 
-    /// Announces that another inode is about to take a file's place: whoever finds it there finds the same file.
+    /// Announces that another inode is about to take a file's place: a lookup of either finds the same node.
     pub fn expect(&self, number: u64, new: Id) {
         self.table.lock().expected.insert(new, number);
     }
 
-    /// Notes that an expected inode has taken a file's place (when it was born), or that it has not.
+    /// Records that an expected inode has taken a file's place (with its time of birth), or that it has not.
     pub fn replaced(&self, number: u64, new: Id, born: Option<u64>) {
         let mut table = self.table.lock();
         table.expected.remove(&new);
@@ -269,7 +268,7 @@ impl Inodes {
         table.given.insert(new, number);
     }
 
-    /// Notes that the kernel holds a directory for dead: it was removed, or replaced.
+    /// Marks a directory as dead to the kernel: it was removed or replaced.
     pub fn retire(&self, id: Id) {
         let mut table = self.table.lock();
         if let Some(inode) = table
@@ -280,7 +279,7 @@ impl Inodes {
         }
     }
 
-    /// Notes that entries of the trash were gathered under a removed directory.
+    /// Records that trash entries were gathered under a removed directory.
     pub fn gathered(&self, dir: Id, removals: &[Removal]) {
         let mut table = self.table.lock();
         let Some(parent) = table.known(dir) else {
@@ -307,48 +306,48 @@ impl Inodes {
         }
     }
 
-    /// Notes that changes to a directory behind the mount are noticed from now on.
+    /// Records whether changes to a directory behind the mount are noticed.
     pub fn set_watched(&self, number: u64, watched: bool) {
         if let Some(inode) = self.table.lock().nodes.get_mut(&number) {
             inode.watched = watched;
         }
     }
 
-    /// Returns whether changes to a thing's attributes behind the mount are noticed: its directory is watched.
+    /// Returns whether changes to a node's attributes behind the mount are noticed: its directory is watched.
     pub fn is_noticed(&self, number: u64) -> bool {
         let table = self.table.lock();
         let Some(inode) = table.nodes.get(&number) else {
             return false;
         };
         match inode.spot.parent {
-            // What lies in the trash is changed by nobody but the daemon.
+            // Only the daemon changes what lies in the trash.
             IN_TRASH => true,
             parent => table.nodes.get(&parent).is_some_and(|dir| dir.watched),
         }
     }
 
-    /// Announces that a directory may be about to move; until the guard is dropped, paths may be wrong.
+    /// Announces that a directory may be about to move; paths may be wrong until the guard is dropped.
     pub fn moving(&self) -> Moving<'_> {
         self.moving.fetch_add(1, Ordering::SeqCst);
         Moving(self)
     }
 
-    /// Returns a number to give to [`Inodes::moved_since`].
+    /// Returns the count of moves, for [`Inodes::moved_since`].
     pub fn moves(&self) -> u64 {
         self.moved.load(Ordering::SeqCst)
     }
 
-    /// Returns whether a directory is moving, or has moved since.
+    /// Returns whether a directory is moving, or has moved since then.
     pub fn moved_since(&self, before: u64) -> bool {
         self.moving.load(Ordering::SeqCst) > 0 || self.moves() != before
     }
 
-    /// Returns how many nodes are known.
+    /// Returns the number of known nodes.
     pub fn len(&self) -> usize {
         self.table.lock().nodes.len()
     }
 
-    /// Returns whether only the root is known.
+    /// Returns whether the table has only the root.
     pub fn is_empty(&self) -> bool {
         self.len() <= 1
     }

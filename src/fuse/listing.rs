@@ -1,4 +1,4 @@
-//! Requests about the entries of a directory.
+//! Requests that list directories.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -70,7 +70,7 @@ impl FileSystem {
         self.world().list(&dir, offset, |entry| {
             let bytes = OsStr::from_bytes(entry.name);
             let Ok(name) = Name::new(entry.name) else {
-                // `.` and `..`: listed, but the kernel is not told of a node by them.
+                // `.` and `..` are listed, but do not count as lookups.
                 let mut attr = nothing();
                 attr.kind = fuser::FileType::Directory;
                 attr.ino = INodeNo(self.inodes().peek_or_reserve(Id(dir.id().0, entry.ino)));
@@ -79,7 +79,7 @@ impl FileSystem {
                 end = (!full).then_some(entry.next);
                 return !full;
             };
-            // Gone since it was listed: not there.
+            // The entry has gone since it was listed.
             let Ok(found) = self.world().lookup(&dir, name) else {
                 return true;
             };

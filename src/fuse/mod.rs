@@ -1,8 +1,9 @@
-//! The protocol layer: decodes requests, asks the world, replies. No rule lives here.
+//! The FUSE protocol: decodes requests, calls the world, replies. No rule lives here.
 //!
-//! With `daemon/session.rs` the only place that sees `fuser`. Locks: those of the inode table and of the open files,
-//! neither held over a system call that can block, and never one inside the other. Code here runs on FUSE worker threads
-//! and must never touch the mountpoint, nor send the kernel a notification that waits for requests under way.
+//! Only this module and `daemon/session.rs` use `fuser`. Locks: those of the inode table and of the open files,
+//! neither held over a system call that can block, and never one inside the other. Code here runs on FUSE worker
+//! threads and must never touch the mountpoint, nor send the kernel a notification that waits for requests in
+//! progress.
 
 mod attr;
 mod attributes;
@@ -38,45 +39,45 @@ pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
 pub use open_state::HomeWriters;
 
-/// How long the kernel may believe what it was told, where changes behind the mount are noticed.
+/// How long the kernel may cache entries and attributes if changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
-/// How long where they are not.
+/// The same if they are not noticed.
 const A_SECOND: Duration = Duration::from_secs(1);
 
-/// Notices changes that are made to the store behind the mount.
+/// A watcher of changes made to the store behind the mount.
 pub trait Watch: Send + Sync + std::fmt::Debug {
-    /// Asks to notice changes to a directory's entries. Returns whether they will be.
+    /// Watches a directory's entries. Returns whether changes will be noticed.
     fn watch(&self, number: u64, dir: &Dir) -> bool;
-    /// Asks no more. The directory itself is not given where it cannot be found any more.
+    /// Stops watching. `dir` is absent if the directory can no longer be found.
     fn forget(&self, number: u64, dir: Option<&Dir>);
 }
 
-/// Tells the kernel that something it believes is no longer so. Made by `daemon/session.rs` over fuser's notifier.
+/// Invalidation of the kernel's caches. Implemented by `daemon/session.rs` over fuser's notifier.
 ///
-/// Only [`Invalidate::inode`] without content may be called by a worker thread: it takes no lock in the kernel
-/// (fuse_reverse_inval_inode), while the others wait for requests under way.
+/// A worker thread may call only [`Invalidate::inode`] without content: it takes no lock in the kernel
+/// (fuse_reverse_inval_inode), while the others wait for requests in progress.
 pub trait Invalidate: Send + Sync + std::fmt::Debug {
-    /// An entry of a directory changed; so did the directory.
+    /// Reports that an entry of a directory changed, and thereby the directory.
     fn entry(&self, dir: u64, name: &[u8]);
-    /// A thing's attributes changed, and its content where `content` says so.
+    /// Reports that a node's attributes changed, and with `content` its content too.
     fn inode(&self, number: u64, content: bool);
 }
 
-/// Is told of each request, on the thread that answers it.
+/// A listener for requests, called on the thread that answers each.
 pub trait Activity: Send + Sync + std::fmt::Debug {
-    /// A request has come. `caller` is the thread that waits for the answer, 0 where nobody does or it is of another
-    /// PID namespace; `None` for a request that moves data or waits for a disk.
+    /// Reports a request. `caller` is the thread that waits for the answer, 0 if there is none or it is in another PID
+    /// namespace; `None` for a request that moves data or waits for a disk.
     fn request(&self, caller: Option<u32>);
 }
 
-/// The choices of one mount that concern the protocol.
+/// The protocol options of one mount.
 #[derive(Debug, Clone)]
 pub struct FuseOptions {
-    /// How long the kernel may believe what it was told; by default a day where changes are noticed, a second elsewhere.
+    /// How long the kernel may cache entries and attributes; by default a day if changes are noticed, else a second.
     pub ttl: Option<Duration>,
-    /// Whether extended attributes are offered; if not, the kernel stops asking.
+    /// Whether extended attributes are supported; if not, the kernel stops asking.
     pub xattr: bool,
-    /// Whether the kernel may go to the store's files by itself (needs CAP_SYS_ADMIN).
+    /// Whether the kernel may access the store's files itself (needs CAP_SYS_ADMIN).
     pub passthrough: bool,
 }
 
@@ -85,49 +86,49 @@ pub struct FuseOptions {
 pub struct Mechanisms {
     /// Data goes to the store's files without the daemon.
     pub passthrough: bool,
-    /// Written data is gathered in the page cache (where passthrough is not possible).
+    /// The page cache gathers written data (if passthrough is not possible).
     pub writeback: bool,
-    /// Directory listings bring attributes along.
+    /// Directory listings include attributes.
     pub readdirplus: bool,
     /// Set-user-id bits are cleared without a request before each write.
     pub killpriv_v2: bool,
-    /// Emptying a file comes with its opening.
+    /// A file is opened and emptied in one request.
     pub atomic_o_trunc: bool,
     /// The workers may follow a caller to its processor (decided by the daemon, not by the kernel).
     pub follow: bool,
 }
 
-/// What the requests of one mount share with the rest of the daemon.
+/// The state that the requests of one mount share with the rest of the daemon.
 #[derive(Debug)]
 pub struct Shared {
-    /// The rules.
+    /// The world and its rules.
     pub world: World,
-    /// What the kernel knows.
+    /// The nodes that the kernel knows.
     pub inodes: Inodes,
-    /// What is open.
+    /// The open files.
     pub handles: Handles,
-    /// Where listings ended.
+    /// The ends of the latest listings.
     pub ends: Ends,
-    /// How many requests there were.
+    /// The numbers of requests.
     pub counters: Counters,
     /// What the store's file system could not do lately.
     pub failures: Failures,
-    /// What the kernel has agreed to, and the daemon may do.
+    /// The mechanisms that the kernel has agreed to and the daemon may use.
     pub mechanisms: parking_lot::Mutex<Mechanisms>,
-    /// Notices changes made behind the mount.
+    /// The watcher of changes behind the mount.
     pub watch: Option<Arc<dyn Watch>>,
-    /// Told of each request; lets the workers follow the caller while requests come closely.
+    /// The listener for requests, which lets the workers follow a caller that sends many.
     pub activity: Arc<dyn Activity>,
-    /// The choices.
+    /// The options.
     pub options: FuseOptions,
-    /// The kernel, once it has been greeted.
+    /// The kernel's caches, once the connection is set up.
     pub kernel: std::sync::OnceLock<Box<dyn Invalidate>>,
-    /// The user the worker threads act as, where it is not the daemon's own.
+    /// The user that the worker threads act as, if it is not the daemon's own.
     pub owner: Option<crate::sys::users::User>,
 }
 
 thread_local! {
-    /// Whether this worker thread acts as the owner already.
+    /// Whether this worker thread already acts as the owner.
     static ACTS_AS_OWNER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -137,20 +138,20 @@ impl std::fmt::Debug for FileSystem {
     }
 }
 
-/// Answers the kernel's requests.
+/// The handler of the kernel's requests.
 #[derive(Clone)]
 pub struct FileSystem {
     shared: Arc<Shared>,
 }
 
 impl FileSystem {
-    /// Makes the file system.
+    /// Creates the handler.
     pub fn new(shared: Arc<Shared>) -> FileSystem {
         FileSystem { shared }
     }
 
-    /// Makes this worker thread act with the owner's rights, from its first request on. Not before: fuser opens
-    /// /dev/fuse once more for each worker, which the owner may not.
+    /// Gives this worker thread the owner's rights, at its first request. Not earlier: fuser opens /dev/fuse once more
+    /// for each worker, which the owner may not.
     fn act_as_owner(&self) {
         let Some(owner) = &self.shared.owner else {
             return;
@@ -159,7 +160,7 @@ impl FileSystem {
             return;
         }
         if let Err(errno) = crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups) {
-            // It was tried before the home was mounted. Answering as root instead is out of the question.
+            // This worked in a trial before the mount. Answering as root instead would be unsafe.
             log::error!("cannot act as the owner: {errno}; the daemon ends");
             std::process::exit(1);
         }
@@ -174,7 +175,7 @@ impl FileSystem {
         &self.shared.inodes
     }
 
-    /// Resolves a directory by its number. Tries again where a directory was moving meanwhile.
+    /// Resolves a directory by its number, again if a directory was moving meanwhile.
     fn dir(&self, number: u64) -> Result<Dir> {
         self.settled(|| {
             let place = self.inodes().place(number)?;
@@ -182,8 +183,8 @@ impl FileSystem {
         })
     }
 
-    /// As [`FileSystem::dir`], for a directory whose entries the kernel is about to be told of: from now on changes to
-    /// them are noticed. Also returns how long the kernel may believe it.
+    /// Like [`FileSystem::dir`], for a directory whose entries the kernel is about to receive: changes to them are
+    /// noticed from now on. Also returns how long the kernel may cache them.
     fn listed_dir(&self, number: u64) -> Result<(Dir, Duration)> {
         let (dir, watched) = self.settled(|| {
             let place = self.inodes().place(number)?;
@@ -192,7 +193,7 @@ impl FileSystem {
                 place.watched,
             ))
         })?;
-        // What lies in the trash changes with every removal elsewhere, unknown to the kernel.
+        // The trash changes with every removal elsewhere, which the kernel does not see.
         if in_trash(dir.path()) {
             return Ok((dir, Duration::ZERO));
         }
@@ -208,7 +209,7 @@ impl FileSystem {
         Ok((dir, if watched { A_DAY } else { A_SECOND }))
     }
 
-    /// Resolves anything by its number.
+    /// Resolves a node of any kind by its number.
     fn located(&self, number: u64) -> Result<Located> {
         loop {
             let located = self.settled(|| {
@@ -221,22 +222,22 @@ impl FileSystem {
                 })
             });
             match located {
-                // A file with several hard links may still be found by another of them.
+                // A file with several hard links may still be found by another one.
                 Err(Error::NotFound) if self.inodes().next_place(number) => {}
                 located => return located,
             }
         }
     }
 
-    /// As [`FileSystem::located`], for a change that comes without being opened anew. Who had a file open for writing when it
-    /// was removed goes on, whether or not somebody has looked into the trash meanwhile.
+    /// Like [`FileSystem::located`], for a change through an existing open. A file that was open for writing when it
+    /// was removed stays writable, even if it has since been looked up in the trash.
     fn held_by_user(&self, number: u64) -> Result<Located> {
         let mut located = self.located(number)?;
         located.removed |= in_trash(&located.path) && self.shared.handles.is_open(number).1;
         Ok(located)
     }
 
-    /// A path is computed, then used; a directory that moves in between makes it wrong. Then it is computed again.
+    /// Resolves a path again if a directory moved between computing and using it.
     fn settled<T>(&self, resolve: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             let before = self.inodes().moves();
@@ -249,7 +250,7 @@ impl FileSystem {
         }
     }
 
-    /// How long the kernel may believe the attributes of a thing.
+    /// Returns how long the kernel may cache a node's attributes.
     fn ttl_of(&self, number: u64, located: &Located) -> Duration {
         if in_trash(&located.path) && !located.removed || self.shared.handles.is_emptying(number) {
             return Duration::ZERO;
@@ -262,15 +263,15 @@ impl FileSystem {
         self.shared.options.ttl.unwrap_or(life)
     }
 
-    /// Makes the kernel ask for a file's attributes again. A shared map changes content, and the page cache's writing back
-    /// allocates blocks, without the kernel's attributes hearing of it.
+    /// Makes the kernel ask for a file's attributes again. A shared map changes content, and the page cache's
+    /// write-back allocates blocks, without an update of the kernel's attributes.
     fn attributes_changed(&self, number: u64) {
         if let Some(kernel) = self.shared.kernel.get() {
             kernel.inode(number, false);
         }
     }
 
-    /// Notes that the kernel is told of an entry.
+    /// Records an entry reported to the kernel.
     fn entry(&self, parent: u64, name: Name<'_>, meta: &Meta) -> fuser::FileAttr {
         let number = self.inodes().found(parent, name, meta.id, meta.born);
         attr::attributes(number, self.world().links_shown(meta, false), meta)
@@ -281,10 +282,11 @@ impl FileSystem {
     }
 }
 
-/// The flags with which the daemon opens a file for a handle.
+/// Returns the flags with which the daemon opens a file for a handle.
 ///
-/// Gone are those that the kernel has dealt with (creation, following), and `O_APPEND` where the daemon itself writes:
-/// the kernel says the offset. With the writeback cache the kernel also reads where it was asked only to write.
+/// Flags that the kernel has handled (creation, following) are dropped, and so is `O_APPEND` if the daemon itself
+/// writes, because the kernel names the offset. With the writeback cache the kernel also reads files opened only for
+/// writing.
 fn handle_flags(flags: i32, mechanisms: Mechanisms) -> OFlags {
     let asked = OFlags::from_bits_retain(flags.cast_unsigned());
     let mut kept = asked & (OFlags::RWMODE | OFlags::TRUNC | OFlags::NOATIME);

@@ -1,4 +1,4 @@
-//! Requests about names: looking up, making, removing, moving.
+//! Requests about names: lookup, creation, removal, rename.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +40,7 @@ impl FileSystem {
         }
     }
 
-    /// Does something in a directory that the kernel is then told the outcome of.
+    /// Creates an entry with `act`, and records it for the reply to the kernel.
     pub(super) fn make(
         &self,
         parent: INodeNo,
@@ -103,7 +103,8 @@ impl FileSystem {
         may_wait: bool,
         caller: Caller,
     ) -> Result<(Duration, FileAttr)> {
-        // A file with two links is not replaced when it is emptied, and one that is being replaced gets no link.
+        // A file with two links is not replaced when it is emptied, so a file that is being replaced must not
+        // get a link.
         let _lock = self.shared.handles.inode_lock(number, may_wait)?;
         let located = self.located(number)?;
         let make = |dir: &Dir, name: Name<'_>| self.world().link(&located, dir, name, caller);
@@ -115,7 +116,7 @@ impl FileSystem {
         self.world().read_link(&self.located(number)?)
     }
 
-    /// Removes anything but a directory.
+    /// Removes a file of any kind except a directory.
     pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr, caller: Caller) -> Result<()> {
         let name = Name::new(name.as_bytes())?;
         let removed = self.world().unlink(&self.dir(parent.0)?, name, caller)?;

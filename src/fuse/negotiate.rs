@@ -1,11 +1,11 @@
-//! What the kernel offers, and what of it is asked for.
+//! Negotiation of the FUSE features: what the kernel offers, and what this mount uses.
 
 use fuser::{InitFlags, KernelConfig};
 
 use super::{FileSystem, Mechanisms};
 
 impl FileSystem {
-    /// Agrees with the kernel on the mechanisms of this mount. Each is worth several requests; see the table in
+    /// Agrees with the kernel on the mechanisms of this mount. Each saves several requests; see the table in
     /// docs/ARCHITECTURE.md. Never FUSE_OVER_IO_URING: with fuser 0.18 the mount hangs.
     pub(super) fn negotiate(&self, config: &mut KernelConfig) {
         let offered = config.capabilities();
@@ -20,21 +20,21 @@ impl FileSystem {
             self.shared.options.passthrough && offered.contains(InitFlags::FUSE_PASSTHROUGH);
         if passthrough {
             wanted |= InitFlags::FUSE_PASSTHROUGH | InitFlags::FUSE_ATOMIC_O_TRUNC;
-            // 1: the store may be on an ordinary file system, and an overlay may be put over the home.
+            // 1: the store may be on an ordinary file system, and an overlay may be mounted over the home.
             let _ = config.set_max_stack_depth(1);
         } else {
-            // Never FUSE_ATOMIC_O_TRUNC here: after an open that empties, the kernel lets go of the inode, takes it again
-            // and sets the size to zero once more by itself (fuse_do_setattr, ATTR_OPEN). What others wrote in between is
-            // in the store, and the kernel takes its own word for the size. Without it, the emptying is a request of its
-            // own, under the lock.
+            // Never FUSE_ATOMIC_O_TRUNC here: after an open that empties, the kernel releases the inode, takes it
+            // again and once more sets the size to zero by itself (fuse_do_setattr, ATTR_OPEN). Data that others wrote
+            // in between is in the store, but the kernel trusts its own size. Without the flag, emptying is a request
+            // of its own, under the inode's lock.
             wanted |= InitFlags::FUSE_AUTO_INVAL_DATA | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         }
         if self.shared.watch.is_none() {
-            // Then the kernel compares times of change itself; for listings as well (fuse_readdir_cached).
+            // The kernel then compares mtimes itself, for listings as well (fuse_readdir_cached).
             wanted |= InitFlags::FUSE_AUTO_INVAL_DATA;
         } else if !passthrough {
-            // With this the kernel takes its own word for a file's size (fuse_get_cache_mask), until it is made to
-            // forget the file: only where changes behind the mount are noticed.
+            // With this the kernel trusts its own size of a file (fuse_get_cache_mask) until it is made to forget the
+            // file, so it needs changes behind the mount to be noticed.
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
         let agreed = wanted & offered;

@@ -1,9 +1,10 @@
-//! What the kernel's opens mean for keeping contents: [`OpenState`] for one request about one file.
+//! [`OpenState`] for one request about one file: how the kernel's opens affect keeping its content.
 //!
 //! With passthrough, writes through an open file are not seen. A file that has to be kept block by block is therefore
-//! opened so that they are: through the page cache and the daemon, or, where it is open in passthrough already and only
-//! to be written, directly to the daemon (`FOPEN_DIRECT_IO` beside the backing file, which the kernel allows). What cannot
-//! be seen is copied whole. The turn of the file ([`super::handles::Handles::turn`]) is held by whoever has one of these.
+//! opened so that they are: through the page cache and the daemon, or, if it is already open in passthrough and this
+//! open only writes, directly to the daemon (`FOPEN_DIRECT_IO` beside the backing file, which the kernel allows).
+//! Content whose writes cannot be seen is copied whole. The user of an `Opens` holds the file's inode lock
+//! ([`super::handles::Handles::inode_lock`]).
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -17,26 +18,26 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Blocks, Id, Kept, Meta, Node, OpenState, Rest, StartedVersion, Writers};
 
-/// The opens of one file, as a request about it meets them. Made in the file's turn, before the file is looked at.
+/// The opens of one file during one request. Created under the inode lock, before the file is looked at.
 pub(super) struct Opens<'a> {
     fs: &'a FileSystem,
     number: u64,
-    /// The access that an open under way asks for.
+    /// The access mode of the open in progress.
     access: OFlags,
     /// The open file that the request comes through.
     handle: Option<&'a Handle>,
-    /// Whether there is time to copy much.
+    /// Whether there is time for a long copy.
     may_wait: bool,
-    /// Whether it was open when the request's turn came.
+    /// Whether the file was open when the request took the inode lock.
     was_open: bool,
-    /// Whether it is the kernel that cuts the file: until it has the answer it writes nothing back (fuse_set_nowrite).
+    /// Whether the kernel itself truncates the file: until it has the reply it writes nothing back (fuse_set_nowrite).
     cuts: bool,
-    /// What has been begun for the open under way.
+    /// The version started for the open in progress.
     started: RefCell<Option<StartedVersion>>,
 }
 
 impl<'a> Opens<'a> {
-    /// For a file that is being opened.
+    /// Returns the state for an open in progress.
     pub(super) fn opening(
         fs: &'a FileSystem,
         number: u64,
@@ -55,7 +56,7 @@ impl<'a> Opens<'a> {
         }
     }
 
-    /// For a request that comes through an open file, or by name.
+    /// Returns the state for a request through an open file, or by name.
     pub(super) fn through(
         fs: &'a FileSystem,
         number: u64,
@@ -74,13 +75,13 @@ impl<'a> Opens<'a> {
         }
     }
 
-    /// For a request of the kernel to cut the file.
+    /// Marks the request as a truncation by the kernel.
     pub(super) fn cutting(mut self) -> Opens<'a> {
         self.cuts = true;
         self
     }
 
-    /// Returns the version that was begun.
+    /// Returns the version that was started.
     pub(super) fn started(self) -> Option<StartedVersion> {
         self.started.into_inner()
     }
@@ -88,7 +89,7 @@ impl<'a> Opens<'a> {
 
 impl OpenState for Opens<'_> {
     fn is_open(&self) -> bool {
-        // What was open may have been written to, and closed, since the file was looked at.
+        // An open file may have been written and closed since the file was looked at.
         self.was_open || self.fs.shared.handles.is_open(self.number).0
     }
 
@@ -142,7 +143,7 @@ impl OpenState for Opens<'_> {
         let node = Node::from_fd(file)?;
         let root = self.fs.world().root();
         let opened = handles.reopened(self.number, |flags| root.reopen(&node, flags))?;
-        // Whoever does not find the old inode meanwhile tries again.
+        // A lookup that does not find the old inode meanwhile tries again.
         let _moving = inodes.moving();
         inodes.expect(self.number, new.id);
         let outcome = act();
@@ -154,7 +155,7 @@ impl OpenState for Opens<'_> {
     }
 }
 
-/// Who has files open through the home, for making versions final.
+/// The files that are open through the home, for making versions final.
 #[derive(Debug)]
 pub struct HomeWriters(pub std::sync::Weak<Shared>);
 
@@ -163,7 +164,7 @@ impl Writers for HomeWriters {
         let Some(shared) = self.0.upgrade() else {
             return Rest::Busy;
         };
-        // Where the kernel does not know it, this is the number that it will most likely be known by; and nobody has it open.
+        // A file that the kernel does not know will most likely get this number, and nobody has it open.
         let number = shared.inodes.peek_or_reserve(id);
         let Ok(turn) = shared.handles.inode_lock(number, false) else {
             return Rest::Busy;
@@ -182,8 +183,7 @@ impl Writers for HomeWriters {
     }
 }
 
-/// For a file that turned out to be there when it was to be made: how it is open is not known, so nothing is taken for
-/// granted.
+/// The state of a file that already existed when it was to be created: its opens are not known, so nothing is assumed.
 #[derive(Debug)]
 pub(super) struct Unseen;
 

@@ -1,4 +1,4 @@
-//! What an operator does to a file while the home is mounted: with the turn of the file, and knowing how it is open.
+//! An operator's changes to files while the home is mounted: under the inode lock, with the state of its opens.
 
 use super::FileSystem;
 use super::open_state::Opens;
@@ -7,7 +7,7 @@ use crate::world::replace::NewContent;
 use crate::world::{Caller, Located, Meta, SetAttrs};
 
 impl FileSystem {
-    /// Puts another content in a file's place.
+    /// Replaces a file's content.
     ///
     /// # Errors
     /// As [`World::put_content`](crate::world::World::put_content).
@@ -17,7 +17,7 @@ impl FileSystem {
         content: &dyn NewContent,
         caller: Caller,
     ) -> Result<Meta> {
-        // Also for a file that the kernel does not know: who opens it now waits for the turn of this number.
+        // Also for a file that the kernel does not know: an open meanwhile waits for the lock of this number.
         let number = self.inodes().peek_or_reserve(located.node.meta().id);
         let _turn = self.shared.handles.inode_lock(number, true)?;
         let opens = Opens::through(self, number, None, true);
@@ -25,7 +25,7 @@ impl FileSystem {
         self.world().put_content(&located, content, &opens, caller)
     }
 
-    /// Sets attributes, the size too.
+    /// Sets attributes, including the size.
     ///
     /// # Errors
     /// As [`World::set_attr`](crate::world::World::set_attr).
@@ -38,7 +38,7 @@ impl FileSystem {
             .set_attr(&located, change, None, &opens, caller)
     }
 
-    /// Looks at a thing again, now that it has its turn: its size may be another, or another inode in its place.
+    /// Looks at a node again under its inode lock: its size may have changed, or another inode taken its place.
     fn again(&self, located: &Located) -> Result<Located> {
         let id = located.node.meta().id;
         Ok(Located {

@@ -15,7 +15,7 @@ use super::handles::Way;
 use crate::error::{Error, Result};
 use crate::world::{Caller, Origin};
 
-/// Numbers are not used again while the kernel knows them, so there is only one generation.
+/// Numbers are not reused while the kernel knows them, so one generation is enough.
 const ONLY: Generation = Generation(0);
 
 /// A request: what is asked for, of which inode, by whom.
@@ -45,8 +45,8 @@ impl FileSystem {
         info
     }
 
-    /// As [`FileSystem::seen`], for what moves data or waits for a disk: the caller, or the page cache for it, has
-    /// something else to do meanwhile.
+    /// Like [`FileSystem::seen`], for a request that moves data or waits for a disk: the caller, or the page cache for
+    /// it, is busy with something else meanwhile.
     pub(super) fn seen_long(
         &self,
         req: &Request,
@@ -102,11 +102,11 @@ impl FileSystem {
         }
     }
 
-    /// Does something that waits for a disk in a thread of its own: as many such requests as there are workers would
-    /// bring the whole home to a stop.
+    /// Runs an action that waits for a disk on a thread of its own: as many such requests as there are workers would
+    /// stop the whole home.
     pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
         let fs = self.clone();
-        // Where no thread can be had, the closure is dropped and the reply with it, for which fuser answers EIO.
+        // If no thread can be started, the closure and its reply are dropped, and fuser then answers EIO.
         let spawned = std::thread::Builder::new()
             .name("sync".to_owned())
             .spawn(move || act(&fs));

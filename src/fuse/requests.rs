@@ -217,7 +217,7 @@ impl Filesystem for FileSystem {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // Nothing is held back that a close would have to write. ENOSYS: the kernel never asks again.
+        // A close has nothing left to write. After ENOSYS the kernel never asks again.
         reply.error(Errno::ENOSYS);
     }
 
@@ -248,7 +248,7 @@ impl Filesystem for FileSystem {
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // ENOSYS: the kernel opens directories without asking, and caches what they list.
+        // After ENOSYS the kernel opens directories without asking, and caches their listings.
         reply.error(Errno::ENOSYS);
     }
 

@@ -1,6 +1,7 @@
-//! The nodes themselves, and how their places hang together. Only `inodes.rs` uses this, under its lock.
+//! The nodes of the inode table, and their locations. Only `inodes.rs` uses this, under its lock.
 //!
-//! A node stays while the kernel knows it or another node's place goes through it: `hold` and `release` count that.
+//! A node stays while the kernel knows it or another node's location goes through it: `hold` and `release` count
+//! these.
 
 use std::collections::HashMap;
 
@@ -12,38 +13,38 @@ use crate::world::view::{TRASH, in_trash};
 /// The number of the root (FUSE_ROOT_ID).
 pub const ROOT: u64 = 1;
 
-/// Stands for `.trash` as a parent, whether or not the kernel knows `.trash` itself.
+/// The parent number that stands for `.trash`, whether or not the kernel knows `.trash` itself.
 pub(super) const IN_TRASH: u64 = 0;
 
-/// Numbers from here on are given out; those below are the store's own inode numbers.
+/// The first of the assigned numbers; smaller ones are the store's own inode numbers.
 pub(super) const GIVEN: u64 = 1 << 63;
 
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) root: Id,
     pub(super) nodes: HashMap<u64, Box<Inode>>,
-    /// Numbers of what lies on another device than the root, or whose inode number is taken.
+    /// Numbers of nodes on another device than the root, or whose inode number is taken.
     pub(super) given: HashMap<Id, u64>,
     /// Inodes that are about to take the place of a node's own.
     pub(super) expected: HashMap<Id, u64>,
     pub(super) next: u64,
-    /// Nodes that were removed while known, by their entry in the trash.
+    /// Nodes that were removed while known, by their trash entry.
     pub(super) removed: HashMap<Box<[u8]>, u64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Inode {
     pub(super) id: Id,
-    /// When it was made ([`crate::world::Meta::born`]).
+    /// Its time of birth ([`crate::world::Meta::born`]).
     pub(super) born: u64,
     pub(super) spot: Spot,
-    /// Further places of a file with several hard links.
+    /// Further locations of a file with several hard links.
     pub(super) others: Vec<Spot>,
     pub(super) lookups: u64,
-    /// How many places of other nodes go through this one.
+    /// The number of other nodes' locations that go through this one.
     pub(super) children: u32,
     pub(super) removed: bool,
-    /// Whether the kernel holds it for dead: a removed directory. Seen again, it gets another number.
+    /// Whether it is dead to the kernel: a removed directory. A new lookup gets another number.
     pub(super) retired: bool,
     pub(super) watched: bool,
 }
@@ -62,7 +63,7 @@ pub(super) fn spot((parent, name): (u64, Name<'_>)) -> Spot {
 }
 
 impl Inode {
-    /// Makes a node that the kernel has not been told of yet.
+    /// Creates a node that has not been reported to the kernel yet.
     pub(super) fn new(id: Id, born: u64, spot: Spot) -> Inode {
         Inode {
             id,
@@ -79,8 +80,8 @@ impl Inode {
 }
 
 impl Table {
-    /// Returns the number of a thing, giving it one where its own inode number will not do: on another device, or while
-    /// the kernel still knows something by that number that is dead to it or was there before.
+    /// Returns a node's number. It assigns one if the inode number will not do: for another device, or while the
+    /// kernel still uses that number for a dead or earlier node.
     pub(super) fn number(&mut self, id: Id, born: u64) -> u64 {
         if id == self.root {
             return ROOT;
@@ -130,13 +131,12 @@ impl Table {
         Ok(path)
     }
 
-    /// A known thing was seen at another place than before: by another hard link, or because it moved behind the mount.
+    /// Records another location of a known node: another hard link, or a move behind the mount.
     pub(super) fn seen_at(&mut self, number: u64, spot: Spot) {
-        /// More places of one file are not kept; the latest are as good as any.
+        /// The number of further locations kept for a file; the latest are as good as any.
         const KEPT: usize = 8;
         self.hold(spot.parent);
-        // Of a file with a name here and one in the trash, that in the trash counts only when there is no other: by it
-        // nothing could be changed.
+        // A location in the trash is used only if the file has no other: a file cannot be changed through it.
         let worse = self.in_trash(&spot)
             && self
                 .nodes
@@ -207,8 +207,8 @@ impl Table {
         }
     }
 
-    /// Drops a node that nobody needs, and those above it that it alone had kept. A loop, not a recursion: trees may be
-    /// deeper than the stack.
+    /// Drops a node that is no longer needed, and the ancestors that it alone kept. A loop, not a recursion: a tree
+    /// may be deeper than the stack.
     pub(super) fn drop_if_unused(&mut self, number: u64) {
         let mut pending = vec![number];
         while let Some(number) = pending.pop() {

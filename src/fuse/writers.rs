@@ -1,27 +1,27 @@
-//! Who writes to files past the daemon, and who did lately: what reaches the store that way is noticed there like anybody's
-//! change, although the kernel knows of it.
+//! Present and recent writers past the daemon. Their changes to the store are noticed like anybody else's, although
+//! the kernel already knows of them.
 //!
 //! Only `handles.rs` uses this, under its lock.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long after its last close a writer's changes may still be on their way through the notices of the store.
+/// How long after its last close a writer's changes may still be among the store's events.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The writers, by node and thread.
 #[derive(Debug, Default)]
 pub(super) struct Writers {
     by: HashMap<(u64, u32), Writer>,
-    /// How many there may be before the ones of long ago are dropped.
+    /// The number of writers above which old ones are dropped.
     kept: usize,
 }
 
 #[derive(Debug, Default)]
 struct Writer {
-    /// How many files it has open.
+    /// The number of files it has open.
     open: u32,
-    /// When it closed the last one.
+    /// The time of its last close.
     closed: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Writer {
 }
 
 impl Writers {
-    /// Notes that a thread has opened a node for writing.
+    /// Records that a thread has opened a node for writing.
     pub(super) fn begin(&mut self, node: u64, thread: u32) {
         if self.by.len() >= self.kept.max(1024) {
             let now = Instant::now();
@@ -43,7 +43,7 @@ impl Writers {
         self.by.entry((node, thread)).or_default().open += 1;
     }
 
-    /// Notes that what a thread had opened was closed.
+    /// Records that a thread has closed a node.
     pub(super) fn end(&mut self, node: u64, thread: u32) {
         if let Some(writer) = self.by.get_mut(&(node, thread)) {
             writer.open -= 1;
@@ -51,8 +51,8 @@ impl Writers {
         }
     }
 
-    /// Returns whether a thread has a node open for writing, or had it lately. Never of 0, which the kernel says for
-    /// everybody of a PID namespace that the daemon does not see.
+    /// Returns whether a thread has a node open for writing, or had it recently. Always false for 0, which the kernel
+    /// reports for all threads of a PID namespace that the daemon does not see.
     pub(super) fn wrote_lately(&self, node: u64, thread: u32) -> bool {
         let writer = self.by.get(&(node, thread)).filter(|_| thread != 0);
         writer.is_some_and(|writer| writer.is_of(Instant::now()))

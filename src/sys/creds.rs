@@ -1,11 +1,11 @@
-//! A thread's credentials for the file system: fsuid, fsgid and the capabilities that go with them.
+//! A thread's file system credentials: fsuid, fsgid and the related capabilities.
 //!
-//! setfsuid(2) is per thread in the kernel and glibc does not spread it over threads, which is what a daemon that acts
-//! for several users needs.
+//! setfsuid(2) applies to one thread, and glibc does not spread it to others, which suits a daemon that acts for
+//! several users.
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Puts the thread's file system identity back when dropped.
+/// A guard that restores the thread's former file system identity when dropped.
 #[derive(Debug)]
 #[must_use = "the identity lasts as long as this"]
 pub struct Acting {
@@ -13,11 +13,11 @@ pub struct Acting {
     gid: u32,
 }
 
-/// Makes the calling thread act on files as a user, for good: what is created belongs to them, and their permissions
-/// decide. Of the capabilities, those about files are lost (setfsuid(2)); threads started later inherit all this.
+/// Makes the calling thread act on files as a user, permanently: new files belong to the user, and the user's
+/// permissions apply. The capabilities for files are lost (setfsuid(2)); threads started later inherit all this.
 ///
 /// # Errors
-/// `EPERM` where the process may not change its identity.
+/// `EPERM` if the process may not change its identity.
 pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> rustix::io::Result<()> {
     let groups: Vec<_> = groups
         .iter()
@@ -26,15 +26,15 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> rustix::io::Result<()>
     rustix::thread::set_thread_groups(&groups)?;
     set_fs_ids(uid, gid);
     if fs_ids() == (uid, gid) {
-        // It would let the user have the blocks that are reserved for root, and more than their quota.
+        // CAP_SYS_RESOURCE would let the user exceed quotas and use the blocks reserved for root.
         lower(CapabilitySet::SYS_RESOURCE)
     } else {
         Err(rustix::io::Errno::PERM)
     }
 }
 
-/// Makes what the calling thread creates belong to a user, until the guard is dropped, while the thread keeps the
-/// capability to pass every permission check: the kernel has made the checks already (`default_permissions`).
+/// Makes new files of the calling thread belong to a user until the guard is dropped. The thread keeps the capability
+/// to pass every permission check: the kernel has already made the checks (`default_permissions`).
 pub fn create_as(uid: u32, gid: u32) -> Acting {
     let (was_uid, was_gid) = fs_ids();
     let guard = Acting {
@@ -51,7 +51,7 @@ pub fn create_as(uid: u32, gid: u32) -> Acting {
 impl Drop for Acting {
     fn drop(&mut self) {
         if fs_ids() != (self.uid, self.gid) {
-            // Back to root: the kernel raises again what it had dropped.
+            // On the way back to root, the kernel restores the capabilities that it had dropped.
             set_fs_ids(self.uid, self.gid);
         }
     }
@@ -77,7 +77,8 @@ fn set_fs_ids(uid: u32, gid: u32) {
     unsafe { libc::syscall(libc::SYS_setfsuid, uid) };
 }
 
-/// Returns the thread's file system ids. The calls always return the former id; -1 is nobody, so nothing changes.
+/// Returns the thread's file system ids. The calls always return the former id, and -1 is not a user, so nothing
+/// changes.
 fn fs_ids() -> (u32, u32) {
     // SAFETY: takes one integer and touches no memory.
     let uid = unsafe { libc::syscall(libc::SYS_setfsuid, u32::MAX) };

@@ -1,16 +1,17 @@
-//! SHA-256 of several messages at once, for processors that have wide registers (AVX2) but no instructions for SHA-256:
-//! eight messages, one in each lane, take hardly longer than one. Elsewhere one after the other, by the crate.
+//! SHA-256 of several messages at once, for processors with wide registers (AVX2) but without instructions for
+//! SHA-256: eight messages, one in each lane, take hardly longer than one. Other processors hash one message after the
+//! other, by the crate.
 //!
-//! Only speed is different; a test holds every length against the crate.
+//! The results are the same; a test compares every length with the crate.
 
 use sha2::{Digest, Sha256};
 
-/// How many messages are worth handing over at once.
+/// The number of messages best passed at once.
 pub const LANES: usize = 8;
 
 const BLOCK: usize = 64;
 
-/// FIPS 180-4, 4.2.2: in sixteens.
+/// FIPS 180-4, 4.2.2, in groups of sixteen.
 const ROUND: [[u32; 16]; 4] = [
     [
         0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
@@ -63,7 +64,7 @@ fn last_block(message: &[u8]) -> usize {
     (message.len() + 8) / BLOCK
 }
 
-/// A block of a message with its padding (FIPS 180-4, 5.1.1); anything, behind the last.
+/// A block of a padded message (FIPS 180-4, 5.1.1); undefined after the last.
 fn padded(message: &[u8], at: usize) -> [u8; BLOCK] {
     let rest = message.get(at * BLOCK..);
     if let Some(whole) = rest.and_then(|rest| rest.first_chunk()) {
@@ -83,7 +84,7 @@ fn padded(message: &[u8], at: usize) -> [u8; BLOCK] {
     block
 }
 
-/// With the instructions of AVX2, which are safe to use in functions that are compiled for it.
+/// The AVX2 version. Its instructions are safe in functions that are compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::*;
@@ -119,7 +120,7 @@ mod wide {
 
     #[target_feature(enable = "avx2")]
     fn lanes(words: Words) -> [u32; LANES] {
-        // SAFETY: both are 32 bytes, for which each value is one.
+        // SAFETY: both types have 32 bytes, and every bit pattern is valid in both.
         unsafe { std::mem::transmute(words) }
     }
 
@@ -187,7 +188,7 @@ mod wide {
         _mm256_and_si256(one, two)
     }
 
-    /// To the right by the one, which is to the left by the other.
+    /// Rotates right by `RIGHT`; `LEFT` is the complement.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn rotated<const RIGHT: i32, const LEFT: i32>(words: Words) -> Words {
@@ -204,13 +205,13 @@ mod wide {
 mod tests {
     use super::*;
 
-    /// Whatever the processor can: the lanes are tried too where they are not used.
+    /// Tests the lanes on any processor that has AVX2, even if they are not used there.
     #[test]
     fn every_length_in_every_lane_is_as_the_crate_says() {
         let bytes: Vec<u8> = (0..700_u32).map(|i| (i * i % 251) as u8).collect();
         let expected = |one: &&[u8]| <[u8; 32]>::from(Sha256::digest(one));
         for length in 0..400 {
-            // Lengths that end in the same block, in others, and far behind.
+            // Lengths that end in the same block, in other blocks, and far behind.
             let messages: Vec<&[u8]> = (0..19)
                 .map(|i| &bytes[i..i + (length + i * i * 3) % 680])
                 .collect();

@@ -1,11 +1,11 @@
-//! fanotify(7), as far as noticing changes behind a mount needs it: marks on single directories, events with the
-//! directory's handle, the entry's name, and the process that caused them.
+//! The parts of fanotify(7) that notice changes behind a mount: marks on single directories, and events with the
+//! directory's handle, the entry's name and the process that caused them.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
 
-/// What identifies a directory in events: its file handle (name_to_handle_at(2)), opaque.
+/// A directory's identity in events: its opaque file handle (name_to_handle_at(2)).
 pub type Handle = Box<[u8]>;
 
 /// One event.
@@ -13,15 +13,15 @@ pub type Handle = Box<[u8]>;
 pub struct Event {
     /// What happened, `FAN_*` bits.
     pub mask: u64,
-    /// The process that did it; 0 where the kernel does not tell.
+    /// The process that caused it; 0 if the kernel does not report it.
     pub pid: i32,
     /// The directory.
     pub dir: Handle,
-    /// The entry; empty where the event is about the directory itself.
+    /// The entry; empty for an event about the directory itself.
     pub name: Vec<u8>,
 }
 
-/// An entry came, went or moved.
+/// An entry was created, removed or moved.
 pub const NAMES: u64 =
     libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
 /// The content changed.
@@ -33,10 +33,10 @@ pub const OVERFLOW: u64 = libc::FAN_Q_OVERFLOW;
 
 const MASK: u64 = NAMES | CONTENT | ATTRIBUTES | libc::FAN_ONDIR | libc::FAN_EVENT_ON_CHILD;
 
-/// Opens a notification group. Its queue is unlimited where the process may have that.
+/// Opens a notification group. Its queue is unlimited if the process has the privilege.
 ///
 /// # Errors
-/// `EINVAL` on kernels older than 5.13, `EMFILE` past the limit of groups, `EPERM`.
+/// `EINVAL` before Linux 5.13, `EMFILE` past the limit of groups, `EPERM`.
 pub fn init() -> Result<OwnedFd> {
     let base =
         libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_REPORT_DFID_NAME;
@@ -52,10 +52,10 @@ pub fn init() -> Result<OwnedFd> {
     Err(last_error())
 }
 
-/// Asks for events on a directory's entries, and returns the handle by which its events will name it.
+/// Watches a directory's entries, and returns the handle that identifies the directory in its events.
 ///
 /// # Errors
-/// `EOPNOTSUPP` and `ENODEV` where the file system has no handles, `ENOSPC` past the limit of marks, `EACCES` where the
+/// `EOPNOTSUPP` and `ENODEV` if the file system has no handles, `ENOSPC` past the limit of marks, `EACCES` if the
 /// directory may not be read.
 pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<Handle> {
     let handle = handle_of(dir)?;
@@ -63,10 +63,10 @@ pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<Handle> {
     Ok(handle)
 }
 
-/// Asks for no more events on a directory.
+/// Stops watching a directory.
 ///
 /// # Errors
-/// `ENOENT` where there was no mark.
+/// `ENOENT` if there was no mark.
 pub fn unwatch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<()> {
     mark(group, dir, libc::FAN_MARK_REMOVE)
 }
@@ -85,7 +85,7 @@ fn mark(group: BorrowedFd<'_>, dir: BorrowedFd<'_>, action: u32) -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// The most a file handle can take (`MAX_HANDLE_SZ`).
+/// The largest file handle (`MAX_HANDLE_SZ`).
 const MAX_HANDLE: usize = 128;
 
 #[repr(C)]
@@ -102,8 +102,8 @@ fn handle_of(dir: BorrowedFd<'_>) -> Result<Handle> {
         handle: [0; MAX_HANDLE],
     };
     let mut mount = 0;
-    // SAFETY: FileHandle has the layout of struct file_handle with room for the most it can hold, and says so in
-    // `bytes`; the path is empty and ends with NUL.
+    // SAFETY: FileHandle has the layout of struct file_handle with space for the largest handle, as `bytes` says; the
+    // path is empty and ends with NUL.
     let rc = unsafe {
         libc::name_to_handle_at(
             dir.as_raw_fd(),
@@ -122,10 +122,10 @@ fn handle_of(dir: BorrowedFd<'_>) -> Result<Handle> {
     Ok(key.into())
 }
 
-/// Reads the events that are waiting, without waiting for more. `buffer` should hold 64 KiB.
+/// Reads the pending events without waiting for more. `buffer` should hold 64 KiB.
 ///
 /// # Errors
-/// Any error from `read(2)`; `EAGAIN` is no error but an empty answer.
+/// Any error from `read(2)`, except that `EAGAIN` gives an empty list.
 pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<Event>> {
     let length = match rustix::io::read(group.as_fd(), &mut *buffer) {
         Ok(n) => n,
@@ -135,8 +135,8 @@ pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<Event>> {
     Ok(parse(buffer.get(..length).unwrap_or_default()))
 }
 
-/// Splits what the kernel wrote into events: each a `fanotify_event_metadata`, then information records, of which the one
-/// of type DFID_NAME holds fsid, file handle and name.
+/// Splits the kernel's buffer into events: each is a `fanotify_event_metadata` followed by information records, of
+/// which the one of type DFID_NAME holds fsid, file handle and name.
 fn parse(mut bytes: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(length) = u32_at(bytes, 0).and_then(|n| usize::try_from(n).ok()) {

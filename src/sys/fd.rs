@@ -1,4 +1,4 @@
-//! Calls on a descriptor of the `O_PATH` kind, by `AT_EMPTY_PATH`. Going by `/proc/self/fd` instead takes several µs.
+//! Calls on `O_PATH` descriptors by `AT_EMPTY_PATH`. The way by `/proc/self/fd` would take several µs.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -25,7 +25,7 @@ pub fn chmod(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     check(rc)
 }
 
-/// Has the kernel begin to write a file's data out, and does not wait for it (sync_file_range(2)).
+/// Starts writing a file's data out, without waiting for it (sync_file_range(2)).
 ///
 /// # Errors
 /// Any error from `sync_file_range(2)`.
@@ -36,8 +36,8 @@ pub fn begin_writing_out(fd: BorrowedFd<'_>) -> Result<()> {
     }))
 }
 
-/// Has the kernel write a file's data out, and waits for it, but for no commit (sync_file_range(2)): ext4 and xfs put it on the
-/// disk before what is done to names and extents from then on.
+/// Writes a file's data out and waits for it, but not for a commit (sync_file_range(2)): ext4 and xfs then have the
+/// data on disk before any later change of names and extents.
 ///
 /// # Errors
 /// Any error from `sync_file_range(2)`.
@@ -51,21 +51,21 @@ pub fn write_out(fd: BorrowedFd<'_>) -> Result<()> {
     }))
 }
 
-/// Returns the generation of an inode: a number that differs when the inode number is used again (ioctl_iflags(2)). Takes a
-/// descriptor that can be read from.
+/// Returns the generation of an inode: a number that differs when the inode number is reused (ioctl_iflags(2)). Needs
+/// a readable descriptor.
 ///
 /// # Errors
-/// `ENOTTY` where the file system does not say.
+/// `ENOTTY` if the file system does not support it.
 pub fn generation(fd: BorrowedFd<'_>) -> Result<u32> {
-    // The kernel writes an int, whatever the request's name says (fs/ext4/ioctl.c, fs/xfs/xfs_ioctl.c).
+    // The kernel writes an int, although the request is declared with a long (fs/ext4/ioctl.c, fs/xfs/xfs_ioctl.c).
     let mut answer = [0_u32; 2];
-    // SAFETY: the descriptor lives through the call, which writes at most a long to where it is told.
+    // SAFETY: the descriptor lives through the call, which writes at most a long into `answer`.
     let rc = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FS_IOC_GETVERSION, answer.as_mut_ptr()) };
     check(libc::c_long::from(rc))?;
     Ok(answer[0])
 }
 
-/// How many extents are asked for at once.
+/// The number of extents requested at once.
 const EXTENTS: usize = 64;
 
 /// `struct fiemap_extent` (linux/fiemap.h).
@@ -80,7 +80,7 @@ struct Extent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap`, with room for some extents.
+/// `struct fiemap`, with space for some extents.
 #[repr(C)]
 #[derive(Debug)]
 struct Extents {
@@ -93,11 +93,11 @@ struct Extents {
     extents: [Extent; EXTENTS],
 }
 
-/// Returns the parts of a range for which a file has space and nothing on the disk (FS_IOC_FIEMAP): starts and ends. What has
-/// been written and is not on the disk yet may be among them.
+/// Returns the starts and ends of a range's parts for which a file has space but no data on disk (FS_IOC_FIEMAP). Data
+/// not yet written back may be among them.
 ///
 /// # Errors
-/// `ENOTTY` and `EOPNOTSUPP` where the file system does not say.
+/// `ENOTTY` and `EOPNOTSUPP` if the file system does not support it.
 pub fn unwritten(fd: BorrowedFd<'_>, from: u64, to: u64) -> Result<Vec<(u64, u64)>> {
     const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
     const LAST: u32 = 1;
@@ -114,7 +114,7 @@ pub fn unwritten(fd: BorrowedFd<'_>, from: u64, to: u64) -> Result<Vec<(u64, u64
             reserved: 0,
             extents: [Extent::default(); EXTENTS],
         };
-        // SAFETY: the descriptor lives through the call, which writes at most `count` extents behind the header.
+        // SAFETY: the descriptor lives through the call, which writes at most `count` extents after the header.
         let rc = unsafe { libc::ioctl(fd.as_raw_fd(), FS_IOC_FIEMAP, &raw mut answer) };
         check(libc::c_long::from(rc))?;
         let mapped = usize::try_from(answer.mapped).unwrap_or(0).min(EXTENTS);
@@ -181,7 +181,7 @@ mod tests {
             0o640
         );
         access(fd.as_fd(), rustix::fs::Access::READ_OK.bits()).unwrap();
-        // For root too: nobody may run what nobody may run.
+        // Even root may not run a file without any execute bit.
         let run = access(fd.as_fd(), rustix::fs::Access::EXEC_OK.bits());
         assert_eq!(run, Err(Errno::ACCESS));
     }

@@ -1,18 +1,18 @@
-//! What a file has beside its mode: the flags of chattr(1), and its project.
+//! A file's attributes beside its mode: the flags of chattr(1), and its project id.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::IFlags;
 use rustix::io::{Errno, Result};
 
-/// `FS_IOC_FSGETXATTR`, as linux/fs.h has it; rustix has neither.
+/// `FS_IOC_FSGETXATTR` of linux/fs.h; rustix has neither.
 const GET: libc::c_ulong = 0x801c_581f;
 /// `FS_IOC_FSSETXATTR`.
 const SET: libc::c_ulong = 0x401c_5820;
 
-/// The flags that somebody sets, of those that are seen: the others say how the file system has stored the file.
+/// The visible flags that a user can set; the others describe how the file system stores the file.
 const SETTABLE: u32 = 0x2280_c4ff;
-/// The same of the other kind: all but `FS_XFLAG_PREALLOC` and `FS_XFLAG_HASATTR`.
+/// The same for the `fsx_xflags`: all but `FS_XFLAG_PREALLOC` and `FS_XFLAG_HASATTR`.
 const SETTABLE_MORE: u32 = 0x7fff_fffd;
 
 /// `struct fsxattr` of linux/fs.h.
@@ -27,11 +27,11 @@ struct Fsxattr {
     pad: [u8; 8],
 }
 
-/// Gives an empty file the flags and the project of another. Returns whether it has them; it has not where they would keep it from being
-/// changed, and from being deleted again.
+/// Copies the flags and the project id of one file to another, empty one. Returns `false` if that is not possible, or
+/// if a flag would keep the file from being changed and deleted.
 ///
 /// # Errors
-/// What setting them says.
+/// Any error from setting them.
 pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool> {
     let settable = |flags: IFlags| flags.bits() & SETTABLE;
     let fixed = IFlags::IMMUTABLE | IFlags::APPEND;
@@ -43,7 +43,7 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool> {
     {
         let flags_then = settable(wanted) | has.bits() & !SETTABLE;
         rustix::fs::ioctl_setflags(to, IFlags::from_bits_retain(flags_then))?;
-        // What a file system does not know it leaves out without a word.
+        // A file system silently ignores flags that it does not support.
         if settable(flags(to)?) != settable(wanted) {
             return Ok(false);
         }
@@ -69,7 +69,7 @@ fn flags(fd: BorrowedFd<'_>) -> Result<IFlags> {
 
 fn get(fd: BorrowedFd<'_>) -> Result<Fsxattr> {
     let mut more = Fsxattr::default();
-    // SAFETY: the descriptor lives through the call, and the kernel fills the structure, which is as long as it takes it for.
+    // SAFETY: the descriptor lives through the call, and the structure has the size that the kernel writes.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), GET as _, &raw mut more) })?;
     Ok(more)
 }

@@ -1,9 +1,9 @@
-//! Who holds a lock of flock(2) on a file, by the kernel's list of locks (proc_locks(5)).
+//! The holders of a file's flock(2) lock, from the kernel's list of locks (proc_locks(5)).
 
 use std::os::fd::BorrowedFd;
 
-/// Returns the processes that hold a lock on a file, this one excepted. None where the list cannot be read, names another device
-/// number than stat(2), as with btrfs, or the process is of another PID namespace.
+/// Returns the other processes that hold a lock on a file. Empty if the list cannot be read or has another device
+/// number than stat(2), as with btrfs, or if the process is in another PID namespace.
 pub fn holders(file: BorrowedFd<'_>) -> Vec<u32> {
     let (Ok(text), Ok(stat)) = (
         std::fs::read_to_string("/proc/locks"),
@@ -20,7 +20,7 @@ pub fn holders(file: BorrowedFd<'_>) -> Vec<u32> {
     let mut found: Vec<u32> = text
         .lines()
         .filter_map(|line| {
-            // `1: FLOCK  ADVISORY  WRITE 708 00:1b:3 0 EOF`; who waits has `->` before its kind.
+            // `1: FLOCK  ADVISORY  WRITE 708 00:1b:3 0 EOF`; a waiting process has `->` before FLOCK.
             let fields: Vec<&str> = line.split_whitespace().collect();
             match fields[..] {
                 [_, "FLOCK", _, _, pid, at, ..] if at == name => pid.parse().ok(),

@@ -1,6 +1,6 @@
-//! Safe wrappers for what rustix does not have. The only room with `unsafe` and with `libc`.
+//! Safe wrappers for calls that rustix lacks. The only module with `unsafe` and with `libc`.
 //!
-//! Each block makes one call and says why it is sound. Nothing here knows what the calls are for.
+//! Each block makes one call and says why it is sound. Nothing here knows the purpose of a call.
 #![allow(unsafe_code)]
 
 pub mod creds;

@@ -1,14 +1,15 @@
-//! What two processes have in common.
+//! Comparison of two processes.
 
 use rustix::io::{Errno, Result};
 
-/// `KCMP_VM`, as linux/kcmp.h has it: the same address space?
+/// `KCMP_VM` of linux/kcmp.h: compares address spaces.
 const VM: libc::c_int = 1;
 
-/// Returns whether two processes share their address space, as a child of vfork(2) does with its parent until it runs another program.
+/// Returns whether two processes share their address space, as a child of vfork(2) and its parent do until the child
+/// runs another program.
 ///
 /// # Errors
-/// `ENOSYS` where the kernel does not compare; `ESRCH`; `EPERM` where one of them cannot be looked at.
+/// `ENOSYS` if the kernel lacks kcmp(2); `ESRCH`; `EPERM` if one of them may not be inspected.
 pub fn share_memory(one: u32, other: u32) -> Result<bool> {
     // SAFETY: takes numbers and touches no memory.
     match unsafe { libc::syscall(libc::SYS_kcmp, one, other, VM, 0, 0) } {

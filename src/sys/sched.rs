@@ -1,8 +1,8 @@
-//! How the scheduler treats a thread: its policy. (Which processors it may use, rustix sets.)
+//! A thread's scheduling policy. (Its affinity is set by rustix.)
 
 use rustix::io::{Errno, Result};
 
-/// A thread's policy and what goes with it.
+/// A thread's policy with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     number: libc::c_int,
@@ -17,7 +17,7 @@ pub fn policy(thread: u32) -> Result<Policy> {
     let thread = thread.cast_signed();
     // SAFETY: takes an integer and touches no memory.
     let number = checked(unsafe { libc::sched_getscheduler(thread) })?;
-    // SAFETY: the structure is of integers, for which zero is a value.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the structure lives through the call.
     checked(unsafe { libc::sched_getparam(thread, &raw mut param) })?;
@@ -30,9 +30,9 @@ pub fn policy(thread: u32) -> Result<Policy> {
 /// Sets a thread's policy.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_NICE or as much `RLIMIT_NICE`; `ESRCH`.
+/// `EPERM` without CAP_SYS_NICE or a sufficient `RLIMIT_NICE`; `ESRCH`.
 pub fn set_policy(thread: u32, policy: Policy) -> Result<()> {
-    // SAFETY: the structure is of integers, for which zero is a value.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
     param.sched_priority = policy.priority;
     // SAFETY: the structure lives through the call.
@@ -41,7 +41,7 @@ pub fn set_policy(thread: u32, policy: Policy) -> Result<()> {
     checked(rc).map(|_| ())
 }
 
-/// Makes a thread one that yields to every other (`SCHED_IDLE`), but not the threads that it starts.
+/// Makes a thread yield to all others (`SCHED_IDLE`). Threads that it starts do not inherit this.
 ///
 /// # Errors
 /// As [`set_policy`].
@@ -55,12 +55,13 @@ pub fn set_yielding(thread: u32) -> Result<()> {
     )
 }
 
-/// Lets the calling thread's reads wait for those of every other (`IOPRIO_CLASS_IDLE`), where the disk's scheduler knows of that.
+/// Gives the calling thread's reads the lowest priority (`IOPRIO_CLASS_IDLE`), if the disk's scheduler supports it.
 ///
 /// # Errors
 /// Any error from `ioprio_set(2)`.
 pub fn set_idle_reads() -> Result<()> {
-    // linux/ioprio.h: IOPRIO_WHO_PROCESS, of which 0 is the calling thread; the class is in the upper three bits of sixteen.
+    // linux/ioprio.h: `who` 0 of IOPRIO_WHO_PROCESS is the calling thread; the class is in the upper three of sixteen
+    // bits.
     let (who, idle): (libc::c_int, libc::c_int) = (1, 3 << 13);
     // SAFETY: takes integers and touches no memory.
     let rc = unsafe { libc::syscall(libc::SYS_ioprio_set, who, 0, idle) };

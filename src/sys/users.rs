@@ -1,19 +1,19 @@
-//! Users by name, which is what `--owner USER` means, and the names of users and groups.
+//! The user database: users for `--owner USER`, and the names of users and groups.
 
 use std::ffi::{CStr, CString};
 
-/// A user, as the machine's user database has it.
+/// A user from the machine's user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The user's number.
+    /// The user id.
     pub uid: u32,
-    /// The user's own group.
+    /// The primary group.
     pub gid: u32,
-    /// All groups of the user, the own one included.
+    /// All groups of the user, including the primary one.
     pub groups: Vec<u32>,
 }
 
-/// Finds a user by name or number; `None` where there is no such user. A number needs no entry in the database.
+/// Finds a user by name or number; `None` if there is no such user. A number needs no entry in the database.
 pub fn find(name: &str) -> Option<User> {
     if let Ok(uid) = name.parse::<u32>() {
         return Some(by_uid(uid).unwrap_or(User {
@@ -64,10 +64,10 @@ fn lookup(
     })
 }
 
-/// How much room a group's entry gets at most: it holds the names of all members.
+/// The largest buffer for a group's entry, which holds the names of all members.
 const ROOM: usize = 4 << 20;
 
-/// Returns what a user is called; nothing where the database does not know it.
+/// Returns a user's name; `None` if the database does not have it.
 pub fn name(uid: u32) -> Option<Vec<u8>> {
     text(|buf| {
         // SAFETY: passwd is plain data of integers and pointers, for which zero is a valid value.
@@ -80,7 +80,7 @@ pub fn name(uid: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns what a group is called; nothing where the database does not know it.
+/// Returns a group's name; `None` if the database does not have it.
 pub fn group(gid: u32) -> Option<Vec<u8>> {
     text(|buf| {
         // SAFETY: group is plain data of integers and pointers, for which zero is a valid value.
@@ -94,7 +94,7 @@ pub fn group(gid: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// Asks with more and more room. The answer is a string in the room given.
+/// Calls `ask` with growing buffers. The result is a string in the buffer.
 fn text(
     ask: impl Fn(&mut [libc::c_char]) -> (libc::c_int, Option<*mut libc::c_char>),
 ) -> Option<Vec<u8>> {
@@ -105,7 +105,7 @@ fn text(
             buf.resize(buf.len() * 4, 0);
             continue;
         }
-        // SAFETY: what is found ends with NUL and stands in `buf`, which lives.
+        // SAFETY: the string ends with NUL and is in `buf`, which lives.
         return found.map(|name| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec());
     }
 }

@@ -1,16 +1,16 @@
-//! Time zones: what the process's zone (`TZ`) is called, and the machine's zone database.
+//! Time zones: the name of the process's zone (`TZ`), and the machine's zone database.
 //!
-//! A name is looked up beneath the database's directory only, never as a path: the shell's occupant chooses it.
+//! A name is looked up only beneath the database's directory, never as a path: the shell's occupant chooses it.
 
 use std::ffi::CStr;
 
-/// Where the zone database lies (tzfile(5)).
+/// The directory of the zone database (tzfile(5)).
 const DATABASE: &str = "/usr/share/zoneinfo";
 
-/// The largest file that is taken for a zone, in bytes; real ones have some 3 KiB.
+/// The size limit of a zone file, in bytes; real ones have some 3 KiB.
 const LARGEST: u64 = 64 * 1024;
 
-/// Returns the rules of a zone of the database: the file's bytes, as tzfile(5) has them. Nothing where there is no such zone.
+/// Returns the bytes of a zone's file in the database (tzfile(5)); `None` if there is no such zone.
 pub fn rules(name: &str) -> Option<Vec<u8>> {
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
     use std::io::Read;
@@ -32,8 +32,8 @@ pub fn rules(name: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns what the zone is called at a moment, in seconds since 1970: `CET` in winter, `CEST` in summer. Nothing for a
-/// moment past the years that C knows.
+/// Returns the zone's name at a time in seconds since 1970: `CET` in winter, `CEST` in summer. `None` for a year out
+/// of C's range.
 pub fn name(seconds: i64) -> Option<Vec<u8>> {
     // SAFETY: tm is plain data of integers and one pointer, for which zero is a valid value.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
