@@ -1,11 +1,12 @@
-//! Who asked: from the thread id that the kernel gives with a request to the process behind it.
+//! The actor of a request: the process behind the thread id that the kernel passes with it.
 //!
-//! Owns a small cache, because reading `/proc` costs as much as a request. An entry is believed while the process runs the program
-//! that it was seen with ([`Image`]), and for [`FRESH`]: a thread's number comes round again.
+//! Owns a small cache, because reading `/proc` costs as much as a request. An entry is valid while the process runs
+//! the same program ([`Image`]), and for at most [`FRESH`], since thread ids are reused.
 //!
-//! A worker thread must not read `/proc/PID/exe` itself: the kernel takes the process's `exec_update_lock` for it, which
-//! the process holds while `execve` closes its close-on-exec files, and that may wait for this very daemon. So a thread
-//! of its own looks, and the worker waits for [`PATIENCE`] at most. The lock over the cache is never held meanwhile.
+//! A worker thread must not read `/proc/PID/exe` itself: the kernel takes the process's `exec_update_lock` for it,
+//! which the process holds while `execve` closes its close-on-exec files, and that may wait for this very daemon. So
+//! a separate thread reads it, and the worker waits for [`PATIENCE`] at most. The cache's lock is never held
+//! meanwhile.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -20,36 +21,36 @@ use super::origin::{Origin, OriginKind, RunId};
 use super::record::Actor;
 use crate::name::escape;
 
-/// How long a cached answer is believed.
+/// How long a cache entry is valid.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// How long a request waits to learn which program sends it.
+/// How long a request waits to learn its program.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// How many answers are kept at the most; each may have a descriptor.
+/// The maximum number of cache entries; each may have a descriptor.
 const KEPT: usize = 128;
 
-/// How long a process is remembered that asks for nothing.
+/// How long an idle process stays in the cache.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
-/// How often a process is looked at that runs another program at this very moment.
+/// How often a process in the middle of an `execve` is looked at again.
 const LOOKS: usize = 3;
 
-/// Who sends a request, as the kernel says it.
+/// The sender of a request, as reported by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
-    /// The thread's id in the daemon's PID namespace; 0 where it has none there.
+    /// The thread's id in the daemon's PID namespace; 0 if it has none there.
     pub pid: u32,
-    /// Its user.
+    /// The user id.
     pub uid: u32,
-    /// Its group.
+    /// The group id.
     pub gid: u32,
-    /// What it is the doing of, as far as the executor or the daemon says.
+    /// The origin of the request, as far as the executor or the daemon knows it.
     pub origin: Origin,
 }
 
 impl Caller {
-    /// Returns this process itself, for work on a store that is not mounted.
+    /// Returns this process, for work on a store that is not mounted.
     pub fn myself() -> Caller {
         Caller {
             pid: std::process::id(),
@@ -59,13 +60,13 @@ impl Caller {
         }
     }
 
-    /// Returns the same caller, at work for a run.
+    /// Returns the same caller with the origin of a run.
     #[must_use]
     pub fn for_run(self, origin: Origin) -> Caller {
         Caller { origin, ..self }
     }
 
-    /// Returns the same caller, at work for an undo: the one under way, or else a run of its own.
+    /// Returns the same caller with the origin of an undo: the current one, or else a new run.
     #[must_use]
     pub fn for_undo(self) -> Caller {
         match self.origin.is_undo() {
@@ -75,29 +76,29 @@ impl Caller {
     }
 }
 
-/// Who asked for a change, and what the change is the doing of.
+/// The process behind a change, and the change's origin.
 #[derive(Debug, Clone)]
 pub struct Author {
     /// The process.
     pub actor: Arc<Actor>,
-    /// The run, if there is one.
+    /// The origin, with the run if there is one.
     pub origin: Origin,
 }
 
-/// The processes lately seen.
+/// The cache of recent processes.
 #[derive(Debug)]
 pub struct Actors {
-    /// By the number of the thread.
+    /// The processes by thread id.
     seen: Arc<Mutex<HashMap<u32, Seen>>>,
     reader: Mutex<Sender<(Process, SyncSender<Program>)>>,
 }
 
-/// A process as it was seen.
+/// A process in the cache.
 #[derive(Debug, Clone)]
 struct Seen {
     since: Instant,
     actor: Arc<Actor>,
-    /// Absent where the process may not be looked at: then a program of the same name is taken for the same.
+    /// `None` where the process may not be inspected: then an equal name counts as the same program.
     image: Option<Arc<Image>>,
 }
 
@@ -106,7 +107,7 @@ impl Seen {
         self.since.elapsed() < time
     }
 
-    /// Returns whether the process still runs the program that it was seen with.
+    /// Returns whether the process still runs the same program.
     fn runs(&self) -> bool {
         match &self.image {
             Some(image) => image.runs(),
@@ -115,15 +116,15 @@ impl Seen {
     }
 }
 
-/// The number of a process, and that of its parent.
+/// A process id and that of its parent.
 type Process = (u32, Option<u32>);
 
-/// A program's file, and how to tell whether it is still running.
+/// A program's file, and a way to tell whether it is still running.
 #[derive(Debug, Clone, Default)]
 struct Program {
     exe: String,
     image: Option<Arc<Image>>,
-    /// Whether the process may run another program unnoticed.
+    /// Whether the process can run another program unnoticed.
     fleeting: bool,
 }
 
@@ -133,7 +134,7 @@ impl Default for Actors {
         let seen = Arc::new(Mutex::new(HashMap::new()));
         let known = seen.clone();
         let read = move || answer(&questions, &known);
-        // Without the thread the question is never taken, and the program stays unknown.
+        // Without the thread no question is received, and the program stays unknown.
         let _ = std::thread::Builder::new()
             .name("actors".to_owned())
             .spawn(read);
@@ -145,7 +146,7 @@ impl Default for Actors {
 }
 
 impl Actors {
-    /// Returns who asked for a change.
+    /// Returns the author of a change.
     pub fn author(&self, caller: Caller) -> Author {
         Author {
             actor: self.of(caller),
@@ -206,18 +207,18 @@ impl Actors {
     }
 }
 
-/// Looks at processes for the workers, and forgets those that ask for nothing any more.
+/// Inspects processes for the workers, and drops idle ones from the cache.
 fn answer(questions: &Receiver<(Process, SyncSender<Program>)>, seen: &Mutex<HashMap<u32, Seen>>) {
     let mut idle = false;
     loop {
-        // Without an end only after an idle time: whoever got an answer has noted it by then.
+        // It waits without a timeout only after an idle period: by then every answer is in the cache.
         let question = match idle && seen.lock().is_empty() {
             true => questions.recv().map_err(RecvTimeoutError::from),
             false => questions.recv_timeout(REMEMBERED),
         };
         idle = question.is_err();
         match question {
-            // Whoever asked may have lost patience.
+            // The worker may have given up waiting.
             Ok((process, answer)) => drop(answer.send(program(process))),
             Err(RecvTimeoutError::Timeout) => {
                 seen.lock().retain(|_, seen| seen.is_recent(REMEMBERED));
@@ -227,7 +228,7 @@ fn answer(questions: &Receiver<(Process, SyncSender<Program>)>, seen: &Mutex<Has
     }
 }
 
-/// Reads what needs no lock of the process: neither `status` nor `comm` takes its `exec_update_lock`.
+/// Reads `status` and `comm`, which need no lock of the process: neither takes its `exec_update_lock`.
 fn read(caller: Caller) -> (Actor, Option<u32>) {
     let mut actor = Actor {
         pid: caller.pid,
@@ -249,7 +250,7 @@ fn read(caller: Caller) -> (Actor, Option<u32>) {
             parent = number(pid);
         }
     }
-    // The name of the process, not of the thread that happened to ask.
+    // The name of the process, not of the thread that sent the request.
     actor.comm = comm(actor.pid);
     (actor, parent)
 }
@@ -277,7 +278,7 @@ fn program((pid, parent): Process) -> Program {
             }
             Look::At(image) => {
                 let exe = exe();
-                // Else it is the file of the program after it.
+                // Otherwise `exe` may be the file of the next program.
                 if image.runs() {
                     return Program {
                         exe,

@@ -1,24 +1,24 @@
-//! What a session says when it begins, beside who and where: which store it is, and how the session before it had ended.
+//! The parts of a session's `begin` record: the identity of the store, and how the previous session ended.
 
 use serde::{Deserialize, Serialize};
 
 use super::stamp::Stamp;
 
-/// The place where a session was recorded: the directory `.trumanfs` of its store, which no copy of the store has. It stays
-/// the same under another path, mount or device number, and in an image or a snapshot of the file system.
+/// The identity of a store: its directory `.trumanfs`, which no copy of the store shares. It stays the same under
+/// another path, mount or device number, and in an image or a snapshot of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreId {
     /// The directory's inode number.
     pub inode: u64,
-    /// When it was made, where the file system knows.
+    /// The directory's time of birth, where the file system has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born: Option<Stamp>,
-    /// Else how often its inode number had been used before (ext4, xfs), where the file system says that.
+    /// Otherwise the generation of its inode number (ext4, xfs), where the file system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
 }
 
-/// How a session had ended when the next one began: nobody can cut its end off unnoticed.
+/// The end of the previous session, which therefore cannot be cut off unnoticed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {
     /// The session.

@@ -1,7 +1,9 @@
-//! Reading a record that stands as [`Record`] is written: each field in its place, no text with an escape in it.
+//! Fast parsing of records in the form in which [`Record`] is written: fields in their fixed order, no text with an
+//! escape.
 //!
-//! Owns no meaning: what it reads, serde would read as the same, and whatever is otherwise (a rare operation, a name with a
-//! backslash, a line of another program) is left to serde. It saves most of the time that reading a journal takes.
+//! Never decides a meaning: whatever it accepts, serde would read the same way; everything else (a rare operation, a
+//! name with a backslash, a line of another program) is left to serde. It saves most of the time of reading a
+//! journal.
 
 use super::ids::Ids;
 use super::op::{How, Kept, Op, Replaced, Was};
@@ -11,11 +13,11 @@ use super::stamp::{At, Stamp};
 use crate::name::{Escaped, WorldPath};
 
 impl Record {
-    /// Parses a line. The same as by its `Deserialize`, but serde keeps every field of a flattened enum with a tag aside,
-    /// twice, before it knows what to make of them; lines that stand as they are usually written are spared that.
+    /// Parses a line. The result is that of its `Deserialize`, but serde buffers every field of a flattened tagged
+    /// enum twice; lines in the usual form avoid that.
     ///
     /// # Errors
-    /// What is wrong with a line that is no record.
+    /// The syntax error of an invalid line.
     pub fn parse(line: &[u8]) -> serde_json::Result<Record> {
         match record(line, true) {
             Some(record) => Ok(record),
@@ -23,8 +25,8 @@ impl Record {
         }
     }
 
-    /// As [`Record::parse`], for whoever wants to know what was done and nothing else: `time`, `actor` and `prev` are left
-    /// empty. They are most of the memory that a record takes.
+    /// As [`Record::parse`], for callers that only need the operation: `time`, `actor` and `prev`, which are most of
+    /// a record's memory, are left empty.
     ///
     /// # Errors
     /// As [`Record::parse`].
@@ -41,8 +43,8 @@ impl Record {
     }
 }
 
-/// Reads a line; `None` where it does not stand as it is usually written. Who did it, when, and the hash of the line before
-/// are read in any case, and kept if that is `wanted`.
+/// Parses a line; `None` where it is not in the usual form. Actor, time and the previous line's hash are always read,
+/// and kept if `wanted`.
 pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
     let keep = |text: &str| match wanted {
         true => text.to_owned(),
@@ -124,7 +126,7 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
     (text.0 == "}").then_some(record)
 }
 
-/// What has not been read yet.
+/// The rest of the line.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
@@ -138,7 +140,7 @@ impl<'a> Text<'a> {
         read(self)
     }
 
-    /// What may be absent; `None` for what is there and cannot be read.
+    /// Reads an optional field; `None` where it is present and malformed.
     fn optional<T>(
         &mut self,
         name: &str,
@@ -150,12 +152,12 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A text without escapes.
+    /// Reads a text without escapes.
     fn string(&mut self) -> Option<&'a str> {
         self.skip("\"")?;
         let end = memchr::memchr(b'"', self.0.as_bytes())?;
         let (text, rest) = self.0.split_at_checked(end)?;
-        // A control character is not allowed in a text.
+        // Control characters are not allowed in a text.
         if text.bytes().any(|b| b == b'\\' || b < b' ') {
             return None;
         }
@@ -173,7 +175,7 @@ impl<'a> Text<'a> {
             length += 1;
         }
         let (digits, rest) = self.0.split_at_checked(length)?;
-        // None at all, or one with a zero in front, is no number.
+        // No digits, or a leading zero: not a number.
         if length == 0 || (length > 1 && digits.starts_with('0')) {
             return None;
         }
@@ -432,7 +434,7 @@ mod tests {
                 ..written
             };
             assert_eq!(record(&line, false), Some(bare));
-            // Damaged in each place, in some ways: read as serde reads it, or not at all.
+            // With each byte damaged in some ways: the result is that of serde, or none.
             for at in 0..line.len() {
                 for byte in *b"0\\\"}],\n\xff-e 1a" {
                     let mut changed = line.clone();

@@ -1,7 +1,7 @@
-//! What the beginning of a line says, read without parsing the line: most questions concern few records of many.
+//! The first fields of a line, read without parsing it: most questions concern few of many records.
 //!
-//! Owns the knowledge that [`Record`](super::Record) is written with its first fields in a fixed order. A line in which
-//! they are not (none that this program wrote) is parsed whole, so that the answer is the same.
+//! Relies on the fixed order in which [`Record`](super::Record) writes its first fields. A line in another order
+//! (none that this program wrote) is parsed in full, so that the answer is the same.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ pub struct RecordHeader<'a> {
     pub v: u32,
     /// Its number in the session.
     pub seq: u64,
-    /// When, RFC 3339.
+    /// The time, RFC 3339.
     #[serde(borrow)]
     pub time: Cow<'a, str>,
-    /// The word for the operation.
+    /// The word of the operation.
     #[serde(borrow)]
     pub op: Cow<'a, str>,
     /// The line, without its newline.
@@ -28,10 +28,10 @@ pub struct RecordHeader<'a> {
 }
 
 impl<'a> RecordHeader<'a> {
-    /// Looks at a line.
+    /// Reads the header of a line.
     ///
     /// # Errors
-    /// What is wrong with a line that is no record.
+    /// The syntax error of an invalid line.
     pub fn of(line: &'a [u8]) -> Result<RecordHeader<'a>, serde_json::Error> {
         match ordered(line) {
             Some(header) => Ok(header),
@@ -42,12 +42,12 @@ impl<'a> RecordHeader<'a> {
         }
     }
 
-    /// Returns whether the text stands anywhere in the line.
+    /// Returns whether a text occurs anywhere in the line.
     pub fn mentions(&self, text: &[u8]) -> bool {
         memchr::memmem::find(self.line, text).is_some()
     }
 
-    /// Returns the first field of this name whose value is text, wherever it is nested.
+    /// Returns the first text value of a field, at any depth.
     pub fn text(&self, field: &str) -> Option<Cow<'a, str>> {
         let value = self.value(field)?;
         let inside = value.strip_prefix(b"\"")?;
@@ -60,17 +60,17 @@ impl<'a> RecordHeader<'a> {
         }
     }
 
-    /// Returns the first field of this name whose value is a number, wherever it is nested.
+    /// Returns the first numeric value of a field, at any depth.
     pub fn number(&self, field: &str) -> Option<u64> {
         number(self.value(field)?).map(|(number, _)| number)
     }
 
-    /// Returns whether the line has a field of this name.
+    /// Returns whether the line has a field, at any depth.
     pub fn has(&self, field: &str) -> bool {
         self.value(field).is_some()
     }
 
-    /// Returns what the record is the doing of. A change of an undo in a journal of schema 2 or before says so in its actor.
+    /// Returns the record's origin. Up to schema 2, a change of an undo has it in its actor.
     pub fn origin(&self) -> Origin {
         let parsed = self.value("origin").and_then(|value| {
             let mut values = serde_json::Deserializer::from_slice(value).into_iter::<Origin>();
@@ -83,8 +83,8 @@ impl<'a> RecordHeader<'a> {
         parsed.unwrap_or_else(of_undo)
     }
 
-    /// What follows a field's name. Inside of a text each quote has a backslash before it, so a name with its quotes and
-    /// the colon cannot be a part of one.
+    /// Returns the text after a field's name. Within a text each quote has a backslash before it, so a name with its
+    /// quotes and the colon cannot occur there.
     fn value(&self, field: &str) -> Option<&'a [u8]> {
         let mut rest = self.line;
         loop {
@@ -99,7 +99,7 @@ impl<'a> RecordHeader<'a> {
     }
 }
 
-/// The `prev` that a line ends with, but for the check of a seal; `None` where it stands elsewhere.
+/// Returns the `prev` at the end of a line, before the check of a seal; `None` where it is elsewhere.
 pub(super) fn prev(line: &[u8]) -> Option<&[u8]> {
     let rest = match check(line) {
         Some((before, _)) => before.strip_suffix(b"\"")?,
@@ -108,12 +108,12 @@ pub(super) fn prev(line: &[u8]) -> Option<&[u8]> {
     hash(rest, b",\"prev\":\"").map(|(_, prev)| prev)
 }
 
-/// The check that a line ends with, and what stands before it: a seal has one, and nothing else does.
+/// Splits off the check at the end of a line: a seal has one, and nothing else does.
 pub(super) fn check(line: &[u8]) -> Option<(&[u8], &[u8])> {
     hash(line.strip_suffix(b"\"}")?, b",\"check\":\"")
 }
 
-/// What ends in a field with a hash: what stands before it, and the hash.
+/// Splits off a field with a hash at the end of a text.
 fn hash<'a>(text: &'a [u8], field: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (before, hash) = text.split_at_checked(text.len().checked_sub(64)?)?;
     let before = before.strip_suffix(field)?;
@@ -143,7 +143,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// A string that has no escapes.
+/// Reads a text without escapes.
 fn plain(text: &[u8]) -> Option<(&str, &[u8])> {
     let end = text.iter().position(|b| *b == b'"')?;
     let (word, rest) = text.split_at_checked(end)?;

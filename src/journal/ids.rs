@@ -1,4 +1,4 @@
-//! Which inode a record is about.
+//! Device and inode numbers in records.
 
-/// Which inode: `[st_dev, st_ino]`. In a journal 0 is the device that the store is on (`subject.rs`).
+/// An inode: `[st_dev, st_ino]`. In a journal, 0 stands for the store's own device (`subject.rs`).
 pub type Ids = [u64; 2];

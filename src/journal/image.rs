@@ -1,34 +1,35 @@
-//! Whether a process still runs the program that it was seen with.
+//! Detecting whether a process still runs the same program.
 //!
-//! A descriptor of `/proc/PID/pagemap` belongs to the address space that the process had when it was opened. An execve(2) gives the
-//! process another one, and the old one ends; so does the process. A read then gives nothing, and before that one of a length that is no
-//! multiple of an entry's is `EINVAL`. The kernel takes no lock for this answer, so a worker may ask while its caller waits for it.
-//! Opening takes the `exec_update_lock` of the process: only a thread for which nobody waits for long may do it.
+//! A descriptor of `/proc/PID/pagemap` belongs to the address space that the process had when it was opened.
+//! execve(2) gives the process another one, and the old one ends, as it does when the process ends. A read then
+//! returns nothing; before, a read of a length that is not a multiple of an entry's fails with `EINVAL`. The kernel
+//! takes no lock for this answer, so a worker may ask while its caller waits for it. Opening takes the process's
+//! `exec_update_lock`: only a thread on which nobody waits for long may do that.
 
 use std::fs::File;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-/// What can be known of the program that a process runs.
+/// The result of inspecting a process's program.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// Whether it still runs can be told.
+    /// A handle that can tell whether the program still runs.
     At(Image),
-    /// The process shares its address space with its parent, which goes on with it when the process runs another program.
+    /// The process shares its address space with its parent, which keeps it when the process runs another program.
     Shared,
-    /// It may not be looked at, or has just ended or begun another program.
+    /// The process may not be inspected, or has just ended or executed another program.
     Refused,
 }
 
-/// The program that a process was running when it was looked at.
+/// The program that a process was running when it was inspected.
 #[derive(Debug)]
 pub(super) struct Image {
     pagemap: File,
 }
 
 impl Image {
-    /// Looks at a process.
+    /// Inspects a process.
     pub(super) fn of(pid: u32, parent: Option<u32>) -> Look {
         let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else {
             return Look::Refused;
@@ -41,7 +42,7 @@ impl Image {
         Look::At(Image { pagemap })
     }
 
-    /// Returns whether the process still runs it.
+    /// Returns whether the process still runs the program.
     pub(super) fn runs(&self) -> bool {
         let mut byte = [0];
         rustix::io::pread(self.pagemap.as_fd(), &mut byte, 0) == Err(Errno::INVAL)
@@ -78,7 +79,7 @@ mod tests {
         assert!(image.runs());
         let stdin = shell.stdin.as_mut().unwrap();
         writeln!(stdin).unwrap();
-        // Of the same name and file, and yet another.
+        // The same name and file, but another execution.
         assert_eq!(said.next().unwrap().unwrap(), "other");
         assert!(!image.runs());
         let again = Image::of(shell.id(), Some(std::process::id()));

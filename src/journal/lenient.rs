@@ -1,6 +1,6 @@
-//! Reading a journal that may be damaged: every line is given out, with what is wrong with it.
+//! Lenient reading of a journal that may be damaged: returns every line, with what is wrong with it.
 //!
-//! Where [`Reader`](super::Reader) stops at the first break, this goes on: the lines behind a break vouch for each other
+//! [`Reader`](super::Reader) stops at the first break; this one goes on, since the lines after a break form a chain
 //! again.
 
 use std::io::BufRead;
@@ -11,45 +11,45 @@ use super::seal::{self, Covered, Seal};
 use super::{Record, START, header, hex};
 use crate::error::Result;
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug)]
 pub enum What {
     /// A record.
     Record(Box<Record>),
     /// A seal.
     Seal {
-        /// It.
+        /// The seal.
         seal: Box<Seal>,
-        /// Whether it is as it was written, by its own check.
+        /// Whether it is intact, by its own check.
         whole: bool,
-        /// Whether the lines that it covers are as it says.
+        /// Whether the lines that it covers match its digest.
         covers: bool,
         /// The first of these lines.
         first: u64,
     },
-    /// Neither.
+    /// Neither record nor seal.
     Neither {
         /// What is wrong with it.
         what: String,
-        /// Whether readers take it for a seal all the same, and pass over it.
+        /// Whether readers still take it for a seal and skip it.
         passed: bool,
     },
 }
 
-/// One whole line.
+/// A complete line.
 #[derive(Debug)]
 pub struct Line {
     /// Its number, from 1.
     pub number: u64,
-    /// What it is.
+    /// Its kind.
     pub what: What,
     /// Its hash.
     pub hash: [u8; 64],
-    /// Whether it carries the hash of the line before it.
+    /// Whether it has the hash of the line before it.
     pub follows: bool,
 }
 
-/// Goes through all lines of a journal.
+/// Iterates over all lines of a journal.
 #[derive(Debug)]
 pub struct LenientReader<R> {
     lines: Lines<R>,
@@ -60,7 +60,7 @@ pub struct LenientReader<R> {
 }
 
 impl<R: BufRead> LenientReader<R> {
-    /// Reads from the start of a journal.
+    /// Makes a reader at the start of a journal.
     pub fn new(lines: R) -> LenientReader<R> {
         LenientReader {
             lines: Lines::new(lines),
@@ -71,10 +71,10 @@ impl<R: BufRead> LenientReader<R> {
         }
     }
 
-    /// Reads the next whole line; `None` at the end, for now.
+    /// Reads the next complete line; `None` at the end, for now.
     ///
     /// # Errors
-    /// What `read(2)` says.
+    /// Those of `read(2)`.
     pub fn next_line(&mut self) -> Result<Option<Line>> {
         let Some((line, hash)) = self.lines.next()? else {
             return Ok(None);
@@ -123,22 +123,22 @@ impl<R: BufRead> LenientReader<R> {
         }))
     }
 
-    /// Returns how many whole lines have been read.
+    /// Returns the number of complete lines read so far.
     pub fn lines(&self) -> u64 {
         self.number
     }
 
-    /// Returns the number of the first line since the last seal, which may not be there yet.
+    /// Returns the number of the first line since the last seal, which may not exist yet.
     pub fn unsealed(&self) -> u64 {
         self.covered.first()
     }
 
-    /// Returns how many bytes follow the last whole line, as far as has been read.
+    /// Returns the number of bytes after the last complete line, as far as has been read.
     pub fn torn(&self) -> u64 {
         self.lines.torn()
     }
 
-    /// Returns how long the whole lines are together, in bytes.
+    /// Returns the total size of the complete lines in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }

@@ -1,6 +1,6 @@
-//! The whole lines of a journal with their hashes, which are made of several lines at once.
+//! The complete lines of a journal with their hashes, which are computed for several lines at once.
 //!
-//! Owns what follows the last newline: it is torn, or still being written, and is completed by a later call.
+//! Owns the bytes after the last newline: they are torn, or still being written, and a later call completes them.
 
 use std::io::{BufRead, Read};
 
@@ -8,23 +8,23 @@ use super::read::io_error;
 use crate::error::{Error, Result};
 use crate::sys::digest;
 
-/// How long a line can be. Those that name many things name some hundreds; paths may be long.
+/// The maximum length of a line. Lines that name many files name some hundreds, and paths may be long.
 pub(super) const LONGEST: u64 = 16 << 20;
 
-/// Returns what is said of a line that no journal has.
+/// Returns the error for a line longer than that.
 pub(super) fn too_long() -> Error {
     Error::Damaged(format!("a line is longer than {} MiB", LONGEST >> 20))
 }
 
-/// Goes through whole lines.
+/// Iterates over complete lines.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     source: R,
-    /// The lines that have been read and not given out, and those just given out.
+    /// Lines that have been read but not returned yet, and those returned last.
     text: Vec<u8>,
-    /// Start, end and hash of those that have not been given out, the next one last.
+    /// Start, end and hash of the lines not returned yet, the next one last.
     ready: Vec<(usize, usize, [u8; 32])>,
-    /// What follows the last newline.
+    /// The bytes after the last newline.
     torn: Vec<u8>,
 }
 
@@ -63,7 +63,7 @@ impl<R: BufRead> Lines<R> {
             }
             if read.is_err() || self.text.len() == start || !self.text.ends_with(b"\n") {
                 self.torn = self.text.split_off(start);
-                // What came before an error is given out first; the next call meets it again.
+                // Lines before a read error are returned first; the next call hits the error again.
                 if places.is_empty() {
                     read.map_err(|e| io_error("read", &e))?;
                 }
@@ -84,7 +84,7 @@ impl<R: BufRead> Lines<R> {
         Ok(())
     }
 
-    /// Returns how many bytes follow the last whole line, as far as has been read.
+    /// Returns the number of bytes after the last complete line, as far as has been read.
     pub(super) fn torn(&self) -> u64 {
         self.torn.len() as u64
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use sha2::{Digest, Sha256};
 
-    /// A file to which is written between two looks at it.
+    /// A file that grows between two reads.
     struct Growing<'a>(std::cell::Cell<&'a [u8]>, &'a [u8]);
 
     #[test]

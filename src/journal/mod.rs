@@ -1,12 +1,12 @@
-//! The journal: what happened, in order, in lines that nobody can change unnoticed.
+//! The journal: every change, in order, in lines that cannot be altered unnoticed.
 //!
 //! Owns the format on disk (JSON lines, each with the hash of the line before) and the rule that a record is written,
-//! with one `write(2)`, *before* its act. Only an act that failed adds a line ([`Op::Abort`]). Knows paths, ids and time,
-//! not the world: what a last record without a known outcome means is for `world/settle.rs` to find out.
+//! with one `write(2)`, *before* its act. Only an act that fails adds a line ([`Op::Abort`]). Knows paths, ids and
+//! time, not the world: `world/settle.rs` finds out whether the act of a last record happened.
 //!
-//! Locks: one mutex over hash chain and file, held over the one `write(2)`, since the order of lines is the order of
-//! hashes; nothing is called under it but the [`Listener`]. Before it another over what has to be sealed (`sealing.rs`),
-//! which nobody who answers a request takes.
+//! Locks: one mutex over hash chain and file, held during the one `write(2)`, since the order of lines is the order
+//! of hashes; only the [`Listener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
+//! taken before it, and never while answering a request.
 
 mod actor;
 mod begin;
@@ -63,30 +63,30 @@ use sealing::Sealing;
 /// The file name of a journal in its session's directory.
 pub const FILE: &str = "journal.jsonl";
 
-/// What `prev` says in the first record.
+/// The `prev` of the first record.
 const START: [u8; 64] = [b'0'; 64];
 
-/// The journal of one session, open for appending. The store's lock sees to it that there is one writer.
+/// The journal of one session, open for appending. The store's lock guarantees a single writer.
 #[derive(Debug)]
 pub struct Journal {
     state: Mutex<WriterState>,
     durable: bool,
     device: u64,
-    /// The schema of its lines: a journal that an older release began goes on as it was.
+    /// The schema of its lines: a journal begun by an older release continues in its own.
     v: u32,
     sealing: Mutex<Sealing>,
-    /// Whether there are records that the thread behind has not seen yet, and that thread.
+    /// Whether there are records that the attending thread has not seen yet, and that thread.
     behind: AtomicBool,
     attendant: OnceLock<Thread>,
-    /// The thread that is told when there are records.
+    /// The thread that is unparked when there are records.
     told: OnceLock<Thread>,
     listener: OnceLock<Arc<dyn Listener>>,
 }
 
-/// Hears of records as they are written.
+/// A listener to records as they are written.
 pub trait Listener: Send + Sync + std::fmt::Debug {
-    /// A record has been written; its act comes now. Called under the journal's lock, so in the order of the records:
-    /// must be quick, and must not write another.
+    /// Called when a record has been written, before its act. Runs under the journal's lock, so in the order of the
+    /// records: it must be quick and must not write a record.
     fn recorded(&self, seq: u64, op: &Op);
 }
 
@@ -97,14 +97,14 @@ struct WriterState {
     prev: [u8; 64],
     length: u64,
     reserve: Reserve,
-    /// What was not done, and could not be taken back: nothing else is written before that.
+    /// Aborts that could not be written: nothing else is written before them.
     owed: Vec<(u64, String)>,
     /// The runs of this session, each with its record until that is written.
     runs: HashMap<RunId, Option<Op>>,
     line: Vec<u8>,
 }
 
-/// A record that has been written and whose act has not been reported yet.
+/// A record that has been written and whose act has no known outcome yet.
 #[must_use = "say whether the act was done"]
 #[derive(Debug)]
 pub struct Pending<'a> {
@@ -113,8 +113,8 @@ pub struct Pending<'a> {
 }
 
 impl Journal {
-    /// Takes a file that is open for appending, and goes on where `tail` says it ends. `device`: that of the store, which
-    /// records do not name.
+    /// Takes a file that is open for appending, and continues where `tail` says it ends. `device` is the store's,
+    /// which records write as 0.
     pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool, device: u64) -> Journal {
         Journal {
             state: Mutex::new(WriterState {
@@ -138,21 +138,21 @@ impl Journal {
         }
     }
 
-    /// Has somebody hear of each record from now on. There can be one.
+    /// Sets the listener, of which there can be one.
     pub fn listen(&self, listener: Arc<dyn Listener>) {
         let _ = self.listener.set(listener);
     }
 
-    /// Writes what is about to be done. `at`: when the directories that it changes had last changed.
+    /// Records an act that is about to happen. `at` has the directories that it changes, with their times before.
     ///
     /// # Errors
-    /// What `write(2)` says, `ENOSPC` above all; then nothing was recorded and nothing may be done.
+    /// Those of `write(2)`, `ENOSPC` above all; then nothing was recorded, and the act must not happen.
     pub fn begin(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<Pending<'_>> {
         let seq = self.append(op, at, author)?;
         Ok(Pending { journal: self, seq })
     }
 
-    /// Writes a record that has no act of its own, and returns its number.
+    /// Writes a record that has no act of its own. Returns its number.
     ///
     /// # Errors
     /// As [`Journal::begin`].
@@ -160,11 +160,11 @@ impl Journal {
         self.append(op, &[], author)
     }
 
-    /// Takes note of a run that begins. Its record is written before the first record that it causes, so a run that changes
-    /// nothing leaves none.
+    /// Registers a run. Its record is written before the first record that it causes, so a run that changes nothing
+    /// leaves none.
     ///
     /// # Errors
-    /// `EEXIST` where there was a run of this id in the session.
+    /// `EEXIST` where the session already has a run with this id.
     pub fn begin_run(&self, run: &Run) -> Result<()> {
         let mut state = self.state.lock();
         match state.runs.entry(run.id) {
@@ -181,7 +181,7 @@ impl Journal {
         }
     }
 
-    /// Takes note that a run has ended. What it has recorded keeps its id from being given to another.
+    /// Unregisters a run. If it has recorded anything, its id stays taken.
     pub fn end_run(&self, id: RunId) {
         let mut state = self.state.lock();
         if state.runs.get(&id).is_some_and(Option::is_some) {
@@ -194,16 +194,16 @@ impl Journal {
         self.state.lock().seq
     }
 
-    /// Returns how it ends: the number of the last record, and the hash (hex) of the last line.
+    /// Returns the journal's end: the number of the last record, and the hash (hex) of the last line.
     pub fn end(&self) -> (u64, String) {
         let state = self.state.lock();
         (state.seq, String::from_utf8_lossy(&state.prev).into_owned())
     }
 
-    /// Gives back the space that was reserved ahead; for the end of a session.
+    /// Releases the space reserved ahead, at the end of a session.
     pub fn trim(&self) {
         let state = self.state.lock();
-        // Setting the size it has frees what lies beyond (ftruncate(2)); if it fails, only space is lost.
+        // Setting the current size frees what lies beyond it (ftruncate(2)); if that fails, only space is lost.
         let _ = rustix::fs::ftruncate(&state.file, state.length);
     }
 
@@ -213,15 +213,15 @@ impl Journal {
         self.put(&mut state, op, at, author)
     }
 
-    /// Takes back what was not done; where that cannot be written, it stays owed.
+    /// Writes an abort; where that fails, it stays owed.
     fn owe(&self, of: u64, error: String) -> Result<()> {
         let mut state = self.state.lock();
         state.owed.push((of, error));
         self.pay(&mut state)
     }
 
-    /// Writes what is owed. So a record that did not happen has its line soon after it, or is one of the last: those at which
-    /// the next mount looks.
+    /// Writes the aborts that are owed. So a record whose act did not happen has its abort soon after it, or is one
+    /// of the last, which the next mount verifies.
     fn pay(&self, state: &mut WriterState) -> Result<()> {
         while let Some((of, error)) = state.owed.first().cloned() {
             self.put(state, Op::Abort { of, error }, &[], None)?;
@@ -309,7 +309,8 @@ impl WriterState {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => {
-                    // What has been written of the line is cut off: the act will not happen. That takes the reserve along.
+                    // The part of the line that was written is cut off, since the act will not happen. That frees the
+                    // reserve, too.
                     if rest.len() < self.line.len() {
                         let _ = rustix::fs::ftruncate(&self.file, self.length);
                         self.reserve.lost();
@@ -332,12 +333,13 @@ impl Pending<'_> {
         self.seq
     }
 
-    /// Says that the act was done.
+    /// Confirms that the act happened.
     pub fn done(self) {}
 
-    /// Says that the act was not done.
+    /// Records that the act did not happen.
     pub fn abort(self, error: &Error) {
-        // If even this cannot be written, nothing else is before it; and the next mount finds out by looking at the disk.
+        // If even this cannot be written, nothing else is before it, and the next mount finds out by looking at the
+        // disk.
         if let Err(error) = self.journal.owe(self.seq, error.to_string()) {
             log::warn!(
                 "journal: record {} was not done, and that could not be noted: {error}",
@@ -346,10 +348,10 @@ impl Pending<'_> {
         }
     }
 
-    /// Reports the outcome of the act, and hands it on.
+    /// Records the outcome of the act and returns it.
     ///
     /// # Errors
-    /// The act's own.
+    /// The act's own error.
     pub fn settle<T>(self, outcome: Result<T>) -> Result<T> {
         match &outcome {
             Ok(_) => self.done(),
@@ -359,7 +361,7 @@ impl Pending<'_> {
     }
 }
 
-/// Returns for whom a record is written.
+/// Returns the priority of a record in the reserve.
 fn whose(op: &Op, origin: Origin) -> For {
     match op {
         Op::Abort { .. } | Op::End => For::Truth,
@@ -374,13 +376,13 @@ fn whose(op: &Op, origin: Origin) -> For {
     }
 }
 
-/// The time as lines have it.
+/// Returns the current time in the format of records.
 fn now() -> String {
     chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true)
 }
 
 fn hex(digest: &[u8]) -> [u8; 64] {
-    // Without a table, so that the compiler can do many at once.
+    // Without a table, so that the compiler can vectorize it.
     let digit = |d: u8| d + if d < 10 { b'0' } else { b'a' - 10 };
     let mut text = START;
     for (pair, byte) in text.chunks_exact_mut(2).zip(digest) {

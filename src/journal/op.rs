@@ -1,4 +1,4 @@
-//! The closed list of operations, with what it takes to take each back.
+//! The closed list of operations, each with the values needed to undo it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::ids::Ids;
 use super::stamp::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
 
-/// Attributes before a change, so that they can be put back.
+/// Attributes before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Was {
     /// Permission bits.
@@ -16,18 +16,18 @@ pub struct Was {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Last access: seconds and nanoseconds.
+    /// The time of last access: seconds and nanoseconds.
     pub atime: (i64, u32),
-    /// Last change of content: seconds and nanoseconds.
+    /// The modification time: seconds and nanoseconds.
     pub mtime: (i64, u32),
 }
 
-/// What a rename replaced.
+/// A file replaced by a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
-    /// Which inode it was.
+    /// Its inode.
     pub ids: Ids,
-    /// The entry of the trash that it became.
+    /// Its entry in the trash.
     pub trash: Escaped,
 }
 
@@ -41,9 +41,9 @@ pub enum How {
     Cloned,
     /// The version is a copy.
     Copied,
-    /// The version has the blocks that were overwritten since, and a list of them; the others are still in the file.
+    /// The version has the blocks overwritten since, with a list of them; the others are still in the file.
     Blocks,
-    /// Only appending follows: the size says it all.
+    /// Only an append follows: the size is enough.
     Length,
 }
 
@@ -56,7 +56,7 @@ pub struct Kept {
     pub n: u64,
 }
 
-/// Every change there is.
+/// An operation: every kind of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Op {
@@ -64,106 +64,106 @@ pub enum Op {
     Begin {
         /// Its id.
         session: String,
-        /// The release that wrote it.
+        /// The release of trumanfs.
         version: String,
-        /// The machine.
+        /// The host name.
         host: String,
         /// The machine's boot id.
         boot: String,
-        /// The home; absent where the store was worked on unmounted.
+        /// The home; absent where the store was not mounted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<Escaped>,
-        /// How the session before had ended; absent for the first.
+        /// How the previous session ended; absent for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<After>,
-        /// Where it is recorded; absent in records of an earlier release.
+        /// The identity of the store; absent in records of an earlier release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         store: Option<StoreId>,
-        /// In a copied store: the newest of the sessions that were recorded in the original.
+        /// In a copied store, the newest session that was recorded in the original.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copied: Option<String>,
     },
     /// The session ended cleanly.
     End,
-    /// A run begins to change something: the records that it causes follow, each with its origin.
+    /// A run is about to change something: the records that it causes follow, each with its origin.
     Run {
-        /// What was asked for: the line of the shell, or the words of a program; its beginning, where it is very long.
+        /// The command: a line of the shell, or the words of a program; only its beginning if it is very long.
         command: Escaped,
-        /// How long the whole is in bytes, where only its beginning is here.
+        /// The full length in bytes, where only the beginning is recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         length: Option<u64>,
-        /// The directory in which it began.
+        /// The working directory at its start.
         cwd: WorldPath,
     },
-    /// A regular file came to be.
+    /// A regular file was created.
     Create {
         /// Its path.
         path: WorldPath,
         /// Permission bits asked for.
         mode: u32,
     },
-    /// A directory came to be.
+    /// A directory was created.
     Mkdir {
         /// Its path.
         path: WorldPath,
         /// Permission bits asked for.
         mode: u32,
     },
-    /// A FIFO, socket or regular file came to be by mknod(2).
+    /// A FIFO, socket or regular file was created by mknod(2).
     Mknod {
         /// Its path.
         path: WorldPath,
         /// Type and permission bits asked for.
         mode: u32,
     },
-    /// A symlink came to be.
+    /// A symlink was created.
     Symlink {
         /// Its path.
         path: WorldPath,
-        /// What it says.
+        /// Its target.
         target: Escaped,
     },
-    /// A further name for a file.
+    /// A hard link was created.
     Link {
         /// The new name.
         path: WorldPath,
-        /// Where the file was known.
+        /// The path by which the file was known.
         from: WorldPath,
-        /// Which file.
+        /// Its inode.
         ids: Ids,
     },
-    /// A file was opened for writing (what is then written passes the daemon by).
+    /// A file was opened for writing (the writes themselves do not pass through the daemon).
     Write {
         /// Its path.
         path: WorldPath,
-        /// Which file.
+        /// Its inode.
         ids: Ids,
         /// Its size before, in bytes.
         size: u64,
-        /// Its last change of content before.
+        /// Its modification time before.
         #[serde(default, skip_serializing_if = "is_zero")]
         mtime: Stamp,
-        /// Its permission bits before, where writing takes some away (set-user-id and the like).
+        /// Its permission bits before, where writing clears some (set-user-id, set-group-id).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
-        /// Its content before; absent where there was none, or where contents are not kept.
+        /// Its content before; absent where it was empty, or where contents are not kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Kept>,
     },
-    /// A file was cut or extended.
+    /// A file was truncated or extended.
     Truncate {
         /// Its path.
         path: WorldPath,
-        /// Which file.
+        /// Its inode.
         ids: Ids,
         /// Its size before, in bytes.
         size: u64,
         /// Its size after, in bytes.
         to: u64,
-        /// Its last change of content before.
+        /// Its modification time before.
         #[serde(default, skip_serializing_if = "is_zero")]
         mtime: Stamp,
-        /// Its permission bits before, where cutting takes some away.
+        /// Its permission bits before, where truncating clears some.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
         /// Its content before; absent where an earlier record of the same open file has it, or nothing was lost.
@@ -173,19 +173,19 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<Ids>,
     },
-    /// An operator put another content in a file's place.
+    /// An operator replaced a file's content.
     Content {
         /// Its path.
         path: WorldPath,
-        /// Which file it was.
+        /// Its inode before.
         ids: Ids,
         /// Its size before, in bytes.
         size: u64,
         /// Its size after, in bytes.
         to: u64,
-        /// Its last change of content before.
+        /// Its modification time before.
         mtime: Stamp,
-        /// Its content before; absent where there was none.
+        /// Its content before; absent where it was empty.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Kept>,
         /// The inode that took its place ([`How::Moved`]).
@@ -196,7 +196,7 @@ pub enum Op {
     Allocate {
         /// Its path.
         path: WorldPath,
-        /// Which file.
+        /// Its inode.
         ids: Ids,
         /// The flags of the call.
         mode: u32,
@@ -205,7 +205,7 @@ pub enum Op {
         /// Its size before, in bytes.
         #[serde(default)]
         size: u64,
-        /// Its last change of content before.
+        /// Its modification time before.
         #[serde(default, skip_serializing_if = "is_zero")]
         mtime: Stamp,
         /// Its content before; absent where an earlier record of the same open file has it, or nothing was lost.
@@ -216,17 +216,17 @@ pub enum Op {
     Attr {
         /// Its path.
         path: WorldPath,
-        /// Which inode.
+        /// Its inode.
         ids: Ids,
-        /// What they were.
+        /// The attributes before.
         was: Was,
-        /// The permission bits asked for.
+        /// The new permission bits, if they were set.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
-        /// The owner asked for.
+        /// The new owner, if it was set.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uid: Option<u32>,
-        /// The group asked for.
+        /// The new group, if it was set.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gid: Option<u32>,
         /// Whether the times were set.
@@ -237,92 +237,92 @@ pub enum Op {
     Xattr {
         /// Its path.
         path: WorldPath,
-        /// Which inode.
+        /// Its inode.
         ids: Ids,
-        /// The attribute.
+        /// The attribute's name.
         name: Escaped,
-        /// Its former value; absent where there was none.
+        /// Its value before; absent where there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         was: Option<Escaped>,
     },
-    /// A file (or what is not a directory) was removed.
+    /// A file (anything but a directory) was removed.
     Unlink {
-        /// Where it was.
+        /// Its path before.
         path: WorldPath,
-        /// Which inode.
+        /// Its inode.
         ids: Ids,
-        /// The entry of the trash that it became.
+        /// Its entry in the trash.
         trash: Escaped,
     },
     /// A directory was removed.
     Rmdir {
-        /// Where it was.
+        /// Its path before.
         path: WorldPath,
-        /// Which inode.
+        /// Its inode.
         ids: Ids,
-        /// The entry of the trash that it became.
+        /// Its entry in the trash.
         trash: Escaped,
     },
-    /// What one process had removed from a directory before the directory itself was gathered under its entry.
+    /// The files that a process removed from a directory before the directory itself were gathered under its entry.
     Gather {
-        /// Where the directory was.
+        /// The directory's path before.
         path: WorldPath,
         /// The directory's entry in the trash.
         trash: Escaped,
         /// The entries that moved into it, under their former names.
         entries: Vec<Escaped>,
-        /// The former names that the entries' own names do not say whole: the entry and the name.
+        /// The former names that are truncated in the entries' own names: the entry and the full name.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         names: Vec<(Escaped, Escaped)>,
     },
-    /// A thing moved.
+    /// A file or directory was moved.
     Rename {
-        /// Where it was.
+        /// Its path before.
         path: WorldPath,
-        /// Where it went.
+        /// Its path after.
         to: WorldPath,
-        /// Which inode.
+        /// Its inode.
         ids: Ids,
-        /// What stood there.
+        /// What it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<Replaced>,
     },
-    /// Two things changed places (RENAME_EXCHANGE).
+    /// Two files or directories were exchanged (RENAME_EXCHANGE).
     Exchange {
-        /// The one.
+        /// The first path.
         path: WorldPath,
-        /// The other.
+        /// The second path.
         to: WorldPath,
-        /// Which inode stood at `path`.
+        /// The inode at `path` before.
         ids: Ids,
-        /// Which inode stood at `to`.
+        /// The inode at `to` before.
         other: Ids,
     },
-    /// Something came back from the trash.
+    /// A file or directory was restored from the trash.
     Restore {
-        /// Where in the trash it was, as a path from the root of the store.
+        /// Its path in the trash, from the root of the store.
         path: WorldPath,
-        /// Where it went.
+        /// Its path after.
         to: WorldPath,
-        /// Which inode.
+        /// Its inode.
         ids: Ids,
-        /// What stood there.
+        /// What it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<Replaced>,
     },
-    /// A name was given to this point.
+    /// An operator named this point.
     Checkpoint {
         /// The name.
         name: String,
     },
-    /// An operator took something back. The changes that belong to it have the same run in their origin.
+    /// An operator undid something. The changes of the undo have the same run in their origin.
     Undo {
-        /// What was asked for, in the words of the command.
+        /// The command in words.
         what: String,
-        /// The session of the records that were taken back, where it is not this one, and their numbers, as ranges.
+        /// The records that were undone: session and range of numbers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         of: Vec<(String, u64, u64)>,
-        /// Whether it took an undo back.
+        /// Whether it undid an undo.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         redo: bool,
     },
@@ -331,9 +331,9 @@ pub enum Op {
         /// The entries.
         entries: Vec<Escaped>,
     },
-    /// Versions were deleted for good, to make room (`--keep-evict`) or by an operator: session and number.
+    /// Versions were deleted for good, to make room (`--keep-evict`) or by an operator.
     Evict {
-        /// The versions.
+        /// The versions: session and number.
         versions: Vec<(String, u64)>,
     },
     /// An earlier record's act did not happen.

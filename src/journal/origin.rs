@@ -1,8 +1,8 @@
-//! What a change is the doing of: a process that works inside by itself, or a request that an executor carries out.
+//! The origin of a change: a process working inside by itself, or a request carried out by an executor.
 //!
-//! Owns the identity of a run and the words for the kinds of origins. A **run** is one request of any executor: one line of
-//! the shell, one program, one task, one call of a tool, one undo. Each record that it causes carries its [`Origin`], and
-//! the first of them in a session has a `run` record before it, which says what was asked for ([`Run`]).
+//! Owns the identity of runs and the words for the kinds of origins. A **run** is one request to an executor: a line
+//! of the shell, a program, a task, a call of a tool, an undo. Each record that it causes has its [`Origin`], and the
+//! first of them in a session has a `run` record before it, with the command ([`Run`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,26 +13,27 @@ use serde::{Deserialize, Serialize};
 /// The digits of a run's id (Crockford's base 32): no `i`, `l`, `o` or `u`, so no id is a word, `last` above all.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// How many digits an id has, of five bits each.
+/// The number of digits of an id, of five bits each.
 const LENGTH: usize = 12;
 
-/// The longest command that a run's record holds, in bytes. Of a longer one the beginning says enough to know it by.
+/// The maximum length of a command in a run's record, in bytes. The beginning of a longer one is enough to recognize
+/// it.
 const LONGEST_COMMAND: usize = 16 << 10;
 
-/// The id of a run: 60 random bits, written as twelve digits and lower-case letters. Random from the first digit on, so a
-/// few digits are enough for an operator to name one of many.
+/// The id of a run: 60 random bits, written as twelve digits and lower-case letters. It is random from the first
+/// digit on, so a few digits are enough for an operator to name a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(u64);
 
 impl RunId {
-    /// Returns a fresh id.
+    /// Generates an id.
     pub fn random() -> RunId {
         static ANOTHER: AtomicU64 = AtomicU64::new(0);
         let mut bytes = [0; 8];
         let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
         let mut number = u64::from_ne_bytes(bytes);
         if filled != Ok(bytes.len()) {
-            // Without random numbers ids are still different from each other, only not hard to guess.
+            // Without random numbers, ids are still distinct, only easier to guess.
             let now = chrono::Utc::now().timestamp_micros().cast_unsigned();
             let salt = ANOTHER.fetch_add(1, Ordering::Relaxed) << 20;
             number ^= now.rotate_left(24) ^ salt ^ u64::from(std::process::id());
@@ -58,7 +59,7 @@ impl fmt::Debug for RunId {
     }
 }
 
-/// A text that is no run's id.
+/// The error for a text that is not a run's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotARunId;
 
@@ -99,22 +100,22 @@ impl<'de> Deserialize<'de> for RunId {
     }
 }
 
-/// What kind of executor a change comes from.
+/// The kind of executor that made a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OriginKind {
-    /// A process that works inside, for no executor that the daemon knows of.
+    /// A process working inside, for no executor known to the daemon.
     #[default]
     Process,
     /// A line of the bundled shell.
     Shell,
-    /// A program under a policy, with all that it starts.
+    /// A program under a policy, with all processes that it starts.
     Program,
     /// A file task.
     Task,
-    /// A call of a tool, by an agent's server.
+    /// A call of a tool through an agent's server.
     Tool,
-    /// An operator who takes something back, puts something back, or takes an undo back.
+    /// An operator's undo, restore or redo.
     Undo,
 }
 
@@ -129,12 +130,12 @@ impl OriginKind {
         OriginKind::Undo,
     ];
 
-    /// Returns the kind of a word, where it is one.
+    /// Returns the kind that a word stands for.
     pub fn of_word(word: &str) -> Option<OriginKind> {
         OriginKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Returns the word for it, as records have it.
+    /// Returns its word in records.
     pub fn word(self) -> &'static str {
         match self {
             OriginKind::Process => "process",
@@ -147,7 +148,7 @@ impl OriginKind {
     }
 }
 
-/// What a change is the doing of. The default, a process without a run, is also what is not known.
+/// The origin of a change. The default, a process without a run, also stands for an unknown one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The kind of executor.
@@ -164,7 +165,7 @@ impl From<OriginKind> for Origin {
 }
 
 impl Origin {
-    /// Returns the origin of what a run does.
+    /// Returns the origin of a run's changes.
     pub fn of_run(kind: OriginKind, run: RunId) -> Origin {
         Origin {
             kind,
@@ -172,52 +173,52 @@ impl Origin {
         }
     }
 
-    /// Returns whether it is what an operator took back or put back.
+    /// Returns whether it is an undo, restore or redo.
     pub fn is_undo(&self) -> bool {
         self.kind == OriginKind::Undo
     }
 
-    /// Returns whether it is a process without a run: records do not mention that.
+    /// Returns whether it is a process without a run, which records leave out.
     pub fn is_plain(&self) -> bool {
         *self == Origin::default()
     }
 }
 
-/// Which undo a change belongs to.
+/// The undo that a change belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UndoId {
-    /// By the run that it was.
+    /// By its run.
     Run(RunId),
-    /// By the number of its record in the session: so journals of schema 2 and before have it.
+    /// By the number of its record in the session, in journals up to schema 2.
     Record(u64),
 }
 
-/// A run, as an executor begins it.
+/// A run as registered by an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Its id.
     pub id: RunId,
     /// The kind of executor.
     pub kind: OriginKind,
-    /// What was asked for: the line of the shell, or the words of a program, escaped as names are.
+    /// The command: a line of the shell, or the words of a program, escaped as names are.
     pub command: crate::name::Escaped,
-    /// The directory in the home in which it begins.
+    /// The working directory at its start, in the home.
     pub cwd: crate::name::WorldPath,
 }
 
 impl Run {
-    /// Returns its origin.
+    /// Returns the origin of its changes.
     pub fn origin(&self) -> Origin {
         Origin::of_run(self.kind, self.id)
     }
 
-    /// Returns the beginning of a command that a record has room for, and how long the whole is where that is cut off.
+    /// Truncates a command to the length of a record, and returns its full length where it was longer.
     pub(super) fn cut(command: &[u8]) -> (&[u8], Option<u64>) {
         let mut kept = match command.get(..LONGEST_COMMAND) {
             Some(kept) if kept.len() < command.len() => kept,
             _ => return (command, None),
         };
-        // Between characters, where it is text; none has more than three bytes after its first.
+        // Cut between characters if it is UTF-8; a character has at most three bytes after its first.
         for _ in 0..3 {
             match (command.get(kept.len()), kept.split_last()) {
                 (Some(next), Some((_, before))) if next & 0xc0 == 0x80 => kept = before,
@@ -265,7 +266,7 @@ mod tests {
             .iter()
             .map(|id| id.to_string().split_at(2).0.to_owned())
             .collect();
-        // 1024 beginnings of two digits there are: about 640 of them are met.
+        // There are 1024 pairs of digits; about 640 of them are to be expected.
         assert!(beginnings.len() > 300, "{}", beginnings.len());
     }
 
@@ -296,7 +297,7 @@ mod tests {
         let (kept, whole) = Run::cut(&long.as_bytes()[1..]);
         assert_eq!(whole, Some(long.len() as u64 - 1));
         assert_eq!(kept.len(), LONGEST_COMMAND - 1);
-        // What is no text has no characters to keep whole.
+        // Bytes that are not UTF-8 have no character boundaries.
         let bytes = vec![0x80; LONGEST_COMMAND + 9];
         assert_eq!(Run::cut(&bytes).0.len(), LONGEST_COMMAND - 3);
     }

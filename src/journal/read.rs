@@ -1,4 +1,4 @@
-//! Reading a journal back: line by line with little memory, checking the chain, and finding a torn end.
+//! Reading a journal: line by line with little memory, checking the chain, and finding a torn end.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,36 +11,36 @@ use super::lines::{LONGEST, Lines, too_long};
 use super::{Record, SCHEMA, START, hex, seal};
 use crate::error::{Error, Result};
 
-/// Reads records in order. A line without its newline at the very end is a torn one and is not given out: it was being
-/// written when the writer died, so its act never began.
+/// Reads records in order. A last line without its newline is torn and is not returned: the writer died while writing
+/// it, so its act never began.
 #[derive(Debug)]
 pub struct Reader<R> {
     lines: Lines<R>,
     line: Vec<u8>,
-    /// Whether `line` has been given out.
+    /// Whether `line` has been returned.
     given: bool,
-    /// The line after it, and its hash.
+    /// The line after it, and that line's hash.
     ahead: Vec<u8>,
     hash: [u8; 32],
-    /// Whether there is one.
+    /// Whether `ahead` holds a complete line.
     whole: bool,
     number: u64,
     prev: [u8; 64],
 }
 
-/// How a journal ends.
+/// The end of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tail {
-    /// The last whole record.
+    /// The last complete record.
     pub record: Record,
-    /// The hash of the last whole line, which may be a seal.
+    /// The hash of the last complete line, which may be a seal.
     pub hash: [u8; 64],
-    /// How long the journal is up to and with this line, in bytes. What follows is torn.
+    /// The length of the journal up to the end of this line, in bytes. The rest is torn.
     pub length: u64,
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from the start of a journal.
+    /// Makes a reader at the start of a journal.
     pub fn new(lines: R) -> Reader<R> {
         Reader {
             lines: Lines::new(lines),
@@ -57,13 +57,13 @@ impl<R: BufRead> Reader<R> {
     /// Reads the next record; `None` at the end, for now (a later call may find more).
     ///
     /// # Errors
-    /// [`Error::Damaged`] naming the line where the chain breaks or a line is no record; what `read(2)` says.
+    /// [`Error::Damaged`], naming the line, where the chain breaks or a line is not a record; those of `read(2)`.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         self.next_where(|_| true)
     }
 
     /// Reads the next record that is wanted. The chain is checked for the others too, but they are not parsed, which
-    /// takes most of the time.
+    /// would take most of the time.
     ///
     /// # Errors
     /// As [`Reader::next_record`].
@@ -79,9 +79,8 @@ impl<R: BufRead> Reader<R> {
         Ok(None)
     }
 
-    /// Goes to the next record. Returns whether there is one, for now. A line is only given out when the one after it, if
-    /// there is one, says that it is as it was written. Seals are passed over; the last line of all is held against its
-    /// own check if it is one.
+    /// Advances to the next record. Returns whether there is one, for now. A line is returned only if the next line,
+    /// where there is one, has its hash. Seals are skipped; a seal at the very end is verified by its own check.
     ///
     /// # Errors
     /// As [`Reader::next_record`].
@@ -110,13 +109,13 @@ impl<R: BufRead> Reader<R> {
         } else if header::check(&self.line).is_some() {
             check_seal(&self.line, &format!("line {}", self.number))?;
         } else {
-            // The last has nobody to vouch for it: is it a record at all?
+            // No later line vouches for the last one, so it must at least parse.
             parse(&self.line, self.number)?;
         }
         Ok(true)
     }
 
-    /// Reads the line after the present one, unless that is done; `false` at the end, for now.
+    /// Reads the line after the current one, if that has not been done; `false` at the end, for now.
     fn read_ahead(&mut self) -> Result<bool> {
         if self.whole {
             return Ok(true);
@@ -130,11 +129,11 @@ impl<R: BufRead> Reader<R> {
         Ok(self.whole)
     }
 
-    /// Checks that the line ahead holds the hash of the line before it.
+    /// Checks that the line ahead has the hash of the line before it.
     fn check_follows(&self, number: u64) -> Result<()> {
         let prev = match header::prev(&self.ahead) {
             Some(prev) => Cow::Borrowed(prev),
-            // Not as this program writes it: it says what is wrong, or has the field elsewhere.
+            // Not in this program's usual form: parsing it finds the error, or the field elsewhere.
             None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
         };
         if *prev == self.prev {
@@ -145,15 +144,15 @@ impl<R: BufRead> Reader<R> {
         )))
     }
 
-    /// Returns the line that [`Reader::advance`] went to, without its newline.
+    /// Returns the current line, without its newline.
     pub fn line(&self) -> &[u8] {
         if self.given { &self.line } else { &[] }
     }
 
-    /// Looks at that line without parsing it.
+    /// Returns the current line's header without parsing the line.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where it is no record.
+    /// [`Error::Damaged`] where it is not a record.
     pub fn header(&self) -> Result<RecordHeader<'_>> {
         let header =
             RecordHeader::of(self.line()).map_err(|error| not_a_record(self.number, &error))?;
@@ -161,10 +160,10 @@ impl<R: BufRead> Reader<R> {
         Ok(header)
     }
 
-    /// Parses that line.
+    /// Parses the current line.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where it is no record.
+    /// [`Error::Damaged`] where it is not a record.
     pub fn record(&self) -> Result<Record> {
         parse(self.line(), self.number)
     }
@@ -197,7 +196,7 @@ pub(super) fn check_schema(v: u32, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks a seal that is a journal's last line, for which no other vouches.
+/// Verifies a seal in the last line, for which no later line vouches.
 pub(super) fn check_seal(line: &[u8], place: &str) -> Result<()> {
     match seal::is_whole(line) {
         true => Ok(()),
@@ -207,19 +206,19 @@ pub(super) fn check_seal(line: &[u8], place: &str) -> Result<()> {
     }
 }
 
-/// Finds the last whole record without reading the whole journal; `None` for an empty one. Seals are passed over, and not
-/// checked.
+/// Finds the last complete record without reading the whole journal; `None` for an empty one. Seals are skipped, and
+/// not verified.
 ///
 /// # Errors
-/// [`Error::Damaged`] where the last whole line is neither; what `read(2)` says.
+/// [`Error::Damaged`] where the last complete line is neither; those of `read(2)`.
 pub fn tail(file: &File) -> Result<Option<Tail>> {
     last_record(file, false)
 }
 
-/// As [`tail`], for a journal that is damaged: lines that are no records are passed over, too.
+/// As [`tail`], for a damaged journal: lines that are not records are skipped, too.
 ///
 /// # Errors
-/// [`Error::Damaged`] where there is no record at all; what `read(2)` says.
+/// [`Error::Damaged`] where there is no record at all; those of `read(2)`.
 pub fn end_of(file: &File) -> Result<Option<Tail>> {
     last_record(file, true)
 }
@@ -244,14 +243,14 @@ fn last_record(mut file: &File, damaged: bool) -> Result<Option<Tail>> {
             None if from == 0 => {
                 return Err(Error::Damaged("journal: it has no record".to_owned()));
             }
-            // A torn line and a whole one fit into it.
+            // This has room for a torn line and a complete one.
             None if window > 4 * LONGEST => return Err(too_long()),
             None => window *= 4,
         }
     }
 }
 
-/// The last record of what begins there in the journal, where it begins in it, too.
+/// Finds the last record in a part of the journal; only a line that begins in the part counts.
 fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
     let Some(last) = memchr::memrchr(b'\n', bytes) else {
         return Ok(None);
@@ -285,11 +284,11 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
     }
 }
 
-/// Finds the number of the last record that is not younger than a time, by bisection; `None` where all are younger. The
-/// chain is not checked on the way: whoever reads the records does.
+/// Finds the number of the last record not later than a time, by bisection; `None` where all are later. The chain is
+/// not checked here, but by the reader of the records.
 ///
 /// # Errors
-/// [`Error::Damaged`] where a line that was looked at is no record; what `read(2)` says.
+/// [`Error::Damaged`] where a line on the way is not a record; those of `read(2)`.
 pub fn seq_at(file: &File, time: chrono::DateTime<chrono::Utc>) -> Result<Option<u64>> {
     let Some(last) = tail(file)? else {
         return Ok(None);
@@ -323,9 +322,9 @@ pub fn seq_at(file: &File, time: chrono::DateTime<chrono::Utc>) -> Result<Option
     Ok(found)
 }
 
-/// The first line that begins at an offset or after it, and where it begins; none up to `end`.
+/// Finds the first line that begins at or after an offset, and where it begins; none from `end` on.
 fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8>>)> {
-    // From the byte before: an offset at which a line begins is told by the newline there.
+    // Starts at the byte before: a newline there means that a line begins at the offset itself.
     let from = offset.saturating_sub(1);
     file.seek(SeekFrom::Start(from))
         .map_err(|e| io_error("lseek", &e))?;

@@ -1,29 +1,30 @@
-//! What a line names, told without making a record of it: for a question that concerns one path, most lines end here.
+//! The names and inodes in a line, extracted without parsing it into a record: for a question about one path, most
+//! lines end here.
 //!
-//! Owns, for each operation, which names and inodes it changes and which directories it only goes through. A line that
-//! stands as this program writes it is read where it lies; everything else is parsed, and a test holds the one against the
-//! other.
+//! Owns, for each operation, which names and inodes it changes and which directories are only on its paths. A line in
+//! this program's usual form is scanned in place; any other is parsed, and a test compares the two.
 
 use memchr::{memchr, memmem};
 
 use super::{Op, Record, RecordHeader};
 
-/// Something that a record names.
+/// A reference in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ref<'a> {
-    /// A name that means something else since, in a directory or in the trash; or that of a thing that changed.
+    /// A name whose meaning changed, in a directory or in the trash; or the name of a file that changed.
     Changed(&'a [u8]),
-    /// An inode that was moved or changed.
+    /// An inode that moved or changed.
     Inode(u64),
-    /// A path that is gone through, without a slash in front.
+    /// The directories on a path, without a leading slash.
     Through(&'a [u8]),
 }
 
 impl RecordHeader<'_> {
-    /// Tells what the line names. What it names twice may be told twice.
+    /// Passes each reference in the line to `note`, some of them twice.
     ///
     /// # Errors
-    /// What is wrong with a line that is no record; where it does not stand as usual, something may be told before.
+    /// The syntax error of an invalid line; where it is not in the usual form, some references may have been passed
+    /// before.
     pub fn words(&self, mut note: impl FnMut(Ref<'_>)) -> Result<(), serde_json::Error> {
         if usual(self.line, &mut note).is_none() {
             of_op(&Record::parse(self.line)?.op, &mut note);
@@ -32,12 +33,12 @@ impl RecordHeader<'_> {
     }
 }
 
-/// Tells what a line names that stands as it is usually written.
+/// Passes the references of a line in the usual form.
 fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
     let start = memmem::find(line, b",\"op\":")?;
     let mut rest = Rest(line.get(start..)?);
     rest.skip(b",\"op\":")?;
-    // Those that name many things, or none, are rare.
+    // Operations with many names, or none, are rare.
     if matches!(
         rest.text()?,
         b"gather" | b"purge" | b"run" | b"undo" | b"evict"
@@ -85,7 +86,7 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
                 rest.skip_to(b'}')?;
                 rest.skip(b"}")?;
             }
-            // Nothing follows it: no field was overlooked.
+            // It is the last field, so none was overlooked.
             b"prev" => {
                 rest.value_text()?;
                 return (rest.0 == b"}").then_some(());
@@ -95,7 +96,7 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
     }
 }
 
-/// What of a line has not been looked at yet.
+/// The rest of the line.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -115,7 +116,7 @@ impl<'a> Rest<'a> {
         Some(found)
     }
 
-    /// A text without escapes.
+    /// Reads a text without escapes.
     fn text(&mut self) -> Option<&'a [u8]> {
         self.skip(b"\"")?;
         let text = self.until(b'"')?;
@@ -127,7 +128,7 @@ impl<'a> Rest<'a> {
         self.text()
     }
 
-    /// A path as it is written, with a slash in front of each name.
+    /// Reads a path as written, with a slash before each name.
     fn value_path(&mut self) -> Option<&'a [u8]> {
         let path = self.value_text()?.strip_prefix(b"/")?;
         let odd = |name: &[u8]| matches!(name, b"" | b"." | b"..");
@@ -141,7 +142,7 @@ impl<'a> Rest<'a> {
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// The second of a pair.
+    /// Reads the second number of a pair.
     fn inode(&mut self) -> Option<u64> {
         self.skip(b"[")?;
         self.number()?;
@@ -168,7 +169,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Its last name changes, and the directories before it are gone through.
+/// Passes the last name of a path as changed, and the directories before it.
 fn path(path: &[u8], note: &mut (impl FnMut(Ref<'_>) + ?Sized)) {
     let (above, name) = match memchr::memrchr(b'/', path) {
         Some(slash) => (path.get(..slash), path.get(slash + 1..)),
@@ -201,7 +202,7 @@ fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
             note(Ref::Through(&trash.0));
             for entry in entries {
                 note(Ref::Changed(&entry.0));
-                // The name that it has in its directory follows the time of its removal.
+                // The name in its directory follows the time of its removal.
                 let name = memchr(b'_', &entry.0).and_then(|at| entry.0.get(at + 1..));
                 if let Some(name) = name {
                     note(Ref::Changed(name));
@@ -216,7 +217,7 @@ fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
                 note(Ref::Changed(&entry.0));
             }
         }
-        // An evicted version is missed where it is asked for; the others name nothing else.
+        // An evicted version is reported when its content is read; the others have no further references.
         Op::Create { .. }
         | Op::Mkdir { .. }
         | Op::Mknod { .. }
@@ -336,7 +337,7 @@ mod tests {
         ] {
             let line = format!(r#"{{"v":1,"seq":7,"time":"t",{op}}}"#);
             let (usual, _, slow) = told(&line);
-            // Nothing that a record names may be left out; only the fourth stands in an order that is as good.
+            // No reference of a record may be missing; the fourth line's order is just as good.
             assert!(!usual || op.contains("rename"), "{line}");
             let header = RecordHeader::of(line.as_bytes()).unwrap();
             let mut words = Vec::new();

@@ -1,8 +1,8 @@
-//! Disk space ahead of a journal's end, so that on a full disk what has to be recorded still can be.
+//! Disk space reserved beyond a journal's end, so that on a full disk essential lines can still be written.
 //!
-//! Owns who may use it up to where. What an occupant does leaves enough for an operator, who makes room (an undo, a purge);
-//! an operator leaves enough for what must be written in any case: that a change was not made, and the session's end. So a
-//! record is only written where the line that takes it back fits too.
+//! Owns the limits of its use. An occupant's records leave enough for an operator, who can make room (by an undo or a
+//! purge); an operator's leave enough for lines that must be written in any case: aborts and the end of the session.
+//! So a record is only written where the line that aborts it fits, too.
 
 use std::os::fd::AsFd;
 
@@ -11,19 +11,20 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// For whom a line is written.
+/// The priority of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum For {
-    /// Something in the home.
+    /// A change in the home.
     Occupant,
-    /// Whoever may make room.
+    /// A change by an operator, who may make room.
     Operator,
-    /// The truth of what has been written.
+    /// A correction of what has been written, or the session's end.
     Truth,
 }
 
 impl For {
-    /// How much it leaves for the others. 64 changes may be under way, and each takes some hundred bytes to take back.
+    /// Returns how many bytes must be left for higher priorities. 64 changes may be in progress, each of which takes
+    /// some hundred bytes to abort.
     fn leaves(self) -> u64 {
         match self {
             For::Occupant => 96 << 10,
@@ -33,39 +34,40 @@ impl For {
     }
 }
 
-/// How much is there for an occupant when the disk becomes full: from half of it to all.
+/// The space left for occupants when the disk becomes full: between half of this and all of it.
 const AHEAD: u64 = 128 << 10;
 
-/// After how much more it is tried again whether the disk is still full.
+/// How many more bytes are written before a full disk is tried again.
 const AGAIN: u64 = 4 << 10;
 
-/// What has been reserved for one journal.
+/// The space reserved for one journal.
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
-    /// Up to where the file system has given space.
+    /// The offset up to which space is allocated.
     until: u64,
-    /// Whether it cannot give any ahead (NFS): then a full disk is met by what is written.
+    /// Whether the file system cannot reserve space (NFS): then only the write itself can find the disk full.
     cannot: bool,
-    /// Whether it had none when it was last asked, and from where on it is asked again.
+    /// Whether the disk was full at the last attempt, and the length at which to try again.
     full: bool,
     again: u64,
 }
 
 impl Reserve {
-    /// Returns whether the disk was full when it was last asked.
+    /// Returns whether the disk was full at the last attempt.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// What was reserved may be gone: the file was cut.
+    /// Forgets the reserved space after a truncation, which may have freed it.
     pub(super) fn lost(&mut self) {
         self.until = 0;
     }
 
-    /// Sees to it that a line that ends there can be written, and what must be written after it.
+    /// Makes sure that there is room for a line that ends at an offset, and for the lines that must be written after
+    /// it.
     ///
     /// # Errors
-    /// `ENOSPC`, `EDQUOT`: then the line must not be written.
+    /// `ENOSPC`, `EDQUOT`: the line must not be written.
     pub(super) fn has_room(
         &mut self,
         file: impl AsFd,

@@ -1,8 +1,8 @@
-//! Reading a journal from its end: the newest record first, in blocks, with little memory.
+//! Reading a journal backwards: newest record first, in blocks, with little memory.
 //!
-//! The chain is checked on the way: each line holds the hash of the line that is read next. A line that is no record, or
-//! was changed, is an error that names its place. What stands after the last newline was being written when the writer
-//! died, or is being written now: it is no record yet.
+//! The chain is checked on the way: each line has the hash of the line read next. A line that was changed or is not a
+//! record is an error that names its place. Bytes after the last newline were being written when the writer died, or
+//! are being written now: they are not a record yet.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -14,30 +14,30 @@ use super::{Record, RecordHeader, START, header, hex};
 use crate::error::{Error, Result};
 use crate::sys::digest;
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const BLOCK: u64 = 256 * 1024;
 
-/// Reads records, the last one first. What is appended meanwhile is not seen.
+/// Reads records from the last to the first. Lines appended meanwhile are not seen.
 #[derive(Debug)]
 pub struct Backward {
     file: File,
-    /// Where in the file `buffer` starts.
+    /// The offset of `buffer` in the file.
     start: u64,
-    /// What has not been given out yet of what was read; ends with a newline.
+    /// The bytes read but not returned yet; ends with a newline.
     buffer: Vec<u8>,
-    /// The hashes of the next lines, the next one last: several are made at once.
+    /// The hashes of the next lines, the next one last: several are computed at once.
     hashed: Vec<[u8; 32]>,
-    /// What the line that was read last says the hash of the one before it is.
+    /// The hash of the next line, according to the line read last.
     expected: Option<[u8; 64]>,
     checks: bool,
     parse: fn(&[u8]) -> serde_json::Result<Record>,
 }
 
 impl Backward {
-    /// Starts at the end of a journal.
+    /// Makes a reader at the end of a journal.
     ///
     /// # Errors
-    /// What `read(2)` says.
+    /// Those of `read(2)`.
     pub fn new(file: File) -> Result<Backward> {
         let start = file.metadata().map_err(|e| io_error("stat", &e))?.len();
         let mut backward = Backward {
@@ -57,27 +57,27 @@ impl Backward {
         Ok(backward)
     }
 
-    /// Reads on without checking the chain, which takes half of the time: for a reader after or before one that does.
+    /// Stops checking the chain, which takes half of the time: for a journal that is also read with the check.
     pub fn trusting(mut self) -> Backward {
         self.checks = false;
         self
     }
 
-    /// Reads on without keeping who did it, when, and the hashes ([`Record::parse_act`]). The chain is checked all the same.
+    /// Stops keeping actor, time and hashes ([`Record::parse_act`]). The chain is still checked.
     pub fn acts(mut self) -> Backward {
         self.parse = Record::parse_act;
         self
     }
 
-    /// Returns the record before; `None` at the journal's start.
+    /// Returns the previous record; `None` at the journal's start.
     ///
     /// # Errors
-    /// [`Error::Damaged`] saying where the line is that is no record; what `read(2)` says.
+    /// [`Error::Damaged`], with the place of the line that is not a record; those of `read(2)`.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         self.next_where(|_| true)
     }
 
-    /// As [`Backward::next_record`], for the next record that is wanted; the others are not parsed.
+    /// As [`Backward::next_record`], for the next record that is wanted; others are not parsed.
     ///
     /// # Errors
     /// As [`Backward::next_record`].
@@ -119,7 +119,7 @@ impl Backward {
         Ok(None)
     }
 
-    /// Goes on before a seal, which starts there.
+    /// Skips a seal.
     fn pass_seal(&mut self, from: usize, at: u64) -> Result<()> {
         if self.checks {
             let end = self.buffer.len().saturating_sub(1);
@@ -135,7 +135,7 @@ impl Backward {
         Ok(())
     }
 
-    /// Holds a line against the hash that the line after it has. Returns what it says of the line before.
+    /// Compares a line with the hash in the line after it. Returns the hash that it has of the line before.
     fn check(&self, line: &[u8], at: u64, hash: [u8; 32]) -> Result<[u8; 64]> {
         let damaged = |error: &serde_json::Error| {
             Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
@@ -163,7 +163,7 @@ impl Backward {
         Ok(prev)
     }
 
-    /// Hashes the last line, which starts there, and as many before it as are worth doing at once and are in the buffer.
+    /// Hashes the last line in the buffer, and as many lines before it as are worth hashing at once.
     fn hash_ahead(&mut self, mut from: usize) {
         let mut end = self.buffer.len();
         let mut lines = Vec::with_capacity(digest::LANES);
@@ -184,7 +184,7 @@ impl Backward {
         self.hashed.reverse();
     }
 
-    /// Returns where in the buffer the last line starts.
+    /// Returns where the last line starts in the buffer.
     fn find_line(&mut self) -> Result<Option<usize>> {
         loop {
             if self.buffer.is_empty() && self.start == 0 {
@@ -203,7 +203,7 @@ impl Backward {
         }
     }
 
-    /// Puts the block before in front of the buffer; each time a greater one, so that a long line costs no more than its
+    /// Prepends the previous block to the buffer, larger each time, so that a long line costs no more than its
     /// length.
     fn read_more(&mut self) -> Result<()> {
         if self.buffer.len() as u64 > LONGEST {
@@ -234,7 +234,7 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::io::Write;
 
-    /// Lines of a journal, each with the hash of the one before.
+    /// Makes lines of a journal, each with the hash of the one before.
     fn journal(names: &[&str]) -> String {
         let mut text = String::new();
         let mut prev = START;
@@ -284,7 +284,7 @@ mod tests {
         let whole = journal(&["a", "b", "c"]);
         let lines: Vec<&str> = whole.split_inclusive('\n').collect();
         let damages = [
-            // One before the end: the last line vouches for it.
+            // The line before the last: the last line has its hash.
             (whole.replace("\"b\"", "\"x\""), 1, "at byte"),
             (
                 whole.replace("{\"v\":1,\"seq\":2", "rubbish"),

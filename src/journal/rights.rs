@@ -1,16 +1,16 @@
-//! What a caller may do to a file's set-user-id and set-group-id: the groups it is in and the capabilities about them.
+//! A caller's rights on set-user-id and set-group-id bits: its groups and the capabilities concerned.
 //!
-//! The kernel tells a request's user and one group; the rest is in `/proc`. It is asked for rarely, where a file has one of
-//! these bits. Neither `status` nor `ns/user` takes a lock that an `execve` of the caller holds.
+//! The kernel passes a request's user and one group; the rest is read from `/proc`. This is rare: only for files with
+//! one of these bits. Neither `status` nor `ns/user` takes a lock that an `execve` of the caller holds.
 
 use super::actor::Caller;
 
-/// `CAP_FSETID`, as capabilities(7) counts: who has it may write to such a file and leave its bits.
+/// `CAP_FSETID` in capabilities(7): its holder may write to such a file without clearing the bits.
 const FSETID: u32 = 4;
-/// `CAP_FOWNER`: who has it counts as the owner of every file.
+/// `CAP_FOWNER`: its holder counts as the owner of every file.
 const FOWNER: u32 = 3;
 
-/// A caller's groups and capability.
+/// A caller's groups and capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rights {
     groups: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Asks what a caller has at this moment. Of one that cannot be seen only what came with the request is known.
+    /// Reads a caller's current rights. For an invisible process, only those passed with the request are known.
     pub fn of(caller: Caller) -> Rights {
         let mut rights = Rights {
             groups: vec![caller.gid],
@@ -40,24 +40,24 @@ impl Rights {
                 rights.owner = effective >> FOWNER & 1 == 1;
             }
         }
-        // In a user namespace of its own a process has every capability, and none over these files.
+        // In a user namespace of its own a process has every capability, but none over these files.
         if namespace(&caller.pid.to_string()) != namespace("self") {
             (rights.keeps, rights.owner) = (false, false);
         }
         rights
     }
 
-    /// Returns whether a change of content leaves the bits.
+    /// Returns whether a change of content preserves the bits.
     pub fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// Returns whether the caller counts as the owner of what is another's.
+    /// Returns whether the caller counts as the owner of others' files.
     pub fn acts_as_owner(&self) -> bool {
         self.owner
     }
 
-    /// Returns whether the caller counts as one of a group.
+    /// Returns whether the caller counts as a member of a group.
     pub fn is_in(&self, group: u32) -> bool {
         self.keeps || self.groups.contains(&group)
     }

@@ -1,10 +1,11 @@
-//! A seal: a line about the lines since the seal before it.
+//! Seals: lines that authenticate the lines since the seal before.
 //!
-//! Owns its form, and what it vouches for: the lines that it covers, itself, and the contents whose digests it has. A seal is
-//! no record. It has the number of the record before it, so what people count by is as it would be without, and readers of
-//! records pass over it. It stands by itself: each covers the line of the seal before it, so the seals are a chain.
+//! Owns their form and what they vouch for: the lines that they cover, themselves, and the contents whose digests
+//! they have. A seal is not a record. It has the number of the record before it, so record numbers are the same as
+//! without seals, and readers of records skip it. Each seal covers the line of the seal before it, so the seals form
+//! a chain of their own.
 //!
-//! Whoever can write to a journal can also seal what he has written: it is evidence, not proof.
+//! Anyone who can write to a journal can also seal the result: a seal is evidence, not proof.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,25 +18,25 @@ use super::read::io_error;
 use super::{header, hex};
 use crate::error::{Error, Result};
 
-/// The word for it, where a record has that for its operation.
+/// The word in the field `op`.
 pub(super) const WORD: &str = "seal";
 
-/// One seal.
+/// A seal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     /// The schema.
     pub v: u32,
     /// The number of the last record before it.
     pub seq: u64,
-    /// When, as in a record.
+    /// The time, as in a record.
     pub time: String,
     /// Always `seal`.
     pub op: String,
-    /// The number of the first record that it covers; one more than `seq` where only digests were new.
+    /// The number of the first record that it covers; one more than `seq` where only digests are new.
     pub from: u64,
-    /// SHA-256 (hex) of the lines that it covers, with their newlines: all since the seal before, and that one.
+    /// SHA-256 (hex) of the lines that it covers, with their newlines: all since the seal before, and that seal.
     pub lines: String,
-    /// The contents whose digests have become known.
+    /// The digests computed since the seal before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<Digest>,
     /// SHA-256 of the line before, as in a record.
@@ -45,35 +46,35 @@ pub struct Seal {
     pub check: String,
 }
 
-/// The digest of a content that changes no more.
+/// The digest of a content that will not change any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// The session it belongs to; absent where that is the journal's own.
+    /// The content's session; absent where that is the journal's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Which content.
+    /// The content.
     #[serde(flatten)]
     pub of: Content,
     /// Its size in bytes.
     pub size: u64,
-    /// SHA-256 (hex), as `world/digest.rs` makes it.
+    /// SHA-256 (hex), as computed by `world/digest.rs`.
     pub sha256: String,
 }
 
-/// What a digest is of.
+/// The content that a digest belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// Of a file in the trash, as long as no later record names its inode.
+    /// A file in the trash, as long as no later record names its inode.
     Inode {
-        /// The last record there was when it was made.
+        /// The last record when the digest was made.
         seq: u64,
-        /// Which inode.
+        /// The inode.
         ids: Ids,
-        /// When the inode was made, in nanoseconds since 1970; 0 where the file system does not say.
+        /// The inode's time of birth, in nanoseconds since 1970; 0 where the file system has none.
         born: u64,
     },
-    /// Of a version, by its number. A later digest of the same version takes the place of this one.
+    /// A version. A later digest of the same version replaces this one.
     Version {
         /// The number.
         n: u64,
@@ -81,10 +82,10 @@ pub enum Content {
 }
 
 impl Seal {
-    /// Parses a line; an error where it is no seal.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The syntax error of a line that is not a seal.
     pub fn parse(line: &[u8]) -> serde_json::Result<Seal> {
         let seal: Seal = serde_json::from_slice(line)?;
         match seal.op == WORD {
@@ -100,7 +101,7 @@ impl Seal {
     pub(super) fn line(&self) -> Result<(Vec<u8>, [u8; 64])> {
         let io = |_| Error::os("write")(rustix::io::Errno::IO);
         let mut line = serde_json::to_vec(self).map_err(io)?;
-        // What `check` is made of is what stands before it.
+        // `check` is the hash of what precedes it.
         let end = line
             .len()
             .saturating_sub(ENDING.len() + self.check.len() + 2);
@@ -114,22 +115,22 @@ impl Seal {
     }
 }
 
-/// What stands between the rest of a seal and its check.
+/// The text between the rest of a seal and its check.
 const ENDING: &[u8] = b",\"check\":\"";
 
-/// Returns whether a line is as it was when it was written, by its own check; no, for what is no seal.
+/// Returns whether a line is an intact seal, by its own check.
 pub(super) fn is_whole(line: &[u8]) -> bool {
     header::check(line).is_some_and(|(before, check)| *check == hex(&Sha256::digest(before)))
         && Seal::parse(line).is_ok()
 }
 
-/// What has been written since the last seal, as far as it has been looked at.
+/// The lines since the last seal, hashed as far as they have been read.
 #[derive(Debug)]
 pub(super) struct Unsealed {
-    /// The journal, open for reading; the writer's descriptor, unless it can only write.
+    /// The journal opened for reading; the writer's descriptor, unless that is write-only.
     file: File,
     covered: Sha256,
-    /// Up to where the journal has been looked at, in bytes.
+    /// The offset up to which the journal has been hashed.
     pub(super) at: u64,
     /// The number of the first record since the last seal.
     pub(super) from: u64,
@@ -146,7 +147,7 @@ impl Unsealed {
         }
     }
 
-    /// Goes over what an earlier writer has left, up to a journal's length.
+    /// Scans the lines left by an earlier writer, up to a given length.
     pub(super) fn find_last_seal(&mut self, end: u64) -> Result<()> {
         let mut line = Vec::new();
         self.each_chunk(end, |this, chunk| {
@@ -168,17 +169,17 @@ impl Unsealed {
         })
     }
 
-    /// Looks at what has been written up to there.
+    /// Hashes the journal up to an offset.
     pub(super) fn look(&mut self, end: u64) -> Result<()> {
         self.each_chunk(end, |this, chunk| this.covered.update(chunk))
     }
 
-    /// Returns the digest of all lines since the last seal, and that one.
+    /// Returns the digest of all lines since the last seal, including that seal.
     pub(super) fn lines(&self) -> [u8; 64] {
         hex(&self.covered.clone().finalize())
     }
 
-    /// A seal was written: the next one covers it.
+    /// Starts again after a seal, which the next one covers.
     pub(super) fn sealed(&mut self, seq: u64, line: &[u8]) {
         self.covered = Sha256::new();
         self.covered.update(line);
@@ -209,11 +210,11 @@ impl Unsealed {
     }
 }
 
-/// Reads the lines since the last seal, for whoever checks them.
+/// Hashes the lines since the last seal, for verification.
 #[derive(Debug)]
 pub(super) struct Covered {
     hash: Sha256,
-    /// The first line since the last seal.
+    /// The number of the first line since the last seal.
     first: u64,
 }
 
@@ -227,13 +228,13 @@ impl Default for Covered {
 }
 
 impl Covered {
-    /// Takes a line, by its number.
+    /// Adds a line.
     pub(super) fn line(&mut self, line: &[u8]) {
         self.hash.update(line);
         self.hash.update(b"\n");
     }
 
-    /// Takes a seal; returns whether it fits the lines before it, and the number of the first of them.
+    /// Verifies a seal. Returns whether it matches the lines before it, and the number of the first of them.
     pub(super) fn seal(&mut self, seal: &Seal, number: u64, line: &[u8]) -> (bool, u64) {
         let found = hex(&std::mem::take(&mut self.hash).finalize());
         self.line(line);
@@ -241,7 +242,7 @@ impl Covered {
         (seal.lines.as_bytes() == found, first)
     }
 
-    /// Returns the first line that no seal covers.
+    /// Returns the number of the first line that no seal covers.
     pub(super) fn first(&self) -> u64 {
         self.first
     }

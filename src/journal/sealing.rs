@@ -1,8 +1,8 @@
-//! Sealing a journal while it is written, and the thread that does so now and then.
+//! Sealing a journal while it is written, and the thread that does so regularly.
 //!
 //! Owns when a seal is made: some seconds after the first record since the last one, at the session's end, and before
-//! somebody relies on the last lines. What is sealed is read back from the file, not while a record waits: only what is
-//! written in that very moment is hashed under the journal's lock.
+//! anyone relies on the last lines. The lines are read back from the file, not hashed while a record waits: only
+//! those written at that very moment are hashed under the journal's lock.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::seal::{Digest, Seal, Unsealed, WORD};
 use super::{Journal, now};
 use crate::error::{Error, Result};
 
-/// How long after it was made the first of several records is written out.
+/// How long after the first of several records they are written out.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long after a seal the next one may be made by itself.
+/// The minimum time between two regular seals.
 const SEALED_EVERY: Duration = Duration::from_secs(4);
 
-/// How many digests one seal has at most, so that no line of the journal grows without limit.
+/// The maximum number of digests in a seal, which bounds the length of its line.
 const DIGESTS: usize = 100;
 
-/// How much may be left to be hashed under the journal's lock, in bytes.
+/// How many bytes may be left to be hashed under the journal's lock.
 const LEFT: u64 = 16 << 10;
 
-/// How often that is tried to reach while others write.
+/// How many attempts are made to get there while others write.
 const ROUNDS: usize = 8;
 
 /// What has to be sealed.
@@ -38,11 +38,11 @@ pub(super) struct Sealing {
 }
 
 impl Journal {
-    /// Seals what has been written since the last seal, with the digests that have become known. Returns whether there
-    /// was anything to seal. A journal of a schema without seals is left as it is.
+    /// Seals the lines since the last seal, with the digests computed meanwhile. Returns whether there was anything
+    /// to seal. A journal with a schema without seals is left alone.
     ///
     /// # Errors
-    /// What `pread(2)` and `write(2)` say; then it is as it was, and can be sealed later.
+    /// Those of `pread(2)` and `write(2)`; the journal is unchanged then, and can be sealed later.
     pub fn seal(&self) -> Result<bool> {
         let mut sealed = false;
         while self.seal_some(false)? {
@@ -51,7 +51,7 @@ impl Journal {
         Ok(sealed)
     }
 
-    /// Makes a seal also where nothing is new since the last one.
+    /// Writes a seal even where nothing is new since the last one.
     ///
     /// # Errors
     /// As [`Journal::seal`].
@@ -59,7 +59,7 @@ impl Journal {
         self.seal_some(true)
     }
 
-    /// Makes one seal, unless there is nothing to seal.
+    /// Writes one seal, unless there is nothing to seal.
     fn seal_some(&self, in_any_case: bool) -> Result<bool> {
         if self.v < super::SEALED {
             return Ok(false);
@@ -99,7 +99,7 @@ impl Journal {
         state.line.clear();
         state.line.extend_from_slice(&line);
         state.line.push(b'\n');
-        // Nobody relies on a seal that a power cut takes away: what it covers is there without it.
+        // Not synced: if a power cut takes a seal away, the lines that it covers are still there.
         state.write(false, For::Truth)?;
         state.prev = hash;
         unsealed.sealed(state.seq, &state.line);
@@ -107,7 +107,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Finds out what has not been sealed.
+    /// Finds the lines that are not sealed.
     fn unsealed(&self) -> Result<Unsealed> {
         let (file, length) = {
             let state = self.state.lock();
@@ -119,7 +119,7 @@ impl Journal {
         Ok(unsealed)
     }
 
-    /// Takes digests that have become known; the next seal has them. Returns how many wait for one.
+    /// Adds digests to the next seal. Returns how many are waiting.
     pub fn digested(&self, digests: impl IntoIterator<Item = Digest>) -> usize {
         let waiting = {
             let mut sealing = self.sealing.lock();
@@ -132,10 +132,10 @@ impl Journal {
         waiting
     }
 
-    /// Starts a thread that seals now and then, as long as this journal lives, and has records written out a second after
-    /// they are made: by itself the kernel takes half a minute, but has moved and made files on the disk after a few
-    /// seconds; a power cut would leave changes without their records. Nothing waits for it, and it commits nothing by
-    /// itself.
+    /// Starts a thread that seals regularly, as long as this journal lives, and has records written out a second
+    /// after they are made. By itself the kernel would take half a minute, but writes moved and created files to the
+    /// disk after a few seconds; a power cut would leave changes without their records. Nothing waits for the thread,
+    /// and it commits nothing by itself.
     pub fn attend(self: &Arc<Journal>) {
         let weak = Arc::downgrade(self);
         let Ok(file) = self.state.lock().file.try_clone() else {
@@ -143,7 +143,7 @@ impl Journal {
         };
         let attend = move || {
             let mut sealed = Instant::now();
-            // The first round is for what was written before there was this thread.
+            // The first round handles lines written before the thread started.
             loop {
                 std::thread::sleep(SOON);
                 let Some(journal) = weak.upgrade() else {
@@ -173,20 +173,20 @@ impl Journal {
         }
     }
 
-    /// Has a thread unparked when there are records.
+    /// Registers a thread to be unparked when there are records.
     pub fn tell(&self, thread: Thread) {
         let _ = self.told.set(thread);
         self.tell_of_records();
     }
 
-    /// Tells that thread so.
+    /// Unparks that thread.
     pub fn tell_of_records(&self) {
         if let Some(thread) = self.told.get() {
             thread.unpark();
         }
     }
 
-    /// Tells the thread that seals that there is something to do.
+    /// Wakes the sealing thread.
     pub(super) fn wake(&self) {
         if !self.behind.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.attendant.get()
@@ -195,7 +195,7 @@ impl Journal {
         }
     }
 
-    /// Seals because it is time to. On a full disk what is left of the reserve is for removals.
+    /// Writes a regular seal. On a full disk, the rest of the reserve is kept for removals.
     fn seal_by_itself(&self) {
         if self.state.lock().reserve.is_full() {
             return;

@@ -1,25 +1,25 @@
-//! What an operation is about: its paths, its inodes, what went to the trash and what was kept.
+//! The subject of an operation: its paths, its inodes, what it moved to the trash and what it kept.
 //!
-//! Owns, for each operation, which of its fields are which. And the rule that the device of the store has no number in a
-//! journal: what number a disk has, the next boot may decide otherwise, and that of a btrfs or a tmpfs each mount.
+//! Owns, for each operation, the meaning of its fields. Also the rule that the store's own device has no number in a
+//! journal: a disk's number may change with the next boot, and that of a btrfs or a tmpfs with each mount.
 
 use super::ids::Ids;
 use super::op::{Kept, Op, Replaced};
 use super::record::Record;
 use crate::name::{Escaped, WorldPath};
 
-/// A thing that became an entry of the trash: removed by itself, or replaced by what came in its place.
+/// A file or directory that became an entry of the trash: removed, or replaced by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trashed<'a> {
-    /// Where it stood.
+    /// Its path before.
     pub path: &'a WorldPath,
-    /// Which inode it is.
+    /// Its inode.
     pub ids: Ids,
-    /// The entry.
+    /// Its entry.
     pub entry: &'a Escaped,
 }
 
-/// The inodes that an operation names, from a borrowed or a mutable one.
+/// Iterates over the inodes of an operation, borrowed or mutable.
 macro_rules! ids_of {
     ($op:expr, $as_option:ident) => {{
         let [one, other] = match $op {
@@ -57,7 +57,7 @@ macro_rules! ids_of {
 }
 
 impl Record {
-    /// Puts the number that the store's device has now where the journal says 0.
+    /// Replaces 0 by the current number of the store's device.
     #[must_use]
     pub fn on(mut self, device: u64) -> Record {
         for ids in self.op.ids_mut().filter(|ids| ids[0] == 0) {
@@ -68,14 +68,14 @@ impl Record {
 }
 
 impl Op {
-    /// Puts 0 for the device of the store, as journals have it.
+    /// Replaces the number of the store's device by 0, as in journals.
     pub(super) fn off(&mut self, device: u64) {
         for ids in self.ids_mut().filter(|ids| ids[0] == device) {
             ids[0] = 0;
         }
     }
 
-    /// Returns the path that the operation is about: where the thing is or, of what moved or went, was.
+    /// Returns the path of the subject; the path before, if it moved or went.
     pub fn path(&self) -> Option<&WorldPath> {
         match self {
             Op::Create { path, .. }
@@ -106,7 +106,7 @@ impl Op {
         }
     }
 
-    /// Returns where the thing went, or of two that changed places, where the other one was.
+    /// Returns the path after, or the second path of an exchange.
     pub fn to(&self) -> Option<&WorldPath> {
         match self {
             Op::Rename { to, .. } | Op::Exchange { to, .. } | Op::Restore { to, .. } => Some(to),
@@ -114,12 +114,12 @@ impl Op {
         }
     }
 
-    /// Returns both: [`Op::path`], then [`Op::to`].
+    /// Returns [`Op::path`], then [`Op::to`].
     pub fn paths(&self) -> impl Iterator<Item = &WorldPath> {
         self.path().into_iter().chain(self.to())
     }
 
-    /// Returns the inodes that the operation is about.
+    /// Iterates over the inodes of the operation.
     pub fn ids(&self) -> impl Iterator<Item = &Ids> {
         ids_of!(self, as_ref)
     }
@@ -128,7 +128,7 @@ impl Op {
         ids_of!(self, as_mut)
     }
 
-    /// Returns what became an entry of the trash.
+    /// Returns what the operation moved to the trash.
     pub fn trashed(&self) -> Option<Trashed<'_>> {
         match self {
             Op::Unlink { path, ids, trash } | Op::Rmdir { path, ids, trash } => Some(Trashed {
@@ -147,7 +147,7 @@ impl Op {
         }
     }
 
-    /// Returns what the content of a file was before it changed: how it was kept, where it was, and its size in bytes.
+    /// Returns a file's content before the change: how and where it was kept, and its size in bytes.
     pub fn content(&self) -> Option<(Option<Kept>, u64)> {
         match self {
             Op::Write { kept, size, .. }
@@ -158,13 +158,13 @@ impl Op {
         }
     }
 
-    /// Returns how the content before was kept, where it was, and its size in bytes.
+    /// Returns how and where the content before was kept, and its size in bytes.
     pub fn kept(&self) -> Option<(Kept, u64)> {
         let (kept, size) = self.content()?;
         Some((kept?, size))
     }
 
-    /// Returns the paths whose directories get or lose an entry by the operation, in the order of the record's times.
+    /// Iterates over the paths whose directories gain or lose an entry, in the order of the record's times.
     pub fn changed_dirs(&self) -> impl Iterator<Item = &WorldPath> {
         let changes = match self {
             Op::Create { .. }
@@ -177,7 +177,7 @@ impl Op {
             | Op::Rename { .. }
             | Op::Exchange { .. }
             | Op::Restore { .. } => true,
-            // What gathering changes lies in the trash.
+            // Gathering only changes the trash.
             Op::Gather { .. }
             | Op::Write { .. }
             | Op::Truncate { .. }

@@ -73,7 +73,7 @@ fn a_run_is_told_before_its_first_record_and_once() {
     assert_eq!(journal.begin_run(&one), Err(Error::Exists));
     journal.begin_run(&idle).unwrap();
     journal.end_run(idle.id);
-    // An id that recorded nothing is free again.
+    // The id of a run without records is free again.
     journal.begin_run(&idle).unwrap();
     let made = |name: &str| Op::Mkdir {
         path: path(name),
@@ -120,7 +120,7 @@ fn a_run_is_told_before_its_first_record_and_once() {
     }
 }
 
-/// Up to schema 2 a change of an undo said so in its actor.
+/// Up to schema 2, a change of an undo has it in its actor.
 #[test]
 fn what_belongs_to_an_undo_is_known_in_journals_of_each_schema() {
     let line = |op: &str, rest: &str| {
@@ -361,7 +361,7 @@ fn a_line_is_parsed_as_serde_does() {
     assert!(Record::parse(br#"{"v":1,"seq":1,"time":"","op":"vanish","prev":""}"#).is_err());
 }
 
-/// A journal of three records and a seal, and one more with its own.
+/// A journal of three records and a seal, then one record with its own seal.
 fn sealed(at: &std::path::Path) -> (Journal, Vec<String>) {
     let journal = Journal::new(open(at), None, false, 9);
     sample(&journal, 3);
@@ -401,7 +401,7 @@ fn a_seal_has_no_number_of_its_own_and_readers_pass_over_it() {
     assert_eq!(seq_at(&file, late).unwrap(), Some(4));
     let early = chrono::Utc::now() - chrono::TimeDelta::seconds(99);
     assert_eq!(seq_at(&file, early).unwrap(), None);
-    // Who goes on with it, goes on from its last line, and the next seal covers what this one left.
+    // A writer that continues it starts at its last line, and the next seal covers the lines left by this one.
     let journal = Journal::new(open(&at), Some(&end), false, 9);
     sample(&journal, 1);
     assert!(journal.seal().unwrap());
@@ -453,10 +453,10 @@ fn each_flipped_byte_of_what_is_sealed_shows_in_the_last_record_and_the_seal_too
     let fifth: usize = lines[..4].iter().map(|l| l.len() + 1).sum();
     for place in fifth..whole.len() {
         let mut bytes = whole.clone();
-        // Never a newline, which would make two lines of one.
+        // Not a newline, which would split the line.
         bytes[place] ^= if whole[place] == b'\n' { 0x40 } else { 0x01 };
         std::fs::write(&at, &bytes).unwrap();
-        // A line that has lost its newline at the end is torn: whoever wrote it died.
+        // A last line without its newline is torn: its writer died.
         if place + 1 == whole.len() {
             continue;
         }
@@ -478,7 +478,7 @@ fn a_seal_stands_by_itself_without_the_hashes_of_lines() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
     let (_, mut lines) = sealed(&at);
-    // The second line says something else, and all hashes from there on are made to fit, but for the seals' own.
+    // The second line is changed, and all later hashes are made to fit, except the seals' own.
     lines[1] = lines[1].replace("file 1", "file 7");
     for next in 2..lines.len() {
         let hash = hex(&Sha256::digest(&lines[next - 1]));
