@@ -76,7 +76,7 @@ pub enum Error {
     Damaged(String),
 }
 
-/// What a file system says when it fails, not when it is asked for something that cannot be.
+/// The errnos of a failing file system, as opposed to those of an impossible request.
 const STORE_FAILS: [Errno; 12] = [
     Errno::IO,
     Errno::UCLEAN,

@@ -74,7 +74,7 @@ fn system_time(time: Time) -> SystemTime {
     whole + nanos
 }
 
-/// Translates attributes to be set.
+/// Translates the attributes to set.
 pub(super) fn set_attrs(
     (mode, uid, gid): (Option<u32>, Option<u32>, Option<u32>),
     size: Option<u64>,

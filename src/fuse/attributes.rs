@@ -1,4 +1,4 @@
-//! Requests about attributes, extended ones too.
+//! Requests about attributes, including extended ones.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ use crate::world::root::stat_fd;
 use crate::world::{Caller, Located, Meta, SetAttrs};
 
 impl FileSystem {
-    /// Returns attributes as the kernel shall know them, and how long it may believe them.
+    /// Returns attributes for the kernel, and how long it may cache them.
     pub(super) fn attributes_of(
         &self,
         located: &Located,
@@ -30,7 +30,7 @@ impl FileSystem {
         )
     }
 
-    /// Returns the attributes of a thing.
+    /// Returns the attributes of a node.
     pub(super) fn get_attributes(&self, number: u64) -> Result<(Duration, FileAttr)> {
         match self.held_by_user(number) {
             Ok(located) => Ok(self.attributes_of(&located, located.node.meta(), number)),
@@ -73,7 +73,7 @@ impl FileSystem {
         Ok(self.attributes_of(&located, &meta, number))
     }
 
-    /// Says whether the thread that acts may do something with a thing.
+    /// Checks whether the acting thread may access a node.
     pub(super) fn may_access(&self, number: u64, mask: AccessFlags) -> Result<()> {
         let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
         self.world().access(&self.located(number)?, wanted)
@@ -92,7 +92,7 @@ impl FileSystem {
         self.world().list_xattr(&self.located(number)?)
     }
 
-    /// Sets an extended attribute to a value, with flags; or removes it, where there is none.
+    /// Sets an extended attribute, with flags; without a value, removes it.
     pub(super) fn set_xattr(
         &self,
         number: u64,
@@ -113,7 +113,7 @@ impl FileSystem {
         }
     }
 
-    /// ENOSYS, where they are not offered: the kernel never asks again.
+    /// Returns ENOSYS if extended attributes are not supported: the kernel then never asks again.
     fn offers_xattrs(&self) -> Result<()> {
         match self.shared.options.xattr {
             true => Ok(()),

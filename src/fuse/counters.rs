@@ -33,7 +33,7 @@ pub(super) fn count(counter: &AtomicU64) {
 /// The name of a kind of request, and its counter.
 pub(super) type Counted = (&'static str, fn(&Counters) -> &AtomicU64);
 
-/// Makes a [`Counted`] of a counter's name.
+/// Makes a [`Counted`] from a counter's name.
 macro_rules! counted {
     ($name:ident) => {
         (stringify!($name), |counters| &counters.$name)

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::{Caller, StartedVersion};
 
-/// Copies of more than this are made by a thread of their own, in bytes.
+/// The size in bytes above which a copy runs on a thread of its own.
 const LONG_COPY: u64 = 4 << 20;
 
 /// The most bytes copied by one request.
@@ -106,7 +106,7 @@ impl FileSystem {
         Ok(self.add_handle(ino, caller.pid, file, flags, kept, register))
     }
 
-    /// Makes a file and opens it, and says how the kernel shall treat it.
+    /// Creates and opens a file, and returns how the kernel is to treat it.
     pub(super) fn create_handle(
         &self,
         parent: INodeNo,
@@ -132,7 +132,7 @@ impl FileSystem {
         Ok((ttl, attr, opened))
     }
 
-    /// Closes a handle. Nobody waits for what is done after the reply.
+    /// Closes a handle. The caller does not wait for what happens after the reply.
     pub(super) fn close_handle(&self, number: u64, fh: FileHandle, reply: ReplyEmpty) {
         let closed = self.shared.handles.remove(fh.0);
         reply.ok();
@@ -147,7 +147,7 @@ impl FileSystem {
         }
     }
 
-    /// Waits until an open file is on the disk.
+    /// Waits until an open file is on disk.
     pub(super) fn sync(&self, number: u64, fh: FileHandle, datasync: bool) -> Result<()> {
         let handle = self.handle(fh)?;
         if handle.maps {
@@ -159,7 +159,7 @@ impl FileSystem {
         }
     }
 
-    /// Waits until the entries of a directory are on the disk.
+    /// Waits until the entries of a directory are on disk.
     pub(super) fn sync_dir(&self, number: u64) -> Result<()> {
         self.world().sync_dir(&self.dir(number)?)
     }

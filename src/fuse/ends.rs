@@ -1,4 +1,4 @@
-//! Where listings of directories ended, so that the question after the last entry costs nothing.
+//! The ends of directory listings, so that the request after the last entry costs nothing.
 
 use std::time::{Duration, Instant};
 

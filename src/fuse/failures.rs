@@ -1,6 +1,6 @@
-//! Messages of the daemon about what the store's file system could not do: a bad sector, a full disk, a server that is gone.
+//! The daemon's messages about failures of the store's file system: a bad sector, a full disk, an unreachable server.
 //!
-//! Lock: one mutex over what was said lately, not held while a message is written.
+//! Lock: one mutex over the recent messages, not held while one is written.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 
-/// How long the same operation with the same error is not said again.
+/// How long a further failure of the same operation with the same error is not reported.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What was said lately.
+/// The recent messages.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<HashMap<(&'static str, i32), Said>>);
 
 #[derive(Debug)]
 struct Said {
     at: Instant,
-    /// How many there were since.
+    /// The number of failures since.
     more: u64,
 }
 
 impl Failures {
-    /// Says that an operation failed, of which inode and for which process; once in a while where it goes on.
+    /// Reports a failed operation with its inode and process; now and then while it persists.
     pub(super) fn warn(&self, operation: &'static str, number: u64, pid: u32, error: &Error) {
         let Some(more) = self.count(operation, error, Instant::now()) else {
             return;
@@ -38,7 +38,7 @@ impl Failures {
         );
     }
 
-    /// Returns how many were not said before, where this one is to be said.
+    /// Returns the number of unreported failures if this one is to be reported.
     fn count(&self, operation: &'static str, error: &Error, now: Instant) -> Option<u64> {
         let mut said = self.0.lock();
         let of = said.entry((operation, error.errno().raw_os_error()));

@@ -14,7 +14,7 @@ use crate::name::Name;
 use crate::world::Id;
 
 impl FileSystem {
-    /// Answers with names and kinds.
+    /// Replies with names and types.
     pub(super) fn list(
         &self,
         info: RequestInfo,
@@ -26,7 +26,7 @@ impl FileSystem {
         self.answer(info, reply, filled);
     }
 
-    /// Answers with names and attributes; the kernel then knows the entries as if it had looked them up.
+    /// Replies with names and attributes; for the kernel this counts as a lookup of each entry.
     pub(super) fn list_plus(
         &self,
         info: RequestInfo,

@@ -111,7 +111,7 @@ pub struct Shared {
     pub ends: Ends,
     /// The numbers of requests.
     pub counters: Counters,
-    /// What the store's file system could not do lately.
+    /// The recent failures of the store's file system.
     pub failures: Failures,
     /// The mechanisms that the kernel has agreed to and the daemon may use.
     pub mechanisms: parking_lot::Mutex<Mechanisms>,

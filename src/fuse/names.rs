@@ -16,7 +16,7 @@ use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Meta, Renaming};
 
 impl FileSystem {
-    /// Looks an entry up. What is not there is an answer, too, where the kernel may believe it for a while.
+    /// Looks up an entry. A negative result is a success, too, if the kernel may cache it.
     pub(super) fn look_up(&self, parent: u64, name: &OsStr) -> Result<(Duration, FileAttr)> {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent)?;
@@ -29,7 +29,7 @@ impl FileSystem {
         Ok((if is_brief { Duration::ZERO } else { ttl }, attr))
     }
 
-    /// The kernel forgets so many look-ups of a thing.
+    /// Subtracts lookups of a node that the kernel has forgotten.
     pub(super) fn forgotten(&self, number: u64, lookups: u64) {
         count(&self.shared.counters.forget);
         if let Some(place) = self.inodes().forget(number, lookups)
@@ -57,7 +57,7 @@ impl FileSystem {
         }
     }
 
-    /// Makes a FIFO, a socket or a regular file.
+    /// Creates a FIFO, a socket or a regular file.
     pub(super) fn make_node(
         &self,
         parent: INodeNo,
@@ -69,7 +69,7 @@ impl FileSystem {
         self.make(parent, name, make)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub(super) fn make_dir(
         &self,
         parent: INodeNo,
@@ -81,7 +81,7 @@ impl FileSystem {
         self.make(parent, name, make)
     }
 
-    /// Makes a symlink.
+    /// Creates a symlink.
     pub(super) fn make_symlink(
         &self,
         parent: INodeNo,
@@ -94,7 +94,7 @@ impl FileSystem {
         self.make(parent, name, make)
     }
 
-    /// Gives a file a further name.
+    /// Creates a further hard link to a file.
     pub(super) fn link_to(
         &self,
         number: u64,
@@ -111,7 +111,7 @@ impl FileSystem {
         self.make(newparent, newname, make)
     }
 
-    /// Returns what a symlink says.
+    /// Returns a symlink's target.
     pub(super) fn target_of(&self, number: u64) -> Result<Vec<u8>> {
         self.world().read_link(&self.located(number)?)
     }

@@ -1,4 +1,4 @@
-//! Answering: the one place where what was done becomes a reply, and what the store could not do a message of the daemon.
+//! Replies: the one place where results become replies, and failures of the store become messages of the daemon.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::world::{Caller, Origin};
 /// Numbers are not reused while the kernel knows them, so one generation is enough.
 const ONLY: Generation = Generation(0);
 
-/// A request: what is asked for, of which inode, by whom.
+/// A request: its operation, inode and caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestInfo {
     operation: &'static str,
@@ -26,19 +26,19 @@ pub(super) struct RequestInfo {
     pid: u32,
 }
 
-/// An open file, and how the kernel shall treat it.
+/// An open file, and how the kernel is to treat it.
 pub(super) type Opened = (FileHandle, FopenFlags, Way);
 
-/// A reply that says a value, or an error.
+/// A reply with a value or an error.
 pub(super) trait Answer<T> {
-    /// Says what came of it.
+    /// Replies with the result.
     fn say(self, value: T);
-    /// Says why it was not done.
+    /// Replies with an error.
     fn refuse(self, errno: Errno);
 }
 
 impl FileSystem {
-    /// Counts a request; whoever made it waits for the answer.
+    /// Counts a request whose caller waits for the answer.
     pub(super) fn seen(&self, req: &Request, number: INodeNo, counted: Counted) -> RequestInfo {
         let info = self.counted(req, number, counted);
         self.shared.activity.request(Some(req.pid()));
@@ -73,7 +73,7 @@ impl FileSystem {
         }
     }
 
-    /// Returns who makes a request, for what is recorded.
+    /// Returns the caller of a request, for the record.
     pub(super) fn caller(&self, req: &Request) -> Caller {
         Caller {
             pid: req.pid(),
@@ -83,7 +83,7 @@ impl FileSystem {
         }
     }
 
-    /// Answers a request.
+    /// Replies to a request.
     pub(super) fn answer<T, R: Answer<T>>(&self, info: RequestInfo, reply: R, result: Result<T>) {
         match result {
             Ok(value) => reply.say(value),
@@ -115,7 +115,7 @@ impl FileSystem {
         }
     }
 
-    /// Does something at once if it does not take long, else in a thread of its own, and answers.
+    /// Runs an action at once if it does not take long, else on a thread of its own, and replies.
     pub(super) fn at_once_or_aside<T, R: Answer<T> + Send + 'static>(
         &self,
         info: RequestInfo,
@@ -132,7 +132,7 @@ impl FileSystem {
     }
 }
 
-/// Implements [`Answer`] for replies of one kind of value.
+/// Implements [`Answer`] for the replies with one type of value.
 macro_rules! answers {
     ($($reply:ty, $value:ty: |$self:ident, $said:pat_param| $say:expr;)*) => {
         $(impl Answer<$value> for $reply {
@@ -177,7 +177,7 @@ answers! {
     };
 }
 
-/// As getxattr(2) answers: the size alone where none was given, ERANGE where it is too small.
+/// Replies as getxattr(2) does: only the size if none was given, ERANGE if it is too small.
 impl Answer<Vec<u8>> for (ReplyXattr, u32) {
     fn say(self, value: Vec<u8>) {
         let (reply, size) = self;

@@ -1,4 +1,5 @@
-//! One method for each request of the kernel: count it, do it, answer. What is done stands in the other files of this room.
+//! The FUSE requests: each method counts its request, handles it and replies. The handlers are in this module's other
+//! files.
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;

@@ -25,8 +25,8 @@ impl World {
     }
 
     /// Takes note of a run that begins; the callers that work for it have its origin ([`Caller::for_run`]). Its record is
+    /// Announces the start of a run; callers that work for it have its origin ([`Caller::for_run`]). Its record is
     /// written before the first record that it causes.
-    ///
     /// # Errors
     /// [`Error::Conflict`] where there was a run of this id in the session.
     pub fn begin_run(&self, run: &Run) -> Result<()> {
@@ -36,7 +36,7 @@ impl World {
         })
     }
 
-    /// Takes note that a run has ended.
+    /// Records that a run has ended.
     pub fn end_run(&self, id: RunId) {
         self.journal.end_run(id);
     }

@@ -97,7 +97,7 @@ pub(super) struct VersionGuard<'a> {
 pub(super) struct KeptContent<'a> {
     pub(super) kept: Option<Kept>,
     making: Option<VersionGuard<'a>>,
-    /// What the open file is told once the record stands.
+    /// The report for the open file, once the record stands.
     began: Option<StartedVersion>,
 }
 
