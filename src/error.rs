@@ -110,8 +110,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the store's file system failed: its disk, its space, its server. Something for an operator to know
-    /// of, unlike what is wrong with a request.
+    /// Returns whether the store's file system failed: its disk, its space, its server. An operator should know of
+    /// such failures, unlike those of an impossible request.
     pub fn is_of_store(&self) -> bool {
         match self {
             Error::Damaged(_) => true,

@@ -24,11 +24,11 @@ impl World {
         self.journal.begin(op, &[], Some(&self.author(caller)))
     }
 
-    /// Takes note of a run that begins; the callers that work for it have its origin ([`Caller::for_run`]). Its record is
     /// Announces the start of a run; callers that work for it have its origin ([`Caller::for_run`]). Its record is
     /// written before the first record that it causes.
+    ///
     /// # Errors
-    /// [`Error::Conflict`] where there was a run of this id in the session.
+    /// [`Error::Conflict`] if the session already has a run with this id.
     pub fn begin_run(&self, run: &Run) -> Result<()> {
         self.journal.begin_run(run).map_err(|_| Error::Conflict {
             what: format!("there has been a run {} in this session", run.id),
