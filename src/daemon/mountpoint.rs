@@ -1,7 +1,7 @@
-//! Mounting of a home.
+//! Mounting a home.
 //!
-//! Root mounts a home by `mount(2)`; other users use `fusermount3`, as for every unprivileged FUSE mount. The mount
-//! table shows nothing of the store: the source is always `trumanfs`.
+//! As root the home is mounted by `mount(2)`; else by `fusermount3`, as every unprivileged FUSE mount is. Nothing of the
+//! store shows in the mount table: the source is always `trumanfs`.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,23 +14,23 @@ use super::atime::{Access, AccessTimes};
 use crate::error::{Error, Result};
 use crate::mounts::table::TYPE;
 
-/// The mount options of a home.
+/// How a home is mounted.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct MountFlagsWanted {
     /// Nothing can be changed.
     pub read_only: bool,
     /// Programs cannot be started.
     pub no_exec: bool,
-    /// When access times are updated.
+    /// When times of access change.
     pub access: Access,
-    /// Other users have access, and the kernel checks permissions.
+    /// Others than the owner get in, and the kernel checks permissions.
     pub allow_other: bool,
 }
 
-/// Mounts a home for a user, with the store's access times, and returns the descriptor for its requests.
+/// Mounts a home for a user, with the access times that the store has, and returns the descriptor on which its requests come.
 ///
 /// # Errors
-/// [`Error::Refused`] with the error from `mount(2)` or `fusermount3`.
+/// [`Error::Refused`] with what `mount(2)` or `fusermount3` says.
 pub(super) fn mount(
     home: &Path,
     wanted: &MountFlagsWanted,
@@ -80,7 +80,7 @@ fn mount_as_root(
     Ok(device)
 }
 
-/// Returns the error for a missing /dev/fuse.
+/// Says why there is no /dev/fuse.
 pub(super) fn no_device(error: &Error) -> Error {
     Error::refused(
         format!("/dev/fuse cannot be opened: {error}"),
@@ -88,8 +88,7 @@ pub(super) fn no_device(error: &Error) -> Error {
     )
 }
 
-/// Mounts with fusermount3, which sends the descriptor over a socket whose number is in `_FUSE_COMMFD` (libfuse's
-/// protocol).
+/// fusermount3 mounts and sends the descriptor over a socket whose number is in `_FUSE_COMMFD` (libfuse's protocol).
 fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let failed = |what: String| {
@@ -112,7 +111,7 @@ fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -
     for (wanted, word) in [
         (wanted.read_only, ",ro"),
         (wanted.no_exec, ",noexec"),
-        // fusermount3 has no other option for access times.
+        // The only one of its words for this.
         (access.times == Some(AccessTimes::Never), ",noatime"),
         (wanted.allow_other, ",allow_other,default_permissions"),
     ] {

@@ -1,6 +1,6 @@
-//! The homes of this machine: those mounted now, the store behind each, and unmounting.
+//! The homes of this machine: which are mounted, which store is behind each, and unmounting one.
 //!
-//! A leaf: it reads the mount table and a small file for each mount, and never a store.
+//! A leaf: it looks at the mount table and at a small file for each mount, and at no store.
 
 pub mod nesting;
 pub mod registry;

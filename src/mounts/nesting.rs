@@ -1,8 +1,6 @@
-//! The check that stores are not nested: changes in an inner store would be unrecorded in the outer one, and seen in
-//! its home.
+//! Stores do not lie in each other: what is done in the inner one would be unrecorded in the outer one, and seen in its home.
 //!
-//! An outer store is recognised by its `.trumanfs`, whether or not it is served; an inner one by the mounts of this
-//! machine.
+//! A store is told by its `.trumanfs`, whether anybody serves it or not; one that lies further in, by the mounts of this machine.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,8 +9,8 @@ use std::path::Path;
 use super::registry;
 use crate::error::{Error, Result};
 
-/// Checks that a directory, which is or is to become a store, is not the whole machine, lies in no other store, and
-/// contains no mounted one. `state` is the name of a store's own directory.
+/// Checks that a directory, which is or is to become a store, is not the whole machine, lies in no other store, and has in it
+/// none that is mounted. `state` is what a store's own directory is called.
 ///
 /// # Errors
 /// [`Error::Refused`] naming the other store.
@@ -25,7 +23,7 @@ pub fn check(store: &Path, state: &[u8]) -> Result<()> {
             "Give the directory that the agent works in.",
         ));
     };
-    // The kernel's `..` instead of the path's own parents would get through bind mounts no better.
+    // `..` as the kernel has it, and not as the path says, would lead through bind mounts no better.
     let outer = above.ancestors().find(|dir| {
         std::fs::symlink_metadata(dir.join(OsStr::from_bytes(state)))
             .is_ok_and(|state| state.is_dir())

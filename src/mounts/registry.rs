@@ -1,8 +1,8 @@
-//! The registry of mounts: one small file for each mount of this machine names its store, and is deleted with the
-//! mount.
+//! Which store is behind a home: one small file for each mount of this machine, gone with it.
 //!
-//! A hint, not state: the home itself must not reveal its store (an occupant could ask), and the mount table does not
-//! name it. A file left behind by a crash is recognised because its mount is gone. Readable by the operator only.
+//! A hint and no state: the home itself must not tell (an occupant could ask), and the store cannot be found from the
+//! mount table, which does not name it. A file that is left behind by a crash is recognised by its mount being gone.
+//! Readable by the operator only.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::name::{escape, unescape};
 
-/// The entry of one mount.
+/// What is known of one mount.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct MountInfo {
-    /// The store's path, escaped.
+    /// Where the store is, escaped.
     store: String,
-    /// The home's path, escaped.
+    /// Where the home is, escaped.
     home: String,
-    /// The daemon's process id.
+    /// The daemon.
     pub pid: u32,
 }
 
 impl MountInfo {
-    /// Creates the entry for a mount of this process.
+    /// Describes a mount of this process.
     pub fn new(store: &Path, home: &Path) -> MountInfo {
         use std::os::unix::ffi::OsStrExt;
         MountInfo {
@@ -32,12 +32,12 @@ impl MountInfo {
         }
     }
 
-    /// Returns the store's path.
+    /// Returns where the store is.
     pub fn store(&self) -> PathBuf {
         path(&self.store)
     }
 
-    /// Returns the home's path.
+    /// Returns where the home is.
     pub fn home(&self) -> PathBuf {
         path(&self.home)
     }
@@ -50,7 +50,7 @@ fn path(text: &str) -> PathBuf {
     ))
 }
 
-/// Returns the directories of root's and of a user's entries. The first is this process's own.
+/// Where root's and where a user's entries are. The first is this process's own.
 fn places() -> Vec<PathBuf> {
     let root = PathBuf::from("/run/trumanfs");
     let uid = rustix::process::geteuid();
@@ -67,7 +67,7 @@ fn places() -> Vec<PathBuf> {
 /// Writes the entry of a mount.
 ///
 /// # Errors
-/// [`Error::Refused`] if others have access to the directory; any error from writing.
+/// [`Error::Refused`] where the directory is not this user's alone; what writing says.
 pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
     let dir = places().into_iter().next().unwrap_or_default();
     let refused = |what: String| {
@@ -106,8 +106,7 @@ pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Removes the entry of a mount of this process. Its device number, and so the entry, may belong to another mount by
-/// now.
+/// Takes the entry of a mount of this process away. The number of its device may be another mount's by now, and so the entry.
 pub fn remove(file: &Path) {
     let _alone = file.parent().and_then(alone);
     let entry = read(file);
@@ -116,7 +115,7 @@ pub fn remove(file: &Path) {
     }
 }
 
-/// Locks the directory, so that others neither write nor remove entries until the lock is dropped.
+/// Keeps others from writing or removing entries while it lives.
 fn alone(dir: &Path) -> Option<std::fs::File> {
     let dir = std::fs::File::open(dir).ok()?;
     rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive).ok()?;
@@ -133,7 +132,7 @@ pub fn find(device: &str) -> Option<MountInfo> {
     places().into_iter().find_map(|dir| read(&dir.join(device)))
 }
 
-/// Returns the entries of all mounts that this user may read and whose daemon lives.
+/// Returns the entries of all mounts that this user may know of and whose daemon lives.
 pub fn all() -> Vec<MountInfo> {
     let files = places()
         .into_iter()

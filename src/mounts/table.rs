@@ -1,4 +1,4 @@
-//! The homes in this process's mount table (proc(5), mountinfo), without touching any of them: a mount may be dead.
+//! The homes in this process's mount table (proc(5), mountinfo), without a look at any of them: one may be dead.
 
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The file system type of homes.
+/// The type under which homes are mounted.
 pub const TYPE: &str = "fuse.trumanfs";
 
-/// Returns whether a file lies in a mounted home.
+/// Returns whether something lies in a mounted home.
 pub fn holds(meta: &std::fs::Metadata) -> bool {
     let device = device(meta);
     mounted().iter().any(|home| home.device == device)
 }
 
-/// Returns a file's device as `major:minor`, as in the mount table.
+/// Returns the device that something lies on, as the mount table has it: `major:minor`.
 pub fn device(meta: &std::fs::Metadata) -> String {
     let device = meta.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -25,7 +25,7 @@ pub fn device(meta: &std::fs::Metadata) -> String {
 /// A home in the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedAt {
-    /// The mountpoint.
+    /// Where.
     pub path: PathBuf,
     /// The device number, `major:minor`.
     pub device: String,
@@ -100,7 +100,7 @@ pub fn resolve_without_touching(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the error for a path that is already a home.
+/// Says that a path is a home already.
 pub fn already_mounted(home: &Path) -> Error {
     Error::refused(
         format!("{}: a home is already mounted there", home.display()),
@@ -108,7 +108,7 @@ pub fn already_mounted(home: &Path) -> Error {
     )
 }
 
-/// Returns the error for a path that is not a home.
+/// Says that a path is no home.
 pub fn not_mounted(home: &Path) -> Error {
     Error::refused(
         format!("{} is not a mounted home", home.display()),

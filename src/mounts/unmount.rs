@@ -8,14 +8,14 @@ use rustix::mount::UnmountFlags;
 use super::table::{find, not_mounted};
 use crate::error::{Error, Result};
 
-/// How long to wait for a busy home: a reader of a just ended program's /proc entries (`ps`, or the daemon itself)
-/// holds the program's open files for that moment.
+/// How long a home may be in use that is to be unmounted: whoever looks at a program that has just ended, through /proc, holds
+/// what the program had open for that moment, be it `ps` or the daemon itself.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Unmounts a home. `lazy` detaches it at once even if it is in use; otherwise it may be in use for a moment.
+/// Unmounts a home. `lazy` takes it out of sight at once, although it is in use; else it may be in use for a moment.
 ///
 /// # Errors
-/// [`Error::Refused`] if it is in use or not mounted.
+/// [`Error::Refused`] where it is in use or nothing is mounted.
 pub fn unmount(home: &Path, lazy: bool) -> Result<()> {
     let end = std::time::Instant::now() + PATIENCE;
     loop {
@@ -34,7 +34,7 @@ pub fn unmount(home: &Path, lazy: bool) -> Result<()> {
     }
 }
 
-/// The result of an attempt.
+/// What came of an attempt.
 enum Unmounted {
     Yes,
     InUse,
@@ -69,7 +69,7 @@ fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
         .status()
     {
         Ok(status) if status.success() => Ok(Unmounted::Yes),
-        // fusermount3 does not report the reason.
+        // It says no more than that it could not.
         Ok(_) if find(home).is_none() => Err(not_mounted(home)),
         Ok(_) => Ok(Unmounted::InUse),
         Err(error) => Err(Error::refused(
