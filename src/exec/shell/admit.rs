@@ -1,15 +1,15 @@
-//! Admits a line that has been parsed, or refuses it whole: each command that can be told from the line as it stands has to be
-//! one of this shell's, and no variable may mean something to bash that it does not mean here.
+//! Admission: a parsed line is accepted or refused as a whole. Every command whose name is literal must be one of
+//! this shell's, and no variable may mean something to bash that it does not mean here.
 //!
-//! A command that is not here cannot do what it was typed for. What stands behind it (`set -e; …; rm`, `[ -e x ] || rm`,
-//! `sort f > g; rm f`) was typed in the belief that it does, so nothing of the line runs. Where the command's name comes from an
-//! expansion, the line ends when it would have run.
+//! A missing command cannot do its part of the line. The commands after it (`set -e; …; rm`, `[ -e x ] || rm`, `sort
+//! f > g; rm f`) rely on it, so nothing of the line runs. Where a command's name comes from an expansion, the line
+//! ends when that command would have run.
 
 use super::call::{Rejection, ShellState, reason};
 use super::datetime::Zone;
 use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
 
-/// Builtins of bash that are not here (`compgen -b`).
+/// Builtins of bash that do not exist here (`compgen -b`).
 const BUILTINS: &[&str] = &[
     ".",
     ":",
@@ -69,7 +69,7 @@ const BUILTINS: &[&str] = &[
     "wait",
 ];
 
-/// Variables that bash sets by itself, and that are not set here.
+/// Variables that bash sets itself, and that are not set here.
 const SET_BY_BASH: &[&str] = &[
     "BASH",
     "BASHOPTS",
@@ -105,7 +105,7 @@ const SET_BY_BASH: &[&str] = &[
     "_",
 ];
 
-/// Variables that change what bash or the commands do, when they are assigned; here they would change nothing.
+/// Variables whose assignment changes the behaviour of bash or of commands; here they would have no effect.
 const HEEDED: &[&str] = &[
     "BLOCKSIZE",
     "BLOCK_SIZE",
@@ -134,11 +134,11 @@ const HEEDED: &[&str] = &[
     "_POSIX2_VERSION",
 ];
 
-/// The status of a line with something that is not supported.
+/// The status of a line with something unsupported.
 const REFUSED: u8 = 2;
-/// The status of a name that is no command.
+/// The status of an unknown command.
 const NOT_FOUND: u8 = 127;
-/// The status of a file that is there and cannot be run.
+/// The status of a file that exists but cannot be executed.
 const CANNOT_RUN: u8 = 126;
 
 fn unsupported(what: &[u8]) -> Rejection {
@@ -148,7 +148,7 @@ fn unsupported(what: &[u8]) -> Rejection {
     }
 }
 
-/// Returns why a name can never be run here: it is none of the commands.
+/// Returns why a name that is not a bundled command can never run here.
 pub(super) fn absent(name: &[u8], state: &ShellState) -> Rejection {
     if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
         return unsupported(&[name, b": this builtin is"].concat());
@@ -168,10 +168,10 @@ pub(super) fn absent(name: &[u8], state: &ShellState) -> Rejection {
 /// Admits a line.
 ///
 /// # Errors
-/// What of it is not here.
+/// The part of the line that is not supported.
 pub(super) fn line(list: &List, state: &ShellState) -> Result<(), Rejection> {
     let rejected = commands_of(list, state);
-    // Who typed one command knows that it has not run.
+    // After a single command it is obvious that nothing has run.
     let lone =
         matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
     rejected.map_err(|rejection| match rejection.status {
@@ -273,12 +273,12 @@ pub(super) fn runs_for_find(name: &[u8], state: &ShellState) -> bool {
     command.is_some_and(|command| command.runs_for_find)
 }
 
-/// Returns what a word says whatever the shell's state is; nothing where that depends on it.
+/// Returns a word's text where that does not depend on the shell's state; otherwise `None`.
 pub(super) fn literal(word: &Word) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(word.0.len());
     for (at, atom) in word.0.iter().enumerate() {
         match atom {
-            // The command `[`: a bracket without its partner is no glob.
+            // The command `[`: an unmatched bracket is not a glob.
             Atom::Plain(b'[') if word.0.len() == 1 => text.push(b'['),
             Atom::Plain(b'*' | b'?' | b'[' | b'{') => return None,
             Atom::Plain(b'~') if at == 0 => return None,
@@ -294,7 +294,7 @@ fn is_bashs(name: &[u8]) -> bool {
     name.starts_with(b"BASH_") || SET_BY_BASH.iter().any(|own| own.as_bytes() == name)
 }
 
-/// Admits an assignment before `words`, or one that stands alone.
+/// Admits an assignment, before `words` or by itself.
 fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), Rejection> {
     let text = literal(value);
     let is_date = || words.first().and_then(literal).as_deref() == Some(b"date");

@@ -1,16 +1,16 @@
-//! `$'…'`: quotes in which a backslash begins an escape as in C (bash(1), QUOTING).
+//! `$'…'` quotes, in which a backslash begins an escape as in C (bash(1), QUOTING).
 
 use super::escape::{self, low_byte, number};
 use super::lex::{Lexer, Refusal};
 use super::syntax::{Atom, Word};
 
-/// Reads up to the closing quote.
+/// Parses up to the closing quote.
 ///
 /// # Errors
-/// Where there is none.
+/// A missing closing quote.
 pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Refusal> {
     let start = word.0.len();
-    // A NUL ends the text, as it does in bash.
+    // A NUL ends the text, as in bash.
     let mut ended = false;
     loop {
         let Some(byte) = lexer.take() else {

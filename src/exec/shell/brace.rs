@@ -1,16 +1,16 @@
-//! Brace expansion: `{a,b}`, `{1..9}`, `{a..e..2}` (bash(1), Brace Expansion). Works on words, before everything else.
+//! Brace expansion: `{a,b}`, `{1..9}`, `{a..e..2}` (bash(1), Brace Expansion). It precedes all other expansions.
 
 use super::syntax::{Atom, Word};
 
-/// How many words one word may become.
+/// The maximum number of words that one word may expand to.
 const MOST: usize = 100_000;
 
-/// How many braces a word may open: looking for the partner of each takes as long as the word.
+/// The maximum number of opening braces in a word: finding the partner of each takes time proportional to the word.
 const MOST_BRACES: usize = 1000;
-/// How many bytes all words together may have.
+/// The maximum total size of the words in bytes.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Expands the braces of a word, in order; nothing where there would be too many words.
+/// Expands the braces of a word, in order; `None` where that exceeds a limit.
 pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
     if !word.0.contains(&Atom::Plain(b'{')) {
         return Some(vec![word.clone()]);
@@ -54,7 +54,7 @@ fn atoms(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
     Some(vec![word.to_vec()])
 }
 
-/// Splits what follows a brace into what is inside, up to its partner, and the rest.
+/// Splits the text after a brace into the part up to its partner, and the rest.
 fn group(text: &[Atom]) -> Option<(&[Atom], &[Atom])> {
     let mut depth = 0;
     for (at, atom) in text.iter().enumerate() {
@@ -68,8 +68,7 @@ fn group(text: &[Atom]) -> Option<(&[Atom], &[Atom])> {
     None
 }
 
-/// Returns what a pair of braces stands for; nothing where it stands for itself, and nothing inside that where there are
-/// too many.
+/// Returns the expansion of a pair of braces; `None` where they are literal, `Some(None)` where a limit is exceeded.
 fn choices(inside: &[Atom]) -> Option<Option<Vec<Vec<Atom>>>> {
     let mut depth = 0;
     let mut parts = vec![Vec::new()];
@@ -101,7 +100,7 @@ fn choices(inside: &[Atom]) -> Option<Option<Vec<Vec<Atom>>>> {
     Some(Some(all))
 }
 
-/// Returns the members of `1..9` and `a..e`, with a step or without.
+/// Returns the members of a sequence such as `1..9` or `a..e`, with an optional step.
 fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<Atom>>>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut parts = text.split("..");

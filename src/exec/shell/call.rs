@@ -1,6 +1,6 @@
-//! One command's call: its arguments, its streams, and what it may ask of the shell. Commands see nothing else.
+//! One command's call: its arguments, its streams, and its access to the shell. Commands see nothing else.
 //!
-//! Owns how errors are worded: `command: path as typed: reason`. No reason has a word for "denied": what a command may not
+//! Owns the wording of errors: `command: path as typed: reason`. No reason says "denied": whatever a command may not
 //! touch is absent.
 
 use std::collections::BTreeMap;
@@ -17,31 +17,32 @@ use crate::error::Error;
 use crate::exec::Home;
 use crate::name::{Name, WorldPath};
 
-/// What a shell remembers from line to line. A stage of a pipeline and a group in parentheses have a copy.
+/// The state that a shell keeps from line to line. Each stage of a pipeline and each group in parentheses works on a
+/// copy.
 #[derive(Clone)]
 pub(super) struct ShellState {
-    /// Where everything happens.
+    /// The home that it works in.
     pub(super) home: Arc<dyn Home>,
-    /// What can be called in it.
+    /// The bundled commands.
     pub(super) registry: Registry,
-    /// What the root is called, absolute, without a slash at the end (empty for `/`).
+    /// The absolute path of the root as shown, without a trailing slash (empty for `/`).
     pub(super) root: Arc<[u8]>,
     /// The working directory.
     pub(super) cwd: WorldPath,
     /// Variables.
     pub(super) variables: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Words of the command under way in which a tilde stood for the root: as they are, and as they were typed.
+    /// Words of the current command in which a tilde stood for the root: as expanded, and as typed.
     pub(super) tildes: Vec<(Vec<u8>, Vec<u8>)>,
     /// The status of the last command.
     pub(super) status: u8,
-    /// When the line has to end.
+    /// The deadline and memory limit of the line.
     pub(super) deadline: Deadline,
-    /// Threads for stages.
+    /// The threads for stages of pipelines.
     pub(super) crew: ThreadPool,
 }
 
 impl ShellState {
-    /// Writes a path down as the shell's user knows it.
+    /// Formats a path as the shell's user sees it.
     pub(super) fn shown(&self, path: &WorldPath) -> Vec<u8> {
         let mut shown = self.root.to_vec();
         if shown.is_empty() || !path.is_root() {
@@ -54,8 +55,8 @@ impl ShellState {
     /// Resolves a path as typed against the working directory.
     ///
     /// # Errors
-    /// `ENOENT` for an empty path and for all that is outside; `ENOENT` or `ENOTDIR` where `..` or a slash at the end
-    /// follows what is no directory.
+    /// `ENOENT` for an empty path and for any path outside; `ENOENT` or `ENOTDIR` where `..` or a trailing slash
+    /// follows something other than a directory.
     pub(super) fn path(&self, typed: &[u8]) -> Result<WorldPath, Error> {
         if typed.is_empty() {
             return Err(Error::NotFound);
@@ -67,7 +68,7 @@ impl ShellState {
             }
             _ => (self.cwd.clone(), typed),
         };
-        // Whether what `path` says so far is known to be a directory.
+        // Whether `path` so far is known to be a directory.
         let mut known = true;
         for part in rest.split(|b| *b == b'/') {
             match part {
@@ -85,8 +86,8 @@ impl ShellState {
         Ok(path)
     }
 
-    /// Resolves a path that a file is to be made at: as [`ShellState::path`], and a slash at the end is `EISDIR`, as open(2)
-    /// has it with `O_CREAT`.
+    /// Resolves the path of a file to be created: as [`ShellState::path`], except that a trailing slash is `EISDIR`,
+    /// as with open(2) and `O_CREAT`.
     ///
     /// # Errors
     /// As [`ShellState::path`].
@@ -97,7 +98,7 @@ impl ShellState {
         }
     }
 
-    /// Returns how a path was typed, where a tilde stood at its start.
+    /// Returns a path as typed, with the tilde at its start.
     pub(super) fn as_typed(&self, path: &[u8]) -> Vec<u8> {
         for (text, typed) in &self.tildes {
             if let Some(rest) = path.strip_prefix(&text[..])
@@ -118,7 +119,7 @@ impl ShellState {
     }
 }
 
-/// Returns what of an absolute path is below the root; nothing where it is outside.
+/// Returns the part of an absolute path below the root; `None` where it is outside.
 fn below<'t>(root: &[u8], typed: &'t [u8]) -> Option<&'t [u8]> {
     let mut rest = typed;
     for part in root.split(|b| *b == b'/').filter(|part| !part.is_empty()) {
@@ -131,14 +132,14 @@ fn below<'t>(root: &[u8], typed: &'t [u8]) -> Option<&'t [u8]> {
     Some(rest)
 }
 
-/// Why a command ends before it is done.
+/// Why a command ends early.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It was typed wrongly: what to say after the command's name, and the status.
+    /// Wrong usage: the message after the command's name, and the status.
     Usage(Vec<u8>, u8),
-    /// It is to run a command that is not here, with which the whole line ends.
+    /// A command that does not exist here, which ends the whole line.
     Rejected(Rejection),
-    /// What it writes to or reads from failed: a reader that has gone, a full disk, a line whose time is up.
+    /// An error of its input or output: a closed reader, a full disk, a line past its time limit.
     Stream(io::Error),
 }
 
@@ -148,18 +149,18 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// The status a command ends with, or why it ends early.
+/// A command's status, or why it ended early.
 pub(super) type Ended = Result<u8, Stop>;
 
-/// What a bundled command does.
+/// The function of a bundled command.
 pub(super) type Run = fn(&mut Call<'_>) -> Ended;
 
 /// A bundled command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Command {
-    /// What it is called.
+    /// Its name.
     pub(super) name: &'static str,
-    /// What it does.
+    /// Its function.
     pub(super) run: Run,
     /// Whether it may change files.
     pub(super) changes: bool,
@@ -172,31 +173,31 @@ pub(super) struct Command {
 pub(super) struct Registry(pub(super) &'static [Command]);
 
 impl Registry {
-    /// Returns the command of a name.
+    /// Returns the command with a name.
     pub(super) fn named(self, name: &[u8]) -> Option<Command> {
         let found = self.0.iter().find(|known| known.name.as_bytes() == name);
         found.copied()
     }
 
-    /// Returns all names, in order.
+    /// Returns all names, sorted.
     pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|known| known.name)
     }
 }
 
-/// One call of a command.
+/// A call of a command.
 pub(super) struct Call<'a> {
     /// The command's name.
     pub(super) name: &'static str,
-    /// What follows the name.
+    /// The arguments after the name.
     pub(super) args: &'a [Vec<u8>],
     /// Standard input.
     pub(super) stdin: &'a mut Input,
-    /// Standard output, gathered into chunks.
+    /// Standard output, buffered in chunks.
     pub(super) out: BufWriter<Output>,
     /// Standard error.
     pub(super) err: Output,
-    /// The shell.
+    /// The shell's state.
     pub(super) state: &'a mut ShellState,
 }
 
@@ -220,7 +221,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns where files are.
+    /// Returns the home.
     pub(super) fn home(&self) -> Arc<dyn Home> {
         self.state.home.clone()
     }
@@ -233,7 +234,7 @@ impl<'a> Call<'a> {
         self.state.path(typed)
     }
 
-    /// Opens an operand for reading; `/dev/null` too.
+    /// Opens an operand for reading, which may be `/dev/null`.
     ///
     /// # Errors
     /// As [`Home::open`].
@@ -244,7 +245,8 @@ impl<'a> Call<'a> {
         self.state.home.open(&self.path(typed)?)
     }
 
-    /// Returns whether a file is the one that standard output goes to and has more to read: copying it would never end.
+    /// Returns whether a file is the one that standard output goes to and has more to read: copying it would never
+    /// end.
     pub(super) fn is_output(&self, file: &File) -> bool {
         let Some(out) = self.out.get_ref().as_file() else {
             return false;
@@ -257,10 +259,10 @@ impl<'a> Call<'a> {
         (out.dev(), out.ino()) == (meta.dev(), meta.ino()) && at < meta.len()
     }
 
-    /// Says what is wrong with a path: `command: path: reason`. What was written before comes out before.
+    /// Reports an error for a path: `command: path: reason`. Earlier output is flushed first.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Write errors.
     pub(super) fn complain(&mut self, typed: &[u8], error: &Error) -> io::Result<()> {
         let mut message = self.state.as_typed(typed);
         message.extend_from_slice(b": ");
@@ -268,10 +270,10 @@ impl<'a> Call<'a> {
         self.say(&message)
     }
 
-    /// Says what is wrong: `command: message`. What was written before comes out before.
+    /// Reports an error: `command: message`. Earlier output is flushed first.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Write errors.
     pub(super) fn say(&mut self, message: &[u8]) -> io::Result<()> {
         self.out.flush()?;
         let mut line = self.name.as_bytes().to_vec();
@@ -281,7 +283,7 @@ impl<'a> Call<'a> {
         self.err.write_all(&line)
     }
 
-    /// Ends the call where the line's time is up. To be asked once for each entry and each chunk.
+    /// Fails once the line's time limit has passed. Commands call it for each entry and each chunk.
     ///
     /// # Errors
     /// `TimedOut`.
@@ -289,10 +291,10 @@ impl<'a> Call<'a> {
         self.state.deadline.check()
     }
 
-    /// Runs another bundled command with the same streams, its standard input empty. Returns its status.
+    /// Runs another bundled command with the same streams, but with empty standard input. Returns its status.
     ///
     /// # Errors
-    /// Those of writing; `TimedOut`.
+    /// Write errors; `TimedOut`.
     pub(super) fn nested(&mut self, command: Command, args: &[Vec<u8>]) -> io::Result<u8> {
         self.out.flush()?;
         let outputs = (self.out.get_ref().clone(), self.err.clone());
@@ -300,13 +302,13 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The status of a command whose reader has gone: 128 and `SIGPIPE`.
+/// The status of a command whose output is no longer read: 128 + `SIGPIPE`.
 const READER_GONE: u8 = 141;
 
-/// Runs a command to its end and says what stopped it. Returns its status.
+/// Runs a command and reports the error that stopped it. Returns its status.
 ///
 /// # Errors
-/// `TimedOut`, and nothing else: the line has to end.
+/// `TimedOut` only: the line has to end.
 pub(super) fn invoke(
     command: Command,
     args: &[Vec<u8>],
@@ -316,9 +318,9 @@ pub(super) fn invoke(
 ) -> io::Result<u8> {
     let mut call = Call::new(command.name, args, stdin, out, err.clone(), state);
     let ended = (command.run)(&mut call);
-    // Where the command has ended early, so has what it would have written.
+    // Flushing may fail too, as if the command's last write had.
     let ended = ended.and_then(|status| call.out.flush().map(|()| status).map_err(Stop::Stream));
-    // Taken apart, for what is left would be written when it is dropped.
+    // Taken apart: dropping the writer would write what is left in its buffer.
     let _ = call.out.into_parts();
     let (message, status) = match ended {
         Ok(status) => return Ok(status),
@@ -327,7 +329,7 @@ pub(super) fn invoke(
         Err(Stop::Stream(error)) => match error.kind() {
             io::ErrorKind::TimedOut => return Err(error),
             io::ErrorKind::BrokenPipe => return Ok(READER_GONE),
-            // Only what is read can be one.
+            // Only a read can fail so.
             io::ErrorKind::IsADirectory => (b"-: Is a directory".to_vec(), 1),
             _ => (
                 format!("write error: {}", reason(of_io(&error).errno())).into_bytes(),
@@ -335,45 +337,45 @@ pub(super) fn invoke(
             ),
         },
     };
-    // Where nobody listens, nobody is told.
+    // The message is lost where nobody reads standard error.
     let _ = err.write_all(&[command.name.as_bytes(), b": ", &message, b"\n"].concat());
     Ok(status)
 }
 
-/// Why a line does not run, or runs no further.
+/// Why a line is not run, or ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejection {
-    /// What to say.
+    /// The message.
     pub(super) message: Vec<u8>,
-    /// What it ends with.
+    /// The line's status.
     pub(super) status: u8,
 }
 
 impl Rejection {
-    /// Says it, and ends the line. Returns the error that ends whatever is under way.
+    /// Reports it and ends the line. Returns the error that ends the command in progress.
     pub(super) fn end_line(self, err: &mut Output, state: &ShellState) -> io::Error {
         let _ = err.write_all(&[&self.message[..], b"\n"].concat());
         state.deadline.refuse(self.status)
     }
 }
 
-/// Says something as the shell itself. Where nobody listens, nobody is told.
+/// Reports an error of the shell itself. The message is lost where nobody reads standard error.
 pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
     let message = [b"bash: ", &parts.concat()[..], b"\n"].concat();
     let _ = err.write_all(&message);
 }
 
-/// The one file outside that is there for everybody.
+/// The one file outside the home that every command can use.
 pub(super) const NULL: &[u8] = b"/dev/null";
 
-/// Returns a file with nothing in it, without a path of the host: the end of a pipe that nobody writes into.
+/// Returns an empty file without a path of the host: a pipe without a writer.
 fn empty_file() -> Result<File, Error> {
     let (read, _) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(Error::os("pipe2"))?;
     Ok(File::from(read))
 }
 
-/// Turns what the standard library says of a file into the world's error.
+/// Converts an I/O error of the standard library into the world's error.
 pub(super) fn of_io(error: &io::Error) -> Error {
     let errno = error
         .raw_os_error()
@@ -381,7 +383,7 @@ pub(super) fn of_io(error: &io::Error) -> Error {
     Error::os("read")(errno)
 }
 
-/// Says why, as strerror(3) does in the C locale. What is refused is absent.
+/// Returns the text of an errno, as strerror(3) in the C locale. Anything refused counts as absent.
 pub(super) fn reason(errno: Errno) -> String {
     let errno = match errno {
         Errno::ACCESS | Errno::PERM => Errno::NOENT,

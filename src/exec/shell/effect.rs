@@ -1,10 +1,10 @@
-//! Whether a line may change anything, as far as can be told before it runs.
+//! The effect of a line, as far as it can be determined before it runs: whether it may change anything.
 
 use super::admit::literal;
 use super::call::{NULL, Registry};
 use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
 
-/// Returns whether a line may change something: not where all that it runs only reads.
+/// Returns whether a line may change anything; not if it runs only commands that read.
 pub(super) fn may_change(list: &List, registry: Registry) -> bool {
     let mut pipelines = list.iter().flat_map(|AndOr { first, rest }| {
         std::iter::once(first).chain(rest.iter().map(|(_, pipeline)| pipeline))
@@ -42,11 +42,11 @@ fn command(words: &[Word], registry: Registry) -> bool {
     };
     match literal(name) {
         Some(name) if name == b"find" => rest.iter().any(|word| {
-            // What a word comes to is not known, or it does something to what is found.
+            // The word's expansion is unknown, or it is an action.
             literal(word)
                 .is_none_or(|text| text == b"-delete" || text == b"-exec" || text.contains(&b'{'))
         }),
-        // One that is none ends the line.
+        // An unknown command ends the line.
         Some(name) => registry.named(&name).is_none_or(|command| command.changes),
         None => true,
     }

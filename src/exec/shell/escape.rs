@@ -1,7 +1,7 @@
-//! The escapes that `echo -e` and `$'…'` have in common: what a backslash and what follows it stand for.
+//! The escapes common to `echo -e` and `$'…'`.
 
-/// Returns what a letter after a backslash means, with what follows the letter, and what is left of that. Nothing where it
-/// means nothing that both know.
+/// Returns the meaning of a letter after a backslash and the following text, and the rest of that text. `None` where
+/// it is not an escape common to both.
 pub(super) fn meant(letter: u8, after: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let byte = match letter {
         b'a' => 7,
@@ -23,7 +23,7 @@ pub(super) fn meant(letter: u8, after: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     Some((vec![byte], after))
 }
 
-/// Reads at most so many digits. Returns the number and what follows it; nothing where no digit stands.
+/// Parses a number of limited length. Returns it and the text that follows; `None` where there is no digit.
 pub(super) fn number(text: &[u8], base: u32, most: usize) -> Option<(u32, &[u8])> {
     let digits = text
         .iter()
@@ -34,13 +34,13 @@ pub(super) fn number(text: &[u8], base: u32, most: usize) -> Option<(u32, &[u8])
     Some((value, text.get(length..)?)).filter(|_| length > 0)
 }
 
-/// Returns the lowest byte of a number: three octal digits may come to more.
+/// Returns the lowest byte of a number: three octal digits may exceed a byte.
 pub(super) fn low_byte(value: u32) -> u8 {
     let [low, ..] = value.to_le_bytes();
     low
 }
 
-/// Returns a character in UTF-8, whatever the locale.
+/// Encodes a character in UTF-8, whatever the locale.
 fn character(code: u32) -> Vec<u8> {
     char::from_u32(code)
         .unwrap_or(char::REPLACEMENT_CHARACTER)

@@ -1,5 +1,5 @@
-//! Expansion of words, in bash's order: braces, tilde, variables and commands, splitting at blanks, globs, quotes
-//! (bash(1), EXPANSION).
+//! Expansion of words in bash's order: braces, tilde, variables and commands, splitting at blanks, globs, quote
+//! removal (bash(1), EXPANSION).
 
 use std::io;
 
@@ -7,24 +7,24 @@ use super::call::ShellState;
 use super::syntax::{Atom, List, Word};
 use super::{brace, glob};
 
-/// Runs a list and returns what it writes; how, the runner knows.
+/// Runs a command substitution and returns its output.
 pub(super) type Substitute<'r> = dyn FnMut(&mut ShellState, &List) -> io::Result<Vec<u8>> + 'r;
 
-/// A word of a command, expanded.
+/// A word of a command after expansion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Field {
-    /// The word as the command gets it.
+    /// The word as passed to the command.
     pub(super) text: Vec<u8>,
-    /// How it was typed, where a tilde stood for the root.
+    /// The word as typed, where a tilde stood for the root.
     pub(super) tilde: Option<Vec<u8>>,
 }
 
 /// Why a word cannot be expanded.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// To be told, after `bash: `.
+    /// A message, to be printed after `bash: `.
     Told(Vec<u8>),
-    /// The line's time is up.
+    /// The line's time limit has passed.
     Ended(io::Error),
 }
 
@@ -54,7 +54,7 @@ pub(super) fn fields(
     Ok(fields)
 }
 
-/// Expands a word that stays one: the value of an assignment, the text of a here-document.
+/// Expands a word without splitting it: the value of an assignment, the text of a here-document.
 pub(super) fn text(
     word: &Word,
     state: &mut ShellState,
@@ -79,8 +79,8 @@ pub(super) fn text(
     Ok(text)
 }
 
-/// Returns whether a tilde is the home: at the start of a word (or, in a value, of a part after a colon), before a slash
-/// or the end. `~user` stays as it is.
+/// Returns whether a tilde stands for the home: at the start of a word (in a value, also after a colon), and before a
+/// slash or the end. `~user` is literal.
 fn begins_tilde(atoms: &[Atom], at: usize) -> bool {
     let begins = at == 0 || atoms.get(at - 1) == Some(&Atom::Plain(b':'));
     let ends = matches!(atoms.get(at + 1), None | Some(Atom::Plain(b'/' | b':')));
@@ -98,7 +98,7 @@ fn variable(name: &[u8], state: &ShellState) -> Vec<u8> {
     }
 }
 
-/// What a command's output becomes: without the line ends at its end, and without NUL, as in bash.
+/// Removes trailing newlines and NUL bytes from a command's output, as in bash.
 fn output(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.retain(|b| *b != 0);
     let end = bytes
@@ -109,14 +109,14 @@ fn output(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A part of a word that has been split.
+/// A part of a word after splitting.
 #[derive(Debug, Default)]
 struct Part {
-    /// Its bytes, and whether each may mean something to a glob.
+    /// Its bytes, and whether each may be special in a glob.
     bytes: Vec<(u8, bool)>,
-    /// Whether it is a word although it is empty.
+    /// Whether it is a word even if it is empty.
     kept: bool,
-    /// How much at the start stands for a tilde.
+    /// The length of the expansion of a tilde at its start.
     tilde: usize,
 }
 
@@ -126,7 +126,7 @@ impl Part {
             .extend(bytes.into_iter().map(|byte| (byte, special)));
     }
 
-    /// Matches the globs, if there are any.
+    /// Expands globs, if there are any.
     fn globbed(self, state: &ShellState, fields: &mut Vec<Field>) -> io::Result<()> {
         let text: Vec<u8> = self.bytes.iter().map(|(byte, _)| *byte).collect();
         if self
@@ -136,7 +136,7 @@ impl Part {
         {
             let mut pattern = Vec::with_capacity(text.len() * 2);
             for (byte, special) in &self.bytes {
-                // A slash parts the pattern, quoted or not.
+                // A slash separates the parts of a pattern, quoted or not.
                 if !special && *byte != b'/' {
                     pattern.push(b'\\');
                 }
@@ -185,7 +185,7 @@ fn split(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> io::R
             Atom::Variable(name, quoted) => (variable(name, state), *quoted),
             Atom::Command(list, quoted) => (output(run(state, list)?), *quoted),
         };
-        // Each byte with what it may mean.
+        // Each byte is stored with a flag.
         state.deadline.hold(value.len().saturating_mul(2))?;
         if quoted {
             part.push(value, false);

@@ -1,7 +1,7 @@
-//! Globs: `*`, `?`, `[ ]` and `**` in words, matched against what is in the home (bash(1), Pathname Expansion, with
+//! Globs: `*`, `?`, `[ ]` and `**` in words, matched against the files of the home (bash(1), Pathname Expansion, with
 //! `globstar`).
 //!
-//! Names that begin with a dot match only a pattern that does. A pattern that matches nothing stays as it is typed.
+//! A leading dot is matched by a literal dot only. A pattern without matches stays as typed.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use crate::error::Error;
 use crate::exec::home::DirEntry;
 use rustix::fs::FileType;
 
-/// How deep `**` goes.
+/// The maximum depth of `**`.
 const DEEPEST: usize = 100;
 
-/// Returns the paths that match, in the order of their bytes. `pattern` has a backslash before each quoted byte.
+/// Returns the matching paths, sorted bytewise. `pattern` has a backslash before each quoted byte.
 ///
 /// # Errors
-/// `TimedOut` where the line's time is up.
+/// `TimedOut` where the line's time limit has passed.
 pub(super) fn expand(state: &ShellState, pattern: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let parts: Vec<&[u8]> = pattern.split(|b| *b == b'/').collect();
@@ -27,7 +27,7 @@ pub(super) fn expand(state: &ShellState, pattern: &[u8]) -> io::Result<Vec<Vec<u
     Ok(found)
 }
 
-/// Returns whether anything in a pattern is more than a name.
+/// Returns whether a text has an unescaped special character.
 pub(super) fn is_pattern(text: &[u8]) -> bool {
     let mut escaped = false;
     text.iter().any(|byte| {
@@ -37,7 +37,7 @@ pub(super) fn is_pattern(text: &[u8]) -> bool {
     })
 }
 
-/// Takes the backslashes away.
+/// Removes the backslashes.
 pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut escaped = false;
     let keep = |byte: &&u8| {
@@ -47,7 +47,7 @@ pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
     text.iter().filter(keep).copied().collect()
 }
 
-/// Goes on from `so_far`, a path that ends with a slash or is empty.
+/// Matches the remaining parts below `so_far`, a path that ends with a slash or is empty.
 fn matches(
     state: &ShellState,
     so_far: Vec<u8>,
@@ -91,7 +91,7 @@ fn matches(
     Ok(())
 }
 
-/// Lets `**` stand for no directory, and for each below.
+/// Matches `**` with no directory and with each directory below.
 fn anywhere(
     state: &ShellState,
     so_far: Vec<u8>,
@@ -102,7 +102,7 @@ fn anywhere(
     state.deadline.check()?;
     if depth == 0 {
         match rest {
-            // `a/**` is `a/` too.
+            // `a/**` also matches `a/`.
             [] if !so_far.is_empty() && there(state, &so_far) => found.push(so_far.clone()),
             [b""] => {}
             rest => matches(state, so_far.clone(), rest, found)?,
@@ -137,7 +137,7 @@ fn there(state: &ShellState, path: &[u8]) -> bool {
         .is_ok()
 }
 
-/// Lists a directory; one that cannot be listed has nothing that matches.
+/// Lists a directory; in one that cannot be listed nothing matches.
 fn entries(state: &ShellState, dir: &[u8]) -> Vec<DirEntry> {
     let dir = if dir.is_empty() { b"." } else { dir };
     let listed: Result<_, Error> = state.path(dir).and_then(|dir| state.home.list(&dir));

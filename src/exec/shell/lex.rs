@@ -1,17 +1,17 @@
-//! A line as it is read, byte by byte, and [`Refusal`]: why it is not run at all.
+//! The lexer, which reads a line byte by byte, and [`Refusal`]: why a line is not run at all.
 //!
-//! What bash has and this shell has not is a refusal that names it, found before anything runs.
+//! Bash syntax that this shell does not support is refused by name before anything runs.
 
 /// Why a line is not run at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) message: Vec<u8>,
-    /// Whether more of the line may mend it: an open quote, a pipe with nothing behind it.
+    /// Whether more input may complete the line: an open quote, a pipe without a command after it.
     pub(super) may_go_on: bool,
 }
 
 impl Refusal {
-    /// Says something that no more typing mends.
+    /// Makes a refusal that no further input can resolve.
     pub(super) fn told(message: impl Into<Vec<u8>>) -> Refusal {
         Refusal {
             message: message.into(),
@@ -19,7 +19,7 @@ impl Refusal {
         }
     }
 
-    /// Says that the line ends where something has to follow.
+    /// Makes the refusal of a line that ends where something has to follow.
     pub(super) fn early_end() -> Refusal {
         Refusal {
             message: b"bash: syntax error: unexpected end of file".to_vec(),
@@ -27,17 +27,17 @@ impl Refusal {
         }
     }
 
-    /// Says that something is not supported.
+    /// Makes the refusal of something unsupported.
     pub(super) fn unsupported(what: impl AsRef<[u8]>) -> Refusal {
         Refusal::told([b"bash: ", what.as_ref(), b" not supported"].concat())
     }
 
-    /// Says which token cannot stand where it does.
+    /// Makes the refusal of an unexpected token.
     pub(super) fn unexpected(token: &[u8]) -> Refusal {
         Refusal::told([b"bash: syntax error near unexpected token `", token, b"'"].concat())
     }
 
-    /// Says that the line ends too early.
+    /// Makes the refusal of a line with an open quote or parenthesis.
     pub(super) fn unclosed(mark: u8) -> Refusal {
         Refusal {
             message: [
@@ -51,12 +51,12 @@ impl Refusal {
     }
 }
 
-/// A line that is being read.
+/// A line being read.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'l> {
     line: &'l [u8],
     at: usize,
-    /// Whether a backslash was the last there was: the next line belongs to this one.
+    /// Whether the line ends in a backslash: the next line continues it.
     continued: bool,
 }
 
@@ -69,17 +69,17 @@ impl<'l> Lexer<'l> {
         }
     }
 
-    /// Returns what is left.
+    /// Returns the rest of the line.
     pub(super) fn rest(&self) -> &'l [u8] {
         self.line.get(self.at..).unwrap_or_default()
     }
 
-    /// Returns the next byte.
+    /// Returns the next byte without taking it.
     pub(super) fn peek(&self) -> Option<u8> {
         self.rest().first().copied()
     }
 
-    /// Goes on.
+    /// Skips bytes.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.at = (self.at + bytes).min(self.line.len());
     }
@@ -91,7 +91,7 @@ impl<'l> Lexer<'l> {
         byte
     }
 
-    /// Takes `text` if it comes next.
+    /// Takes `text` if it is next.
     pub(super) fn eat(&mut self, text: &[u8]) -> bool {
         let comes = self.rest().starts_with(text);
         if comes {
@@ -100,18 +100,18 @@ impl<'l> Lexer<'l> {
         comes
     }
 
-    /// Goes over a line end after a backslash, at which the line goes on.
+    /// Skips an escaped newline, after which the line continues.
     pub(super) fn continuation(&mut self, bytes: usize) {
         self.skip(bytes);
         self.continued |= self.rest().is_empty();
     }
 
-    /// Returns whether the line ends where it should go on.
+    /// Returns whether the input ends where the line should continue.
     pub(super) fn is_continued(&self) -> bool {
         self.continued
     }
 
-    /// Skips blanks, comments, and lines that go on (`\` before a line's end).
+    /// Skips blanks, comments and escaped newlines.
     pub(super) fn blanks(&mut self) {
         loop {
             match self.rest() {
@@ -126,7 +126,7 @@ impl<'l> Lexer<'l> {
         }
     }
 
-    /// Takes the rest of the line that the reader is in, without its end.
+    /// Takes the rest of the current line, without its newline.
     pub(super) fn line(&mut self) -> Option<&'l [u8]> {
         let rest = self.rest();
         if rest.is_empty() {
@@ -150,7 +150,7 @@ fn begins_name(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphabetic()
 }
 
-/// Returns how long a variable's name at the start of `text` is.
+/// Returns the length of the variable name at the start of `text`.
 pub(super) fn name_length(text: &[u8]) -> usize {
     match text.first() {
         Some(first) if begins_name(*first) => {

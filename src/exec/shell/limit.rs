@@ -1,21 +1,22 @@
-//! What finally leaves on standard output: so many lines and bytes at most, then a line that says how much more there was.
+//! The limit on standard output: a maximum number of lines and bytes, then a line that tells how much was left out.
 //!
-//! Memory does not grow with what comes: what is not shown is counted, and of the end only as much is held as may be shown.
+//! Memory does not grow with the output: the omitted part is only counted, and of the end only as much is held as may
+//! be shown.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use crate::exec::Limits;
 
-/// Passes on what comes, up to the limits.
+/// Passes output on, up to the limits.
 #[derive(Debug)]
 pub(super) struct Limited<W> {
     to: W,
     noun: &'static str,
-    /// How much of the start is shown; 0 is all.
+    /// The limits on the start; 0 for no limit.
     lines: u64,
     bytes: u64,
-    /// How much of the end is shown, where it is.
+    /// The limits on the end, where that is shown, too.
     tail_lines: u64,
     tail_bytes: u64,
     total_lines: u64,
@@ -28,7 +29,7 @@ pub(super) struct Limited<W> {
     held: u64,
 }
 
-/// Which limit was met first.
+/// The limit that was reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Lines,
@@ -37,7 +38,7 @@ enum Cut {
 
 impl<W: Write> Limited<W> {
     pub(super) fn new(to: W, limits: &Limits, noun: &'static str) -> Limited<W> {
-        // Where the end is kept, it has half of what may be shown.
+        // If the end is kept, it gets half of the limit.
         let share = |limit: u64| match (limits.tail, limit) {
             (true, 1..) => (limit.div_ceil(2), limit / 2),
             _ => (limit, 0),
@@ -69,7 +70,7 @@ impl<W: Write> Limited<W> {
         }
     }
 
-    /// Says what was not shown. Returns whether anything was not.
+    /// Reports how much was left out. Returns whether anything was.
     pub(super) fn finish(&mut self) -> io::Result<bool> {
         let begun = u64::from(self.total_bytes > 0 && !self.at_line_start);
         let total = self.total_lines + begun;
@@ -95,7 +96,7 @@ impl<W: Write> Limited<W> {
         self.to.flush().map(|()| more > 0)
     }
 
-    /// Passes on a piece that holds at most one line end, at its end.
+    /// Passes on a piece with at most one newline, at its end.
     fn piece(&mut self, piece: &[u8]) -> io::Result<()> {
         let length = piece.len() as u64;
         let ends = piece.ends_with(b"\n");
@@ -126,7 +127,7 @@ impl<W: Write> Limited<W> {
         Ok(())
     }
 
-    /// Keeps a piece of what may be the end.
+    /// Holds a piece of what may be the end.
     fn hold(&mut self, piece: &[u8], begins: bool) {
         if self.tail_lines == 0 && self.tail_bytes == 0 {
             return;
@@ -142,7 +143,7 @@ impl<W: Write> Limited<W> {
             };
             let over = usize::try_from(self.held.saturating_sub(self.tail_bytes)).unwrap_or(0);
             if self.tail.is_empty() && over < first.len() {
-                // One line that is longer than all that may be held: its end.
+                // A single line longer than the limit: keep its end.
                 first.drain(..over);
                 self.held -= over as u64;
                 self.tail.push_front(first);
@@ -156,7 +157,7 @@ impl<W: Write> Limited<W> {
 
 impl<W: Write> Write for Limited<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What is neither cut nor to be cut passes whole.
+        // Without limits, output passes unchanged.
         if self.lines == 0 && self.bytes == 0 {
             return self.to.write(bytes);
         }
@@ -184,7 +185,7 @@ mod tests {
             bytes,
             tail,
         };
-        // However it comes in pieces.
+        // However the text is split into pieces.
         let mut outs = [1, 3, 1000].map(|chunk| {
             let mut out = Vec::new();
             let mut limited = Limited::new(&mut out, &limits, "lines");
@@ -232,7 +233,7 @@ mod tests {
                 true
             )
         );
-        // Nothing is left out where the end begins at once.
+        // Nothing is left out where the end follows the start directly.
         let cut = limited(4, 0, true, "1\n2\n3\n4\n");
         assert_eq!(cut, ("1\n2\n3\n4\n".to_owned(), false));
     }

@@ -1,9 +1,9 @@
-//! The bundled shell: bash's words and GNU's commands in the C locale, in process, in a home.
+//! The bundled shell: bash's language and GNU's commands in the C locale, run in process, in a home.
 //!
-//! A line is parsed and admitted as a whole (`parse`); words are expanded (`expand`, `glob`, `brace`) when their command
-//! runs; stages of a pipeline run side by side over bounded pipes (`stream`, `run`). Commands (`commands`) see a
-//! `call::Call` and touch files through `Home` alone. A path is resolved anew for each operation: what is swapped
-//! meanwhile for a way out is absent.
+//! A line is parsed and admitted as a whole (`parse`); words are expanded (`expand`, `glob`, `brace`) when their
+//! command runs; the stages of a pipeline run concurrently, connected by bounded pipes (`stream`, `run`). Commands
+//! (`commands`) see a `call::Call` and access files only through `Home`. Each operation resolves its path anew: a
+//! path that is swapped meanwhile for one that leads out of the home is absent.
 
 mod admit;
 mod ansi;
@@ -49,21 +49,21 @@ use syntax::{List, What};
 
 /// The status of a line that is not run at all.
 const REFUSED: u8 = 2;
-/// The status of a line whose time was up, as timeout(1) has it.
+/// The status of a line past its time limit, as with timeout(1).
 const LATE: u8 = 124;
 
-/// How a line that was run ended.
+/// The result of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
     /// The exit status.
     pub status: u8,
     /// Whether standard output was cut at the limits.
     pub truncated: bool,
-    /// Whether it was refused: the shell does not know what was meant, so nothing after it should run either.
+    /// Whether the line was refused: the shell does not know what was meant, so nothing after it should run either.
     pub refused: bool,
 }
 
-/// A shell in a home. Its working directory and its variables live from line to line.
+/// A shell in a home. Its working directory and its variables last from line to line.
 pub struct Shell {
     state: ShellState,
     limits: Limits,
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Shell {
 }
 
 impl Shell {
-    /// Makes a shell whose working directory is the root of a home. `root` is what the root is called, an absolute path.
+    /// Makes a shell whose working directory is the root of a home. `root` is the absolute path shown for the root.
     pub fn new(home: Arc<dyn Home>, root: &[u8], limits: Limits) -> Shell {
         let end = root
             .iter()
@@ -116,10 +116,10 @@ impl Shell {
         }
     }
 
-    /// Goes to another directory.
+    /// Changes the working directory.
     ///
     /// # Errors
-    /// `ENOENT`, `ENOTDIR`, as `cd` says.
+    /// `ENOENT`, `ENOTDIR`, as with `cd`.
     pub fn set_cwd(&mut self, typed: &[u8]) -> Result<(), Error> {
         let path = self.state.path(typed)?;
         if !self.state.home.stat(&path)?.is_dir() {
@@ -131,12 +131,12 @@ impl Shell {
         Ok(())
     }
 
-    /// Says how far what was read so far stands: whether it can run, or more belongs to it.
+    /// Returns whether the input so far can run or needs more lines.
     pub fn stand(&self, line: &[u8]) -> Stand {
         parse::stand(line)
     }
 
-    /// Returns the names that a path as typed may go on to, whole paths, directories with a slash.
+    /// Returns the completions of a path: full paths, with a slash after directories.
     pub fn completions(&self, typed: &[u8]) -> Vec<Vec<u8>> {
         let cut = typed
             .iter()
@@ -176,12 +176,12 @@ impl Shell {
         commands::REGISTRY.names()
     }
 
-    /// Returns a flag that ends the line under way when it is set. The next line begins with it unset.
+    /// Returns a flag that ends the current line when set. It is cleared when the next line begins.
     pub fn cancel(&self) -> Arc<AtomicBool> {
         self.state.deadline.cancelled.clone()
     }
 
-    /// Runs a line with nothing on standard input, and gathers what it writes.
+    /// Runs a line with empty standard input, and collects its output.
     pub fn run(&mut self, line: &[u8]) -> Outcome {
         let (out, err) = (Collected::default(), Collected::default());
         let ran = self.run_with(line, None, out.clone(), err.clone());
@@ -193,7 +193,7 @@ impl Shell {
         }
     }
 
-    /// Runs a line with these streams; without standard input it is empty.
+    /// Runs a line with the given streams; without standard input, that is empty.
     pub fn run_with(
         &mut self,
         line: &[u8],
@@ -271,7 +271,7 @@ impl Shell {
         }
     }
 
-    /// Parses a line and admits it, or says why nothing of it runs.
+    /// Parses and admits a line, or returns why nothing of it runs.
     fn admitted(&self, line: &[u8]) -> Result<List, Rejection> {
         let list = parse::parse(line).map_err(|refusal| Rejection {
             message: refusal.message,
@@ -282,7 +282,7 @@ impl Shell {
     }
 }
 
-/// What a line of the output is called where it is counted: what `ls` writes are entries.
+/// Returns the noun for lines of output in messages: those of `ls` are entries.
 fn noun(list: &List) -> &'static str {
     let lists = |what: &What| match what {
         What::Simple { words, .. } => {
@@ -303,7 +303,7 @@ fn noun(list: &List) -> &'static str {
     if all { "entries" } else { "lines" }
 }
 
-/// A writer that stages share with whoever finishes it.
+/// A writer shared by the stages and the code that finishes it.
 struct Locked<W>(Arc<Mutex<Limited<W>>>);
 
 impl<W: Write> Write for Locked<W> {

@@ -1,4 +1,4 @@
-//! Permission bits as chmod(1) takes them: octal (`755`), or symbolic (`u=rwx,g-w,+X`).
+//! Permission bits in the syntax of chmod(1): octal (`755`) or symbolic (`u=rwx,g-w,+X`).
 
 /// All bits that can be set.
 const ALL: u32 = 0o7777;
@@ -12,28 +12,28 @@ pub(super) struct ModeChange(Vec<Clause>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Clause {
     op: u8,
-    /// The bits of those who are named; none where nobody is.
+    /// The bits of the classes named; 0 where none is.
     who: u32,
     what: What,
-    /// The bits that the text names, so that a directory's set-id bits change only where they are meant.
+    /// The bits mentioned in the text, so that a directory's set-id bits change only if they are meant.
     mentioned: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
     Bits(u32),
-    /// `X` beside these: executable where it is a directory or somebody may execute it.
+    /// These and `X`: executable if it is a directory or anyone may execute it.
     BitsAndX(u32),
-    /// What the owner, the group or others have.
+    /// The bits that the owner, the group or others have.
     Of(u32),
 }
 
 impl ModeChange {
-    /// Reads a change; nothing where it is none.
+    /// Parses a change; `None` where it is malformed.
     pub(super) fn parse(text: &[u8]) -> Option<ModeChange> {
         if text.first()?.is_ascii_digit() {
             let bits = octal(text)?;
-            // Fewer than five digits say nothing of a directory's set-id bits, unless they set them.
+            // With fewer than five digits, a directory's set-id bits are kept unless they are set explicitly.
             let mentioned = if text.len() < 5 {
                 bits & SET_IDS | ALL & !SET_IDS
             } else {
@@ -57,7 +57,7 @@ impl ModeChange {
                 let end = after.iter().position(|b| b"+-=".contains(b));
                 let (value, next) = after.split_at(end.unwrap_or(after.len()));
                 steps.push(step(*op, who, value)?);
-                // Digits end a clause.
+                // Octal digits end a clause.
                 if !next.is_empty() && value.first().is_some_and(u8::is_ascii_digit) {
                     return None;
                 }
@@ -67,7 +67,8 @@ impl ModeChange {
         Some(ModeChange(steps))
     }
 
-    /// Returns the bits of a new directory that would have `mode`, and which of them the change has said something of.
+    /// Applies the change to the `mode` of a new directory. Returns the result, and the bits that the change
+    /// determines.
     pub(super) fn for_directory(&self, mode: u32, umask: u32) -> (u32, u32) {
         let (mut mode, mut said) = (mode & ALL, 0);
         for step in &self.0 {
@@ -158,7 +159,7 @@ fn triple(class: u8) -> u32 {
     }
 }
 
-/// Gives to everyone what one class has.
+/// Copies the bits of one class to all three.
 fn everyone(bits: u32) -> u32 {
     [0o444, 0o222, 0o111]
         .into_iter()
@@ -166,7 +167,7 @@ fn everyone(bits: u32) -> u32 {
         .sum()
 }
 
-/// Returns the umask of the process. umask(2) can only be asked by setting it, which all threads would see.
+/// Returns the process's umask. umask(2) can only read it by setting it, which all threads would see.
 pub(super) fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));

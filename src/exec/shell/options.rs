@@ -1,36 +1,37 @@
-//! Options as GNU's getopt_long(3) reads them: clusters, values attached or not, long names shortened as far as they are
-//! unique, options after operands, `--`. An unknown one is an error in GNU's words, never ignored.
+//! Options as parsed by GNU's getopt_long(3): clusters, attached or separate values, long names shortened as long as
+//! they are unique, options after operands, `--`. An unknown option is an error in GNU's words, never ignored.
 
 use super::call::{Stop, usage};
 
-/// Whether a long option has a value.
+/// Whether a long option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// It has none.
+    /// It takes none.
     Nothing,
-    /// It has one: `--name=VALUE` or `--name VALUE`.
+    /// It requires one: `--name=VALUE` or `--name VALUE`.
     Value,
-    /// It may have one, with `=`.
+    /// It accepts one, after `=`.
     Maybe,
 }
 
-/// The options that a command knows.
+/// The options of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OptSpec {
-    /// Short ones as in getopt(3): a letter, with `:` after it where it has a value, `::` where it may have one attached.
+    /// The short options as in getopt(3): a letter, followed by `:` if it requires a value, `::` if it accepts an
+    /// attached one.
     pub(super) short: &'static str,
-    /// Long ones, and the letter by which each is given.
+    /// The long options, each with the letter that stands for it.
     pub(super) long: &'static [(&'static str, Takes, char)],
-    /// The status of a wrong option.
+    /// The status for a wrong option.
     pub(super) wrong: u8,
 }
 
-/// What was typed.
+/// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ParsedArgs<'a> {
     /// The options in order, with their values.
     pub(super) options: Vec<(char, Option<&'a [u8]>)>,
-    /// What is no option.
+    /// The operands.
     pub(super) operands: Vec<&'a [u8]>,
 }
 
@@ -42,7 +43,7 @@ impl ParsedArgs<'_> {
 }
 
 impl OptSpec {
-    /// Reads arguments.
+    /// Parses arguments.
     ///
     /// # Errors
     /// [`Stop::Usage`] in GNU's words.

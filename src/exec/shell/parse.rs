@@ -1,5 +1,4 @@
-//! Parses a line by recursive descent, as bash's grammar has it (bash(1), SHELL GRAMMAR), and admits or refuses it whole:
-//! what is returned may run.
+//! Parsing: recursive descent along bash's grammar (bash(1), SHELL GRAMMAR). A line is parsed or refused as a whole.
 
 mod assign;
 mod compound;
@@ -13,16 +12,16 @@ use super::lex::Refusal;
 use super::syntax::List;
 use parser::{Close, Parser};
 
-/// How far a line stands that is being read.
+/// How complete the input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stand {
     /// It can run.
     Complete,
-    /// More belongs to it: a quote is open, a here-document has no end, a backslash is the last there is.
+    /// It needs more lines: a quote is open, a here-document has no end, the last byte is a backslash.
     Open,
     /// It will not run, whatever follows.
     Refused {
-        /// Whether more belongs to it all the same: the rest of a loop, say.
+        /// Whether it still needs more lines: the rest of a loop, for example.
         open: bool,
     },
 }
@@ -30,12 +29,12 @@ pub enum Stand {
 /// Parses a line.
 ///
 /// # Errors
-/// What is wrong with it, or what of it is not supported.
+/// A syntax error, or something unsupported.
 pub(super) fn parse(line: &[u8]) -> Result<List, Refusal> {
     Parser::new(line, 0)?.whole()
 }
 
-/// Says how far what was read so far stands.
+/// Returns how complete the input is.
 pub(super) fn stand(line: &[u8]) -> Stand {
     let mut parser = match Parser::new(line, 0) {
         Ok(parser) => parser,

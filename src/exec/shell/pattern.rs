@@ -1,4 +1,4 @@
-//! Patterns of names as fnmatch(3) in the C locale has them: `*`, `?`, `[a-z]`, `[!x]`, `[[:alpha:]]`, backslash.
+//! Patterns of names as in fnmatch(3) in the C locale: `*`, `?`, `[a-z]`, `[!x]`, `[[:alpha:]]`, backslash.
 
 /// A pattern that is matched against a whole name, byte by byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ enum Item {
 }
 
 impl Pattern {
-    /// Reads a pattern. A `[` that nothing closes stands for itself, as a backslash at the end does.
+    /// Parses a pattern. An unclosed `[` and a trailing backslash are literal.
     pub(super) fn new(text: &[u8]) -> Pattern {
         let mut items = Vec::new();
         let mut rest = text;
@@ -43,7 +43,7 @@ impl Pattern {
         Pattern(items)
     }
 
-    /// Returns the same pattern for which upper and lower case (of ASCII) are the same.
+    /// Returns the same pattern, ignoring the case of ASCII letters.
     pub(super) fn ignoring_case(mut self) -> Pattern {
         for item in &mut self.0 {
             if let Item::Byte(byte) = item
@@ -70,7 +70,7 @@ impl Pattern {
     /// Returns whether the whole of `name` matches. A slash is a byte like any other.
     pub(super) fn matches(&self, name: &[u8]) -> bool {
         let (mut item, mut at) = (0, 0);
-        // Where to go on from when what follows the last star does not match: the star takes one byte more.
+        // Where to resume after a mismatch: the last star takes one more byte.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             let matched = match (self.0.get(item), name.get(at)) {
@@ -110,7 +110,7 @@ fn admit(set: &mut [bool; 256], byte: u8) {
     }
 }
 
-/// Reads a bracket expression after its `[`. Returns the set and what follows the `]`.
+/// Parses a bracket expression after its `[`. Returns the set and the text after the `]`.
 fn bracket(text: &[u8]) -> Option<([bool; 256], &[u8])> {
     let mut set = [false; 256];
     let (inverted, mut rest) = match text {
@@ -157,7 +157,7 @@ fn bracket(text: &[u8]) -> Option<([bool; 256], &[u8])> {
     }
 }
 
-/// Returns what belongs to a character class in the C locale.
+/// Returns the predicate of a character class in the C locale.
 pub(super) fn class_of(name: &[u8]) -> Option<fn(&u8) -> bool> {
     Some(match name {
         b"alnum" => u8::is_ascii_alphanumeric,

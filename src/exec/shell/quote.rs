@@ -1,20 +1,20 @@
-//! Names in quotes as GNU's commands print them (`shell-escape-always`, in the C locale): what is printed can be typed
-//! into a shell again.
+//! Quoted names as GNU's commands print them (`shell-escape-always`, in the C locale): the output can be pasted into
+//! a shell.
 
-/// Returns a name in quotes.
+/// Quotes a name.
 pub(super) fn quoted(name: &[u8]) -> Vec<u8> {
     let apostrophe = name.contains(&b'\'');
     if apostrophe && (0..name.len()).all(|at| needs_no_apostrophes(name, at)) {
         return [b"\"", name, b"\""].concat();
     }
     let mut text = vec![b'\''];
-    // Whether what comes is within `$'…'`.
+    // Whether the current position is within `$'…'`.
     let mut escaping = false;
     for (at, byte) in name.iter().enumerate() {
         let escape = escape(*byte, name.get(at + 1));
         match (escape.is_some(), escaping) {
             (true, false) => text.extend_from_slice(b"'$'"),
-            // An apostrophe ends both at once.
+            // An apostrophe ends both kinds of quotes.
             (false, true) if *byte != b'\'' => text.extend_from_slice(b"''"),
             _ => {}
         }
@@ -29,7 +29,7 @@ pub(super) fn quoted(name: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Returns whether a byte means the same between double quotes as between apostrophes.
+/// Returns whether a byte means the same in double quotes as in single quotes.
 fn needs_no_apostrophes(name: &[u8], at: usize) -> bool {
     match name.get(at) {
         Some(b'#' | b'~') => at == 0,
@@ -42,7 +42,7 @@ fn needs_no_apostrophes(name: &[u8], at: usize) -> bool {
     }
 }
 
-/// Returns how a byte is written that cannot be printed.
+/// Returns the escape of an unprintable byte.
 fn escape(byte: u8, next: Option<&u8>) -> Option<Vec<u8>> {
     let letter = match byte {
         7 => b'a',

@@ -1,4 +1,4 @@
-//! Redirects: what their words come to, and the files behind them.
+//! Redirects at run time: expanding their words and opening their files.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use super::syntax::{Target, Word};
 use crate::error::Error;
 use crate::exec::home::Writing;
 
-/// What files made by a redirect may be used for, before the umask.
+/// The mode of files created by a redirect, before the umask.
 const MADE: u32 = 0o666;
 
-/// The other end of a redirect, opened.
+/// The opened target of a redirect.
 pub(super) enum End {
     In(Input),
     Out(Output),
 }
 
-/// Opens the other end of a redirect, or says why not.
+/// Opens the target of a redirect, or returns why it cannot.
 ///
 /// # Errors
-/// `TimedOut`, and nothing else: the line has to end.
+/// `TimedOut` only: the line has to end.
 pub(super) fn open(
     to: &Target,
     err: &Output,
@@ -53,7 +53,7 @@ fn end(to: &Target, path: &[u8], state: &ShellState) -> Result<End, Error> {
         _ if path == NULL => return Ok(End::In(Input::empty())),
         _ => {
             let path = state.path(path)?;
-            // A directory can be opened for reading; only reading it fails, which is the command's to say.
+            // Opening a directory for reading succeeds; the command's first read fails.
             if state.home.stat(&path)?.is_dir() {
                 return Ok(End::In(Input::directory()));
             }
@@ -73,7 +73,7 @@ fn end(to: &Target, path: &[u8], state: &ShellState) -> Result<End, Error> {
         .map(|file| End::Out(Output::file(file)))
 }
 
-/// Expands the word of a redirect, which must come to one.
+/// Expands the word of a redirect, which must yield a single word.
 fn one(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> Result<Field, Failure> {
     let mut fields = expand::fields(std::slice::from_ref(word), state, run)?;
     match (fields.pop(), fields.is_empty()) {

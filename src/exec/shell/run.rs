@@ -1,4 +1,4 @@
-//! Runs what was parsed: lists, pipelines whose stages work at the same time, groups, redirects, commands.
+//! Runs parsed lines: lists, pipelines with concurrent stages, groups, redirects, commands.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use super::stream::{Input, Output, pipe};
 use super::substitute::{Collected, copy, only_read};
 use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
 
-/// Where a command's streams go.
+/// A command's streams.
 pub(super) struct Streams<'s> {
     pub(super) stdin: &'s mut Input,
     pub(super) out: Output,
     pub(super) err: Output,
 }
 
-/// Runs pipelines one after the other. Returns the status of the last.
+/// Runs pipelines one after the other. Returns the last one's status.
 ///
 /// # Errors
-/// `TimedOut`, and nothing else: the line has to end.
+/// `TimedOut` only: the line has to end.
 pub(super) fn list(
     list: &List,
     streams: &mut Streams<'_>,
@@ -52,7 +52,8 @@ fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut ShellState) 
     Ok(())
 }
 
-/// Runs stages side by side, each with a copy of the shell. The last one runs here; its status is the pipeline's.
+/// Runs the stages concurrently, each with a copy of the shell's state. The last one runs on this thread; its status
+/// is the pipeline's.
 fn stages(
     before: &[Stage],
     last: &Stage,
@@ -60,7 +61,7 @@ fn stages(
     state: &ShellState,
 ) -> io::Result<u8> {
     let mut working = Vec::new();
-    // The first stage has the pipeline's own, and gives it back.
+    // The first stage borrows the pipeline's standard input and returns it.
     let mut next = std::mem::replace(streams.stdin, Input::empty());
     let mut failed = Ok(());
     for (number, each) in before.iter().enumerate() {
@@ -93,7 +94,7 @@ fn stages(
         };
         stage(last, &mut streams, &mut state.clone())
     });
-    // Here the last pipe's reader goes, so that who still writes into it ends.
+    // Drop the last pipe's reader, so that stages still writing to it end.
     drop(next);
     let mut ended = Ok(());
     for each in working {
@@ -122,7 +123,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
             });
         }
     };
-    // What a command substitution ends with counts where nothing else does.
+    // The status of a command substitution counts where there is no command.
     let mut substituted = 0;
     let err = streams.err.clone();
     let mut substitute = |state: &mut ShellState, list: &List| {
@@ -138,7 +139,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
             return Ok(1);
         }
     };
-    // Before its redirects: a command that is not here empties nothing.
+    // Before the redirects: a command that does not exist must not truncate a file.
     if let Some(first) = fields.first()
         && state.registry.named(&first.text).is_none()
     {
@@ -154,7 +155,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
             return Ok(substituted);
         }
         let status = command(fields, streams, state);
-        // What is assigned before a command holds for that command.
+        // An assignment before a command lasts for that command only.
         for (name, value) in before.into_iter().rev() {
             match value {
                 Some(value) => state.variables.insert(name.clone(), value),
@@ -190,7 +191,7 @@ fn command(
     }
 }
 
-/// Runs a list in a copy of the shell, whose status becomes this one's. Returns what it writes.
+/// Runs a list in a copy of the shell and adopts its status. Returns its output.
 fn substitution(inner: &List, err: &Output, state: &mut ShellState) -> io::Result<Vec<u8>> {
     let collected = Collected::counted(&state.deadline);
     let mut out = Output::writer(collected.clone());
@@ -216,13 +217,13 @@ fn substitution(inner: &List, err: &Output, state: &mut ShellState) -> io::Resul
     Ok(collected.take())
 }
 
-/// Opens the other end of a redirect, or says why not.
+/// Opens the target of a redirect, or returns why it cannot.
 fn open(to: &Target, err: &Output, state: &mut ShellState) -> io::Result<Result<End, Vec<u8>>> {
     let mut substitute = |state: &mut ShellState, list: &List| substitution(list, err, state);
     redirect::open(to, err, state, &mut substitute)
 }
 
-/// Does something with its streams redirected, from left to right; not at all where one redirect fails.
+/// Runs something with its streams redirected, from left to right; not at all where a redirect fails.
 fn redirected(
     redirects: &[Redirect],
     streams: &mut Streams<'_>,

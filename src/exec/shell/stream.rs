@@ -1,7 +1,7 @@
-//! What commands read from and write to: [`Input`] and [`Output`], and the bounded pipe between two stages.
+//! The streams of commands: [`Input`] and [`Output`], and the bounded pipe between two stages.
 //!
-//! A pipe holds at most [`HELD`] chunks, so memory does not grow with what flows. A reader that goes away makes the
-//! writer's next write fail with `EPIPE`, and a line whose time is up makes every wait end with `TimedOut`.
+//! A pipe holds at most [`HELD`] chunks, so memory does not grow with the data that flows. After the reader is
+//! dropped, the writer's next write fails with `EPIPE`; once the line has to end, every wait fails with `TimedOut`.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,31 +13,31 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// How many chunks a pipe holds.
+/// The maximum number of chunks in a pipe.
 const HELD: usize = 8;
-/// How much a command gathers before it writes, and how much is read at once, in bytes.
+/// The size of output buffers and of reads, in bytes.
 pub(super) const CHUNK: usize = 64 * 1024;
 
-/// How long a wait lasts before it looks again whether the line was cancelled.
+/// How long a wait lasts before it checks for cancellation.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// When a line has to end: at a time, or when somebody says so.
+/// The limits of a line: the time at which it has to end, cancellation, and memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deadline {
     pub(super) end: Option<Instant>,
     pub(super) cancelled: Arc<AtomicBool>,
-    /// The status that the line ends with, once something in it cannot be done here.
+    /// The status with which the line ends after something in it was refused.
     refused: Arc<AtomicU8>,
-    /// How many bytes the line may hold in memory; 0 is no limit.
+    /// The maximum number of bytes held in memory; 0 for no limit.
     pub(super) memory: usize,
-    /// How many it holds.
+    /// The number of bytes held.
     held: Arc<AtomicUsize>,
-    /// Whether it would have held more.
+    /// Whether the limit has been exceeded.
     exhausted: Arc<AtomicBool>,
 }
 
 impl Deadline {
-    /// Begins a line that may take so long, and so much memory; variables hold some of it already.
+    /// Begins a line with its limits on time and memory; `held` bytes are in use by variables.
     pub(super) fn begin(&mut self, time: Option<Duration>, memory: usize, held: usize) {
         self.memory = memory;
         self.held.store(held, Ordering::Relaxed);
@@ -56,22 +56,22 @@ impl Deadline {
         Ok(())
     }
 
-    /// Makes the line end with a status. Returns the error that ends whatever is under way.
+    /// Ends the line with a status. Returns the error that ends the command in progress.
     pub(super) fn refuse(&self, status: u8) -> io::Error {
         self.refused.store(status, Ordering::Relaxed);
         io::ErrorKind::TimedOut.into()
     }
 
-    /// Counts bytes that are held in memory until the line ends.
+    /// Counts bytes held in memory until the line ends.
     ///
     /// # Errors
-    /// `TimedOut` where that is more than the line may hold, with which it ends.
+    /// `TimedOut` where that exceeds the limit, which ends the line.
     pub(super) fn hold(&self, bytes: usize) -> io::Result<()> {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         self.fits(0)
     }
 
-    /// Looks whether bytes fit that are held for a while.
+    /// Checks whether there is room for bytes held temporarily.
     ///
     /// # Errors
     /// As [`Deadline::hold`].
@@ -84,12 +84,12 @@ impl Deadline {
         Err(self.refuse(1))
     }
 
-    /// Returns whether the line would have held too much.
+    /// Returns whether the memory limit has been exceeded.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted.load(Ordering::Relaxed)
     }
 
-    /// Returns the status of a line that was made to end.
+    /// Returns the status of a line ended by a refusal.
     pub(super) fn refused(&self) -> Option<u8> {
         match self.refused.load(Ordering::Relaxed) {
             0 => None,
@@ -112,7 +112,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Waits for the other side.
+    /// Waits for the other end of the pipe.
     fn wait(&self, held: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
         self.deadline.check()?;
         self.changed.wait_for(held, GLANCE);
@@ -120,10 +120,10 @@ impl Shared {
     }
 }
 
-/// The end of a pipe that is read.
+/// The reading end of a pipe.
 pub(super) struct PipeReader(Arc<Shared>);
 
-/// The end of a pipe that is written; the pipe ends with the last clone of its [`Output`].
+/// The writing end of a pipe, which is closed with the last clone of its [`Output`].
 struct PipeWriter(Arc<Shared>);
 
 /// Makes a pipe.
@@ -154,7 +154,7 @@ impl Drop for PipeWriter {
 }
 
 impl PipeReader {
-    /// Takes the next chunk; an empty one at the end.
+    /// Returns the next chunk; an empty one at the end.
     fn next(&self) -> io::Result<Vec<u8>> {
         let mut held = self.0.held.lock();
         loop {
@@ -193,7 +193,7 @@ enum Source {
     File(File, Deadline),
 }
 
-/// What a command reads as its standard input.
+/// A command's standard input.
 pub(super) struct Input {
     source: Source,
     chunk: Vec<u8>,
@@ -209,28 +209,28 @@ impl Input {
         }
     }
 
-    /// Nothing: `/dev/null`.
+    /// Makes an empty input: `/dev/null`.
     pub(super) fn empty() -> Input {
         Input::new(Source::Empty)
     }
 
-    /// A directory: reading it fails.
+    /// Makes the input of a directory: reading it fails.
     pub(super) fn directory() -> Input {
         Input::new(Source::Directory)
     }
 
-    /// Some bytes: a here-document.
+    /// Makes an input of given bytes: a here-document.
     pub(super) fn bytes(bytes: Vec<u8>) -> Input {
         Input::new(Source::Bytes(io::Cursor::new(bytes)))
     }
 
-    /// A file, or whatever the program's own standard input is: waiting for more of it ends with the line. Commands can
-    /// tell, and then read no more of it than they need.
+    /// Makes the input of a file, or of the program's own standard input: waiting for data ends with the line.
+    /// Commands can detect such an input, and then read no more of it than they need.
     pub(super) fn file(file: File, deadline: &Deadline) -> Input {
         Input::new(Source::File(file, deadline.clone()))
     }
 
-    /// Returns the file that is read; nothing where it is none, or where some of it is held here already.
+    /// Returns the file that is read; `None` where it is not a file, or where some of its data is buffered here.
     pub(super) fn as_file(&self) -> Option<&File> {
         match &self.source {
             Source::File(file, _) if self.at >= self.chunk.len() => Some(file),
@@ -262,7 +262,7 @@ impl BufRead for Input {
     }
 }
 
-/// Waits until there is something to read, or the end. Files on disks always have it.
+/// Waits until there is data to read, or the end. Files on disks are always ready.
 fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
     let glance = Timespec::try_from(GLANCE).ok();
     loop {
@@ -270,7 +270,7 @@ fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
         let mut polled = [PollFd::new(file, PollFlags::IN)];
         match rustix::event::poll(&mut polled, glance.as_ref()) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            // What cannot be waited for says so when it is read.
+            // A read reports the error for anything that cannot be polled.
             _ => return Ok(()),
         }
     }
@@ -308,17 +308,17 @@ enum Sink {
     Writer(Mutex<Box<dyn Write + Send>>),
 }
 
-/// What a command writes to. Clones write to the same place, as duplicated descriptors do.
+/// A command's standard output or error. Clones write to the same place, like duplicated descriptors.
 #[derive(Clone)]
 pub(super) struct Output(Arc<Sink>);
 
 impl Output {
-    /// Nowhere: `/dev/null`.
+    /// Discards everything: `/dev/null`.
     pub(super) fn null() -> Output {
         Output(Arc::new(Sink::Null))
     }
 
-    /// A file.
+    /// Writes to a file.
     pub(super) fn file(file: File) -> Output {
         Output(Arc::new(Sink::File(file)))
     }
@@ -331,7 +331,7 @@ impl Output {
         }
     }
 
-    /// Anything else.
+    /// Writes to any other writer.
     pub(super) fn writer(writer: impl Write + Send + 'static) -> Output {
         Output(Arc::new(Sink::Writer(Mutex::new(Box::new(writer)))))
     }
@@ -355,7 +355,7 @@ impl Write for Output {
     }
 }
 
-/// Reads a file in chunks, so that lines and a slow reader cost no system call each.
+/// Reads a file in chunks, so that neither lines nor a slow reader cost a system call each.
 pub(super) fn buffered(file: File) -> BufReader<File> {
     BufReader::with_capacity(CHUNK, file)
 }

@@ -1,4 +1,4 @@
-//! What `$(…)` gathers, and `$(< file)`, which runs nothing.
+//! The output of `$(…)`, and `$(< file)`, which runs no command.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::call::{ShellState, of_io, reason, tell};
 use super::stream::{Deadline, Input, Output};
 use super::syntax::{AndOr, List, Redirect, Target, What};
 
-/// Returns the redirect of `$(< file)`, which stands for what is in the file.
+/// Returns the redirect of `$(< file)`, which stands for the file's content.
 pub(super) fn only_read(list: &List) -> Option<&Target> {
     let [AndOr { first, rest }] = &list[..] else {
         return None;
@@ -27,10 +27,10 @@ pub(super) fn only_read(list: &List) -> Option<&Target> {
     }
 }
 
-/// Copies all there is to read. Returns the status.
+/// Copies the rest of an input. Returns the status.
 ///
 /// # Errors
-/// `TimedOut`; those of writing.
+/// `TimedOut`; write errors.
 pub(super) fn copy(
     from: &mut Input,
     to: &mut Output,
@@ -55,17 +55,17 @@ pub(super) fn copy(
     }
 }
 
-/// A place in memory to write to.
+/// A writer that collects its output in memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collected(Arc<Mutex<Vec<u8>>>, Deadline);
 
 impl Collected {
-    /// Makes one whose bytes count as the line's.
+    /// Makes one whose bytes count towards the line's memory limit.
     pub(super) fn counted(deadline: &Deadline) -> Collected {
         Collected(Arc::default(), deadline.clone())
     }
 
-    /// Takes what was written.
+    /// Takes the collected output.
     pub(super) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock())
     }

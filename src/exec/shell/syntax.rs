@@ -1,6 +1,6 @@
-//! What a line says, once it is parsed: lists of pipelines of commands, made of words. Data only.
+//! The syntax tree of a line: lists of pipelines of commands, made of words. Data only.
 
-/// Pipelines one after the other.
+/// Pipelines run one after the other.
 pub(super) type List = Vec<AndOr>;
 
 /// Pipelines joined by `&&` and `||`.
@@ -10,28 +10,28 @@ pub(super) struct AndOr {
     pub(super) rest: Vec<(Join, Pipeline)>,
 }
 
-/// Whether what follows runs after success or after failure.
+/// Whether the next pipeline runs after success or after failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Join {
     And,
     Or,
 }
 
-/// Stages, each of which reads what the one before writes.
+/// Stages, each of which reads the output of the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pipeline {
     pub(super) negated: bool,
     pub(super) stages: Vec<Stage>,
 }
 
-/// One stage, and where its streams go.
+/// A stage and its redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) what: What,
     pub(super) redirects: Vec<Redirect>,
 }
 
-/// What a stage does.
+/// The command or group of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     /// `a=b command word …`
@@ -39,13 +39,13 @@ pub(super) enum What {
         assignments: Vec<(Vec<u8>, Word)>,
         words: Vec<Word>,
     },
-    /// `( list )`: what it changes in the shell is gone afterwards.
+    /// `( list )`: its changes of the shell's state do not last.
     Subshell(List),
     /// `{ list; }`
     Group(List),
 }
 
-/// Where one of the three streams goes.
+/// A redirect of one of the three streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Redirect {
     /// 0, 1 or 2.
@@ -53,7 +53,7 @@ pub(super) struct Redirect {
     pub(super) to: Target,
 }
 
-/// The other end of a redirect.
+/// The target of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// `< word`
@@ -62,7 +62,7 @@ pub(super) enum Target {
     Write(Word),
     /// `>> word`
     Append(Word),
-    /// `>&1`, `>&2`: where that stream goes now.
+    /// `>&1`, `>&2`: a duplicate of that stream.
     Same(u8),
     /// The text of a here-document or here-string.
     Here(Word),
@@ -75,11 +75,11 @@ pub(super) struct Word(pub(super) Vec<Atom>);
 /// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Atom {
-    /// A byte that may mean something: a glob, a brace, a tilde.
+    /// A byte that may be special: part of a glob, a brace or a tilde.
     Plain(u8),
-    /// A byte that stands for itself.
+    /// A literal byte.
     Quoted(u8),
-    /// Quotes with nothing between them: they make a word, if an empty one.
+    /// Empty quotes, which make a word even if it is empty.
     Nothing,
     /// `$name`, quoted or not. The name may be `?`.
     Variable(Box<[u8]>, bool),
@@ -88,7 +88,7 @@ pub(super) enum Atom {
 }
 
 impl Word {
-    /// Returns the word's text, if no byte of it is quoted and nothing in it is to be expanded.
+    /// Returns the word's text, if none of it is quoted or expanded.
     pub(super) fn plain(&self) -> Option<Vec<u8>> {
         let plain = |atom: &Atom| match atom {
             Atom::Plain(byte) => Some(*byte),

@@ -1,4 +1,4 @@
-//! The language: what lines mean, what is refused, and that no line whatever breaks anything.
+//! Tests of the language: the meaning of lines, what is refused, and that no line whatsoever breaks anything.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -286,7 +286,7 @@ fn what_is_not_supported_is_named_before_anything_runs() {
     }
 }
 
-/// A name that is no command here: nothing of the line runs, or nothing more where the name came out of an expansion.
+/// For an unknown command nothing of the line runs; where the name came from an expansion, nothing more of it.
 #[test]
 fn what_is_no_command_here_ends_the_line() {
     let mut bench = Bench::new();
@@ -380,7 +380,7 @@ fn what_is_no_command_here_ends_the_line() {
     bench.writes("x=ech; ${x}o on", "on\n");
 }
 
-/// What bash itself names as its own is here, or refused as a builtin.
+/// Every builtin that bash lists is either a command here or refused as a builtin.
 #[test]
 fn all_builtins_of_bash_are_known() {
     let listed = std::process::Command::new("bash")
@@ -510,7 +510,7 @@ fn a_line_does_not_outlive_its_time() {
     let mut bench = Bench::new();
     bench.shell.limits.time = Some(Duration::from_millis(200));
     let start = std::time::Instant::now();
-    // Nobody ever writes what is read here.
+    // Nobody ever writes to this pipe.
     let (silent, _kept_open) = rustix::pipe::pipe().unwrap();
     let line = b"cat | cat | cat";
     let ran = bench
@@ -522,7 +522,7 @@ fn a_line_does_not_outlive_its_time() {
     bench.writes("echo on", "on\n");
 }
 
-/// One line of a file that takes minutes to search.
+/// Searching this file of a single line would take minutes.
 #[test]
 fn a_search_of_one_huge_line_ends_with_the_time() {
     let mut bench = Bench::new();
@@ -538,7 +538,7 @@ fn a_search_of_one_huge_line_ends_with_the_time() {
     );
 }
 
-/// Each of these ended the whole program, for memory that is not there.
+/// Each of these lines used to abort the whole program for lack of memory.
 #[test]
 fn a_line_that_needs_too_much_memory_ends_alone() {
     let mut bench = Bench::new();
@@ -551,7 +551,7 @@ fn a_line_that_needs_too_much_memory_ends_alone() {
     let many = format!("X=$(cat some); echo {} > out", "$X$X".repeat(20));
     let here = format!("X=$(cat some); wc -c <<E\n{}\nE\n", "$X".repeat(20));
     for line in [
-        // NUL bytes are taken away only when all are there.
+        // NUL bytes are removed only after everything has been collected.
         "X=$(cat big); echo on",
         "X=$(< big); echo on",
         "echo $(cat big | cat)",
@@ -567,10 +567,10 @@ fn a_line_that_needs_too_much_memory_ends_alone() {
         let (out, err, status) = bench.run(line);
         let told = "bash: the line needs more than 8 MiB of memory\n";
         assert_eq!((&out[..], &err[..], status), ("", told, 1), "{line:.60}");
-        // The shell lives on, and what the line held is free again.
+        // The shell survives, and the line's memory is free again.
         bench.writes("X=; Y=$(cat some); echo $(cat a.txt)", "1 2 3\n");
     }
-    // What flows through is not held.
+    // Data that only flows through is not held.
     bench.writes(
         "cat some some some some some some some some some some | cat | wc -c",
         "10485760\n",
@@ -648,7 +648,7 @@ fn lines_that_go_on_are_known() {
     }
 }
 
-/// What bash has and this shell has not ends where bash ends it: every line before its last is open, and the last is not.
+/// Unsupported syntax ends where bash ends it: after every line but the last, more is needed.
 #[test]
 fn what_is_refused_ends_at_its_own_end() {
     let bench = Bench::new();
@@ -700,7 +700,7 @@ fn what_is_refused_ends_at_its_own_end() {
         "if true; then echo fi # fi\nrm x\nfi",
         "! [[ a &&\nb ]]",
     ] {
-        // Bash itself sees one whole here.
+        // Bash itself accepts this as one complete input.
         let bash = std::process::Command::new("bash")
             .args(["-n", "-c", text])
             .output()
@@ -737,7 +737,7 @@ fn paths_are_completed() {
     assert_eq!(complete("/etc/pass"), Vec::<String>::new());
 }
 
-/// Pieces that mean something, so that random lines are more than noise.
+/// Meaningful pieces, so that random lines are more than noise.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: &[&str] = &[
         "echo", "cat", "ls", "cd", "grep", "find", "wc", "head", "tail", "rm", "mv", "cp", "mkdir",
@@ -756,7 +756,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece(), 0..30).prop_map(|pieces| pieces.concat())
 }
 
-/// What lies beside the home; nothing may be added, changed or taken.
+/// Returns the files beside the home: nothing there may be added, changed or removed.
 fn beside(dir: &std::path::Path) -> BTreeSet<(std::path::PathBuf, Vec<u8>)> {
     let entries = std::fs::read_dir(dir)
         .unwrap()

@@ -1,6 +1,7 @@
-//! Threads for the stages of pipelines. They wait for the next pipeline: to start one takes longer than most stages do.
+//! A thread pool for the stages of pipelines. Idle threads wait for the next pipeline: starting one takes longer than
+//! most stages.
 //!
-//! Lock: one mutex over the list of those that wait; nothing else is done under it.
+//! Lock: one mutex over the list of idle threads; nothing else is done under it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,16 +9,16 @@ use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 
 use parking_lot::Mutex;
 
-/// How many wait at most; more than a pipeline has stages is needed for pipelines within stages only.
+/// The maximum number of idle threads; more than a pipeline's stages are needed only for nested pipelines.
 const WAITING: usize = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Those that wait. They end with the last clone of this.
+/// The idle threads. They end with the last clone of the pool.
 #[derive(Clone, Default)]
 pub(super) struct ThreadPool(Arc<Mutex<Vec<Sender<Job>>>>);
 
-/// A job under way.
+/// A job in progress.
 pub(super) struct Working<T> {
     done: Receiver<T>,
     worker: Sender<Job>,
@@ -28,14 +29,15 @@ impl ThreadPool {
     /// Starts a job on a thread of its own.
     ///
     /// # Errors
-    /// What pthread_create(3) says.
+    /// Those of pthread_create(3).
     pub(super) fn start<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Working<T>> {
         let (tell, done) = channel();
         let mut job: Job = Box::new(move || {
-            // What the job holds is gone before anybody hears of its end: whoever waits for it may be the last to have a home.
+            // The job's captures are dropped before its result is sent: the receiver may then hold the last reference
+            // to a home.
             let result = job();
             let _ = tell.send(result);
         });
@@ -50,7 +52,7 @@ impl ThreadPool {
                     let crew = self.clone();
                     return Ok(Working { done, worker, crew });
                 }
-                // It ended in a panic.
+                // The thread ended in a panic.
                 Err(SendError(back)) => job = back,
             }
         }
@@ -58,7 +60,7 @@ impl ThreadPool {
 }
 
 impl<T> Working<T> {
-    /// Waits for the job's end. Returns what came of it; nothing where it ended in a panic.
+    /// Waits for the job to end. Returns its result; `None` where it panicked.
     pub(super) fn join(self) -> Option<T> {
         let result = self.done.recv().ok()?;
         let mut waiting = self.crew.0.lock();

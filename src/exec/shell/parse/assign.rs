@@ -1,11 +1,11 @@
-//! Assignments before a command, and what looks like one: elements of arrays, `{NAME}` before a redirect.
+//! Assignments before a command, and similar syntax: elements of arrays, `{NAME}` before a redirect.
 
 use super::parser::Parser;
 use crate::exec::shell::lex::{Refusal, name_length};
 use crate::exec::shell::syntax::{Atom, Word};
 
 impl Parser<'_> {
-    /// Takes a word apart that is an assignment. `x=` and `(` after it are one of an array.
+    /// Splits a word that is an assignment. `x=` followed by `(` assigns an array.
     pub(super) fn assignment(&mut self, word: &Word) -> Result<Option<(Vec<u8>, Word)>, Refusal> {
         let equals = word.0.iter().position(|atom| *atom == Atom::Plain(b'='));
         let Some(equals) = equals else {
@@ -39,7 +39,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns whether a word is `{NAME}`, which means a stream where a redirect follows at once.
+/// Returns whether a word is `{NAME}`, which names a stream where a redirect follows directly.
 pub(super) fn names_stream(word: &Word) -> bool {
     let text = word.plain().unwrap_or_default();
     let name = text

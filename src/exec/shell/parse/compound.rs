@@ -1,18 +1,18 @@
-//! Compound commands, which this shell has not: each is read up to its own end, so that nothing of it is taken for a line of its
-//! own, and noted (bash(1), Compound Commands and Shell Function Definitions).
+//! Compound commands, which this shell does not support: each is read up to its own end, so that no part of it is
+//! taken for a separate line, and noted (bash(1), Compound Commands and Shell Function Definitions).
 
 use super::parser::{Close, Parser};
 use crate::exec::shell::lex::Refusal;
 use crate::exec::shell::syntax::Word;
 
-/// Reads what follows a reserved word.
+/// Reads the rest of a compound command after its first word.
 type Reader<'l> = fn(&mut Parser<'l>) -> Result<(), Refusal>;
 
 impl<'l> Parser<'l> {
-    /// Returns whether what closes a list comes next.
+    /// Returns whether the end of a list is next.
     ///
     /// # Errors
-    /// Where nothing comes any more.
+    /// The input ends before it.
     pub(super) fn closes(&self, close: Close) -> Result<bool, Refusal> {
         match (self.lexer.peek(), close) {
             (None, Close::Input) => Ok(true),
@@ -30,7 +30,7 @@ impl<'l> Parser<'l> {
         }
     }
 
-    /// Reads a compound command that begins with a reserved word, if one comes next.
+    /// Reads a compound command, if its reserved word is next.
     pub(super) fn compound(&mut self) -> Result<bool, Refusal> {
         let begins: [(&str, &str, Reader<'l>); 9] = [
             ("if", "if: conditions are", Self::condition),
@@ -72,7 +72,7 @@ impl<'l> Parser<'l> {
         self.part(&["done"]).map(drop)
     }
 
-    /// Reads a list that is not empty, and the word that ends it. Returns that.
+    /// Reads a non-empty list and the word that ends it. Returns that word.
     fn part(&mut self, ends: &'static [&'static str]) -> Result<&'static str, Refusal> {
         let list = self.list(Close::Words(ends))?;
         let end = ends.iter().find(|end| self.is_word(end.as_bytes()));
@@ -135,7 +135,7 @@ impl<'l> Parser<'l> {
         }
     }
 
-    /// Reads what follows `function`: a name, perhaps `()`, and a body.
+    /// Reads the rest of a definition after `function`: a name, optionally `()`, and a body.
     fn named_function(&mut self) -> Result<(), Refusal> {
         self.operand()?;
         self.lexer.blanks();
@@ -149,10 +149,10 @@ impl<'l> Parser<'l> {
         self.stage().map(drop)
     }
 
-    /// Reads `()` after a name, and the body of the function.
+    /// Reads `()` after a name, and the function's body.
     ///
     /// # Errors
-    /// Where something else stands in the parentheses, or no name before them.
+    /// Something other than `)` in the parentheses, or no name before them.
     pub(super) fn function(&mut self, name: Option<&Word>) -> Result<(), Refusal> {
         let name = name.and_then(Word::plain);
         let mut after = self.lexer.clone();
@@ -167,7 +167,7 @@ impl<'l> Parser<'l> {
         self.deeper(|parser| parser.stage().map(drop))
     }
 
-    /// Reads what stands between `[[` and `]]`.
+    /// Reads the expression between `[[` and `]]`.
     fn test(&mut self) -> Result<(), Refusal> {
         loop {
             self.newlines()?;
@@ -194,7 +194,7 @@ impl<'l> Parser<'l> {
         }
     }
 
-    /// Reads a word that has to be there.
+    /// Reads a required word.
     fn operand(&mut self) -> Result<(), Refusal> {
         self.lexer.blanks();
         match self.word()?.0.is_empty() {
@@ -203,7 +203,7 @@ impl<'l> Parser<'l> {
         }
     }
 
-    /// Takes a reserved word that has to be there.
+    /// Takes a required reserved word.
     fn reserved(&mut self, text: &'static str) -> Result<(), Refusal> {
         if !self.is_word(text.as_bytes()) {
             return Err(self.unexpected());

@@ -1,16 +1,16 @@
-//! Finds where something ends that is not supported: its partner, with quotes and what is nested in it passed over.
+//! Finds the end of unsupported syntax: the matching delimiter, skipping quotes and nested delimiters.
 
 use super::parser::Parser;
 use crate::exec::shell::lex::Refusal;
 
 impl Parser<'_> {
-    /// Goes over a mark that opens something, and all up to the one that closes it.
+    /// Skips an opening delimiter and everything up to its partner.
     ///
     /// # Errors
-    /// Where that does not come.
+    /// A missing partner.
     pub(in crate::exec::shell) fn extent(&mut self, close: u8) -> Result<(), Refusal> {
         self.lexer.skip(1);
-        // What has to come, the innermost last. A quote among it says how what is inside is read.
+        // The delimiters expected, innermost last. A quote among them determines how its content is read.
         let mut awaited = vec![close];
         while let Some(closing) = awaited.last().copied() {
             let Some(byte) = self.lexer.take() else {

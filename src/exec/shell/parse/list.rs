@@ -6,14 +6,14 @@ use super::redirect::fill;
 use crate::exec::shell::lex::Refusal;
 use crate::exec::shell::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
 
-/// How many stages a pipeline may have.
+/// The maximum number of stages in a pipeline.
 const MOST_STAGES: usize = 10;
 
-/// Words that end something, where a command could stand and nothing of the kind is open.
+/// Reserved words that end something, and are errors where nothing of the kind is open.
 const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 
 impl Parser<'_> {
-    /// Parses all there is. What is not supported is told before what is wrong after it.
+    /// Parses the whole input. Something unsupported takes precedence over errors after it.
     pub(super) fn whole(mut self) -> Result<List, Refusal> {
         let parsed = self.list(Close::Input).and_then(|list| self.filled(list));
         match self.noted.take() {
@@ -22,7 +22,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses what follows `$(`, up to its `)`.
+    /// Parses a command substitution after its `$(`, up to its `)`.
     pub(super) fn substitution(&mut self) -> Result<List, Refusal> {
         let mut inner = Parser::new(b"", self.depth + 1)?;
         inner.lexer = self.lexer.clone();
@@ -36,13 +36,13 @@ impl Parser<'_> {
         list
     }
 
-    /// Parses a list that is all there is.
+    /// Parses the whole input as a list.
     pub(super) fn alone(&mut self) -> Result<List, Refusal> {
         let list = self.list(Close::Input)?;
         self.filled(list)
     }
 
-    /// Puts the texts of here-documents where they belong.
+    /// Fills in the texts of here-documents.
     pub(super) fn filled(&mut self, mut list: List) -> Result<List, Refusal> {
         self.here_documents()?;
         let mut texts = std::mem::take(&mut self.texts).into_iter();
@@ -52,7 +52,7 @@ impl Parser<'_> {
         Ok(list)
     }
 
-    /// Parses pipelines up to what closes the list, which is not taken.
+    /// Parses pipelines up to the end of the list, which is not taken.
     pub(super) fn list(&mut self, close: Close) -> Result<List, Refusal> {
         let mut list = List::new();
         loop {
@@ -164,7 +164,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a list between marks of one byte.
+    /// Parses a list between one-byte delimiters.
     pub(super) fn group(&mut self, close: Close) -> Result<List, Refusal> {
         let list = self.deeper(|parser| {
             parser.lexer.skip(1);
@@ -219,7 +219,7 @@ impl Parser<'_> {
         Ok(Stage { what, redirects })
     }
 
-    /// Goes over line ends. After the first one come the texts of here-documents.
+    /// Skips newlines. After the first one, the texts of here-documents are read.
     pub(super) fn newlines(&mut self) -> Result<(), Refusal> {
         loop {
             self.lexer.blanks();

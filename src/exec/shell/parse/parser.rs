@@ -1,16 +1,16 @@
-//! [`Parser`]: a line on its way to a list, and what every part of the grammar asks of it. The parts are methods of it, each in a
-//! file that knows this one and no other part.
+//! [`Parser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods in
+//! files of their own, which depend on this file and not on each other.
 
 use crate::exec::shell::lex::{Lexer, Refusal, ends_word};
 use crate::exec::shell::syntax::Word;
 
-/// How deep groups and substitutions may be in each other; deeper ones would use up the stack.
+/// How deep groups and substitutions may nest; deeper ones could exhaust the stack.
 const DEEPEST: usize = 50;
 
-/// What closes a list.
+/// The end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Close {
-    /// The end of what there is.
+    /// The end of the input.
     Input,
     /// `)`
     Paren,
@@ -22,7 +22,7 @@ pub(super) enum Close {
     Words(&'static [&'static str]),
 }
 
-/// The text of a here-document that has not come yet.
+/// A here-document whose text has not been read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Awaited {
     pub(super) end: Vec<u8>,
@@ -30,21 +30,21 @@ pub(super) struct Awaited {
     pub(super) quoted: bool,
 }
 
-/// A line on its way to a [`List`].
+/// The state of parsing a line into a [`List`].
 #[derive(Debug)]
 pub(in crate::exec::shell) struct Parser<'l> {
     pub(super) lexer: Lexer<'l>,
     pub(super) depth: usize,
     pub(super) awaited: Vec<Awaited>,
     pub(super) texts: Vec<Word>,
-    /// Whether the end of a here-document has not come.
+    /// Whether the end of a here-document is missing.
     pub(super) unended: bool,
-    /// What was met first that bash has and this shell has not. Parsing goes on, to find where that ends.
+    /// The first unsupported syntax. Parsing goes on, to find its end.
     pub(super) noted: Option<Refusal>,
 }
 
 impl<'l> Parser<'l> {
-    /// Begins to parse something that stands in `depth` others.
+    /// Begins to parse something nested `depth` levels deep.
     pub(super) fn new(line: &'l [u8], depth: usize) -> Result<Parser<'l>, Refusal> {
         if depth > DEEPEST {
             return Err(Refusal::told(
@@ -64,12 +64,12 @@ impl<'l> Parser<'l> {
         })
     }
 
-    /// Notes that something is not supported, and goes on.
+    /// Notes unsupported syntax, and goes on.
     pub(super) fn note(&mut self, what: impl AsRef<[u8]>) {
         self.noted.get_or_insert_with(|| Refusal::unsupported(what));
     }
 
-    /// Parses what was cut out of the line whole: nothing that is typed after the line belongs to it.
+    /// Parses a text cut out of the line as a whole: later input cannot continue it.
     pub(super) fn apart<T>(
         &mut self,
         text: &[u8],
@@ -84,14 +84,14 @@ impl<'l> Parser<'l> {
         })
     }
 
-    /// Counts a level, while something nested in this is parsed.
+    /// Counts a level of nesting while `parse` runs.
     pub(super) fn deeper<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            // Says the same as a substitution that is too deep.
+            // Reports the same error as for a substitution that is too deep.
             Parser::new(b"", self.depth)?;
         }
         let parsed = parse(self);
@@ -99,13 +99,13 @@ impl<'l> Parser<'l> {
         parsed
     }
 
-    /// Returns whether a reserved word comes next.
+    /// Returns whether a reserved word is next.
     pub(super) fn is_word(&self, text: &[u8]) -> bool {
         let after = self.lexer.rest().strip_prefix(text);
         after.is_some_and(|after| after.first().is_none_or(|byte| ends_word(*byte)))
     }
 
-    /// Says that what comes next cannot stand here.
+    /// Returns the refusal of the next token.
     pub(super) fn unexpected(&self) -> Refusal {
         let rest = self.lexer.rest();
         let token: &[u8] = match rest {

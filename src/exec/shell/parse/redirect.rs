@@ -1,11 +1,11 @@
-//! Redirects, and the texts of here-documents, which stand after the line that asks for them (bash(1), REDIRECTION).
+//! Redirects, and the texts of here-documents, which follow the line with the redirect (bash(1), REDIRECTION).
 
 use super::parser::{Awaited, Parser};
 use crate::exec::shell::lex::Refusal;
 use crate::exec::shell::syntax::{Atom, List, Redirect, Target, What, Word};
 
 impl Parser<'_> {
-    /// Reads a redirect, if one comes next.
+    /// Parses a redirect, if one is next.
     pub(super) fn redirect(&mut self, redirects: &mut Vec<Redirect>) -> Result<bool, Refusal> {
         let rest = self.lexer.rest();
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -61,7 +61,7 @@ impl Parser<'_> {
                 Target::Append(self.target()?)
             }
             rest => {
-                // `>|` writes over what `set -C` protects, which is not here.
+                // `>|` overrides `set -C`, which does not exist here.
                 self.lexer
                     .skip(if rest.get(1) == Some(&b'|') { 2 } else { 1 });
                 Target::Write(self.target()?)
@@ -71,7 +71,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Returns the stream that is redirected, by the number before the mark.
+    /// Returns the redirected stream, given the number before the operator.
     fn stream(&mut self, number: &[u8], reads: bool) -> u8 {
         match (number, reads) {
             (b"", true) | (b"0", _) => 0,
@@ -85,7 +85,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads what follows `<&` or `>&`: the stream that is copied, or the file of `>&file`, which is `&>file`.
+    /// Parses the rest after `<&` or `>&`: the stream to duplicate, or the file of `>&file`, which means `&>file`.
     fn same(&mut self, reads: bool, no_number: bool) -> Result<Result<u8, Word>, Refusal> {
         let word = self.target()?;
         let plain = word.plain();
@@ -101,7 +101,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `&> word` or `&>> word`.
+    /// Parses `&> word` or `&>> word`.
     fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), Refusal> {
         self.lexer.skip(2);
         let appends = self.lexer.eat(b">");
@@ -124,7 +124,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    /// Reads the mark of a here-document, whose text comes after the line's end.
+    /// Parses the operator of a here-document, whose text follows the line.
     fn await_text(&mut self) -> Result<Target, Refusal> {
         let tabs_stripped = self.lexer.eat(b"-");
         let word = self.target()?;
@@ -156,7 +156,7 @@ impl Parser<'_> {
     pub(super) fn here_documents(&mut self) -> Result<(), Refusal> {
         for awaited in std::mem::take(&mut self.awaited) {
             let mut text = Vec::new();
-            // Where the end does not come, the text ends with the line, as in bash.
+            // Without its end, the text extends to the end of the input, as in bash.
             let mut ended = false;
             while let Some(mut line) = self.lexer.line() {
                 if awaited.tabs_stripped {
@@ -173,7 +173,7 @@ impl Parser<'_> {
             self.unended |= !ended;
             let text = match awaited.quoted {
                 true => Word(text.into_iter().map(Atom::Quoted).collect()),
-                // What is wrong with a part may be right when the rest has come.
+                // An error in an incomplete text may be resolved by the rest of it.
                 false => self.here_text(&text).map_err(|refusal| Refusal {
                     may_go_on: !ended,
                     ..refusal
@@ -191,7 +191,7 @@ fn push_both(redirects: &mut Vec<Redirect>, to: Target) {
     redirects.push(Redirect { stream: 2, to });
 }
 
-/// Fills the here-documents of a list in order.
+/// Fills in the here-documents of a list in order.
 pub(super) fn fill(list: &mut List, texts: &mut impl Iterator<Item = Word>) {
     for and_or in list {
         let rest = and_or.rest.iter_mut().map(|(_, pipeline)| pipeline);

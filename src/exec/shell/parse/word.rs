@@ -1,4 +1,5 @@
-//! Words: quotes, escapes, variables, commands in words, and the bodies of here-documents (bash(1), QUOTING and EXPANSION).
+//! Words: quotes, escapes, variables, command substitutions, and the texts of here-documents (bash(1), QUOTING and
+//! EXPANSION).
 
 use super::parser::Parser;
 use crate::exec::shell::ansi;
@@ -6,7 +7,7 @@ use crate::exec::shell::lex::{Refusal, ends_word, name_length};
 use crate::exec::shell::syntax::{Atom, Word};
 
 impl Parser<'_> {
-    /// Reads a word; an empty one where none begins here.
+    /// Parses a word; an empty one where none begins here.
     pub(super) fn word(&mut self) -> Result<Word, Refusal> {
         let mut word = Word::default();
         while let Some(byte) = self.lexer.peek() {
@@ -46,7 +47,7 @@ impl Parser<'_> {
                         self.lexer.skip(2);
                         ansi::quoted(&mut self.lexer, &mut word)?;
                     }
-                    // A text to be translated, where there are translations.
+                    // `$"…"` is translated in bash; there are no translations here.
                     [_, b'"', ..] => self.lexer.skip(1),
                     _ => self.dollar(&mut word, false)?,
                 },
@@ -60,7 +61,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    /// Reads up to the closing quote.
+    /// Parses up to the closing quote.
     fn double_quoted(&mut self, word: &mut Word) -> Result<(), Refusal> {
         let start = word.0.len();
         loop {
@@ -79,7 +80,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads one byte, escape, variable or command as it is inside double quotes, where a backslash quotes only `escapable`.
+    /// Parses one byte, escape, variable or command inside double quotes, where a backslash quotes only `escapable`.
     fn in_double_quotes(&mut self, word: &mut Word, escapable: &[u8]) -> Result<(), Refusal> {
         match self.lexer.rest() {
             [b'\\', b'\n', ..] => self.lexer.skip(2),
@@ -98,7 +99,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads the text of a here-document in which variables and commands are expanded.
+    /// Parses the text of a here-document in which variables and commands are expanded.
     pub(super) fn here_text(&mut self, text: &[u8]) -> Result<Word, Refusal> {
         self.apart(text, |inner| {
             let mut word = Word::default();
@@ -109,7 +110,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads what begins with a dollar sign.
+    /// Parses an expansion that begins with a dollar sign.
     fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), Refusal> {
         let rest = self.lexer.rest();
         let after = rest.get(1..).unwrap_or_default();
@@ -135,7 +136,7 @@ impl Parser<'_> {
                 }
                 self.lexer.skip(1);
                 self.extent(b'}')?;
-                // Its first line names it.
+                // The message quotes its first line.
                 let typed = rest.get(..rest.len() - self.lexer.rest().len());
                 let typed = typed.and_then(|typed| typed.split(|b| *b == b'\n').next());
                 let what: &[u8] = b": only $NAME, ${NAME} and $? are supported; this expansion is";
@@ -172,7 +173,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads a command between backquotes: inside, a backslash quotes `$`, a backquote and itself.
+    /// Parses a command between backquotes, where a backslash quotes `$`, a backquote and itself.
     fn backquoted(&mut self, word: &mut Word, quoted: bool) -> Result<(), Refusal> {
         self.lexer.skip(1);
         let mut inner = Vec::new();
