@@ -20,7 +20,7 @@ const S_ISGID: u32 = 0o2000;
 /// A file opened for creation, new or already there.
 #[derive(Debug)]
 pub struct Created {
-    /// The open file.
+    /// Its descriptor.
     pub file: OwnedFd,
     /// Its attributes.
     pub meta: Meta,

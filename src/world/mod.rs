@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Resolves a directory, as [`StoreView::dir`].
+    /// Resolves a directory like [`StoreView::dir`].
     ///
     /// # Errors
     /// As [`StoreView::dir`].

@@ -89,8 +89,8 @@ impl Copied {
     }
 }
 
-/// Returns whether a store is a copy; `None` if all its sessions were recorded here. `named` is the session that the
-/// lock names.
+/// Returns what a copied store contains of its original; `None` if all its sessions were recorded here. `named` is the
+/// session that the lock names.
 ///
 /// # Errors
 /// Any error from the system calls.

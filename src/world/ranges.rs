@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! OFFSET LENGTH        a range that the version has
-//! past SESSION N       what came next, up to and including that version, is in the ranges already (it was evicted)
-//! content SIZE SHA256  of the whole former content; the last line, where the list was written at one go
+//! past SESSION N       the ranges already hold the data of later versions up to this one, which was evicted
+//! content SIZE SHA256  of the whole former content; the last line of a list that was written at once
 //! ```
 //!
 //! The list of a version that is kept block by block grows a line at a time; a last line without its newline was being

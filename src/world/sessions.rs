@@ -63,7 +63,7 @@ const STARTS: &str = "%Y%m%dT%H%M%S%.6fZ";
 /// id may be older than the wait for the lock. The caller holds the store's lock, which names `last`.
 pub(super) fn following(state: impl AsFd, last: Option<&str>, id: String) -> Result<String> {
     let Some((_, salt)) = start(&id) else {
-        return Ok(id); // of no session
+        return Ok(id); // No session's id.
     };
     let listed;
     let state = state.as_fd();
