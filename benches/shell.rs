@@ -1,7 +1,8 @@
-//! The bundled shell against `bash -c`, command by command: `cargo bench --bench shell`.
+//! Compares the bundled shell with `bash -c`, command by command: `cargo bench --bench shell`.
 //!
-//! Ours runs in this process, in a store that nobody has mounted; bash runs as agents run it, one process for each line, in an
-//! equal directory on the same file system. Both read all that comes. `BENCH_ROOT` names a directory to work in (a tmpfs, say).
+//! Ours runs in this process, in a store that is not mounted; bash runs as agents run it, one process for each line,
+//! in an identical directory on the same file system. The output of both is read in full. `BENCH_ROOT` names a
+//! directory to work in (a tmpfs, for example).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -17,7 +18,7 @@ use trumanfs::exec::Limits;
 use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
 
-/// Small lines, as agents type them: a name for the table, and the line.
+/// Short lines, as agents type them: a name for the table, and the line.
 const SMALL: &[(&str, &str)] = &[
     ("true", "true"),
     ("pwd", "pwd"),
@@ -51,7 +52,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// 5,000 files of some KiB, in 100 directories.
+/// Makes 5,000 files of some KiB, in 100 directories.
 fn fill_tree(dir: &Path) {
     for d in 0..100 {
         let sub = dir.join(format!("tree/d{d}"));

@@ -1,7 +1,8 @@
-//! Keeps the map of `docs/ARCHITECTURE.md` true: reads `src/` and fails on an arrow that is not on it, saying which rule was broken.
+//! Keeps the map in `docs/ARCHITECTURE.md` true: reads `src/` and fails on an arrow that is not on the map, naming
+//! the rule that it breaks.
 //!
-//! Plain scanning of text: comments and literals are blanked out first, so that only code counts. Whoever needs a new arrow
-//! adds it here *and* gives the reason in `docs/ARCHITECTURE.md`.
+//! Plain text scanning: comments and literals are blanked out first, so that only code counts. A new arrow is added
+//! here *and* explained in `docs/ARCHITECTURE.md`.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,9 +1,9 @@
-//! Finds circles among files: files that need each other, directly or through others.
+//! Finds cycles among files: files that need each other, directly or through others.
 //!
-//! A file needs the file that *defines* what it names. A path (`use`, or in the code) is followed through modules,
-//! `use … as` and re-exports until a definition is found. So a `mod` line or a re-export in a `mod.rs` is a signpost and no
-//! need of its own; what the code of a `mod.rs` does with its children is one. A method that is called on a value names
-//! no file: what a type can do belongs to the type, wherever its `impl` stands.
+//! A file needs the file that *defines* what it names. A path (in a `use` or in the code) is followed through
+//! modules, `use … as` and re-exports until a definition is found. So a `mod` line or a re-export in a `mod.rs` is
+//! only a signpost; code in a `mod.rs` that uses its children counts. A method called on a value names no file: it
+//! belongs to the type, wherever its `impl` is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Finds the functions of a file and how long they are, from `fn` to the closing brace.
+//! Finds the functions of a file and their lengths, from `fn` to the closing brace.
 
 use super::{is_word, line, places};
 

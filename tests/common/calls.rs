@@ -1,6 +1,7 @@
-//! The system calls, one function each, under their own names: no retries, no conveniences, errors as the kernel gave them.
+//! The system calls, one function each, under their own names: no retries, no conveniences, errors as the kernel
+//! returns them.
 //!
-//! Flags and modes are the plain numbers of the C headers, so that a test can also hand over what no header knows.
+//! Flags and modes are the plain numbers of the C headers, so that a test can also pass unknown ones.
 
 #![allow(unsafe_code, reason = "some calls have no safe form")]
 

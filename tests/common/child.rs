@@ -1,6 +1,8 @@
-//! Work in a forked child: as another user, under another umask or limit, in a mount namespace of its own, or as a second holder of a lock.
+//! Work in a forked child: as another user, under another umask or limit, in a mount namespace of its own, or as a
+//! second holder of a lock.
 //!
-//! Ids, umask, limits and namespaces belong to a process, and the test binary runs many tests at once; so what changes them is forked off.
+//! Ids, umask, limits and namespaces belong to a process, and the test binary runs many tests at once; so anything
+//! that changes them runs in a fork.
 
 #![allow(unsafe_code, reason = "fork has no safe form")]
 

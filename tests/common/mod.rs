@@ -1,10 +1,12 @@
-//! The mount harness: what every mounted test stands on.
+//! The mount harness, the basis of every mounted test.
 //!
-//! [`Home`] makes a temporary directory with `store/` and `home/`, mounts one on the other with the real binary and takes everything
-//! down again. Taking down is part of the test: a mount or a daemon that is left over fails it. A [`watch::Deadline`] guards each home,
-//! so that a test that hangs in the file system fails instead of blocking the run.
+//! [`Home`] makes a temporary directory with `store/` and `home/`, mounts one on the other with the real binary and
+//! takes everything down again. Teardown is part of the test: a mount or a daemon left over fails it. A
+//! [`watch::Deadline`] guards each home, so that a test that hangs in the file system fails instead of blocking the
+//! run.
 //!
-//! A test that cannot run here says so with [`skip!`]; `SKIPPED:` in the output is the only sign of it, so it goes past libtest's capture.
+//! A test that cannot run here reports that with [`skip!`]; `SKIPPED:` in the output is the only sign of it, so it
+//! bypasses libtest's capture.
 
 #![allow(
     dead_code,

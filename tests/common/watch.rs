@@ -1,7 +1,7 @@
-//! What keeps a hung mount from hanging the test run: the mount table, aborting a FUSE connection, and the deadline.
+//! Protection of the test run from a hung mount: the mount table, aborting a FUSE connection, and the deadline.
 //!
-//! Nothing here touches a mountpoint's own files: a call into a hung mount would never return. All knowledge comes from
-//! `/proc/self/mountinfo`, and `umount2(MNT_DETACH)` does not ask the daemon.
+//! Nothing here touches files below a mountpoint: a call into a hung mount would never return. Everything is read
+//! from `/proc/self/mountinfo`, and `umount2(MNT_DETACH)` does not involve the daemon.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,6 +1,7 @@
-//! Who did it: the program that made a change is the one in its record, however short the time since another ran in the same process.
+//! Actors in records: a change is attributed to the program that made it, however recently another program ran in the
+//! same process.
 //!
-//! Each way of running another program is tried by many processes at once, with a change right before it and one right after.
+//! Many processes at once try each way of executing another program, with a change just before it and one just after.
 
 use std::collections::BTreeMap;
 use std::fs;

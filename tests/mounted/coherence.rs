@@ -1,7 +1,7 @@
-//! What somebody changes in the store behind the mount shows in the home within a second, although the kernel believes
-//! what it was told for a day; and the home's own work makes nobody ask again.
+//! Coherence: a change made in the store behind the mount is visible in the home within a second, although the kernel
+//! caches answers for a day; and the home's own changes cause no further requests.
 //!
-//! Owns the measuring: each change is waited for, and how long it took is printed.
+//! Owns the measurement: the test waits for each change and prints how long it took.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink as plant_link};

@@ -1,4 +1,5 @@
-//! The command line: every refusal with its words and its exit code, what is printed for people and for programs, and how a mount ends.
+//! The command line: every refusal with its message and exit code, output for people and for programs, and the ways a
+//! mount ends.
 
 use std::ffi::OsStr;
 use std::fs;

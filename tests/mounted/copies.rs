@@ -1,6 +1,6 @@
-//! Copies of a store: by `cp -a`, `rsync` and `tar`, fresh and worked in, mounted and not. What the journal says of inodes does
-//! not hold in them, so who asks for the past hears that, and nothing changes. And what is no copy: another path, a bind mount.
-//! Copies on file systems of their own: `tests/store/disks.rs`.
+//! Copies of a store, by `cp -a`, `rsync` and `tar`, unused and used, mounted and not. The inodes in the journal mean
+//! nothing in a copy, so questions about the past are refused with the reason, and nothing changes. Also stores that
+//! are not copies: another path, a bind mount. For copies on file systems of their own, see `tests/store/disks.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;

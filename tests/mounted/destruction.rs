@@ -1,7 +1,7 @@
-//! Real programs that destroy what was there, and one command that takes it all back.
+//! Real programs that destroy files, and one command that undoes it all.
 //!
-//! Each program runs in a home over files that were in the store before; then `trumanfs undo TARGET --session last` must leave
-//! the tree as it was at the start, byte for byte: contents, holes, modes, owners, times, links and names.
+//! Each program runs in a home over files that were in the store before; then `trumanfs undo TARGET --session last`
+//! must leave the tree as it was at the start, byte for byte: contents, holes, modes, owners, times, links and names.
 
 use std::collections::BTreeMap;
 use std::fs;

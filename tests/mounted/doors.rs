@@ -1,8 +1,8 @@
-//! Every rule through both doors: the unmounted store in process, and the mounted home by real system calls. The same
-//! steps give the same answers, the same errnos, the same tree and the same trash.
+//! Every rule through both doors: the unmounted store in process, and the mounted home through real system calls. The
+//! same steps must give the same answers, errnos, tree and trash.
 //!
-//! Owns the table of cases, each a list of steps in a small language (`verb path …` and the answer), and the mounted
-//! cases that a second door cannot have: open files.
+//! Owns the table of cases, each a list of steps in a small language (`verb path …` and the answer), and mounted
+//! cases that the other door cannot have: open files.
 
 use std::fs;
 use std::os::unix::fs::symlink as plant_link;

@@ -1,5 +1,6 @@
-//! Attacks: everything an occupant, or somebody who works behind the mount at the same time, could try to reach what does
-//! not exist for the occupant. Owns the canaries: things outside that must never be read, listed or changed.
+//! Attacks: everything that an occupant, or someone working behind the mount at the same time, could try in order to
+//! reach files that do not exist for the occupant. Owns the canaries: outside files that must never be read, listed
+//! or changed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink as plant_link};

@@ -1,8 +1,8 @@
-//! Nothing that a program destroys is lost: every door by which content can go, and what is kept of it.
+//! Nothing that a program destroys is lost: every way in which content can be destroyed, and what is kept of it.
 //!
-//! Each file is in the store before the home is mounted; a real program destroys its content; afterwards the content before
-//! the session is put together from the records and the versions by the rules of SEMANTICS.md, by a reader of this test's own,
-//! and must be the same byte for byte.
+//! Each file is in the store before the home is mounted; a real program destroys its content; then the test's own
+//! reader reassembles the original content from records and versions by the rules of SEMANTICS.md, and it must be the
+//! same byte for byte.
 
 use std::collections::HashMap;
 use std::fs;

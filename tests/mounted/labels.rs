@@ -1,8 +1,8 @@
-//! What a file has beside its content and mode stays as natively: labels of the system, access lists, flags of chattr(1), the
-//! project, times; through every way of changing a content, and through undo.
+//! Metadata beside content and mode survives as it does natively: system attributes, access lists, flags of
+//! chattr(1), the project id, times; through every way of changing a content, and through undo.
 //!
-//! Each way is tried on two files that are alike: one in an ordinary directory, one in a home. What the way leaves of the first is
-//! what it must leave of the second; and after an undo the second is as it was.
+//! Each way is tried on two identical files: one in an ordinary directory, one in a home. The effect on both must be
+//! the same; and after an undo the second must be as it was.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Nothing is left behind: no descriptor or table entry of a daemon that goes on, and of one that has ended no mount, no
-//! process, no registration, no connection in the kernel.
+//! Nothing leaks: no descriptor or table entry while a daemon runs, and after its end no mount, process,
+//! registration, or connection in the kernel.
 
 use std::collections::BTreeMap;
 use std::fs;

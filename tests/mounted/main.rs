@@ -1,6 +1,6 @@
-//! What an occupant sees, and what programs do, in a mounted home: system calls, rules, attacks, real programs.
+//! What an occupant sees and what programs do in a mounted home: system calls, rules, attacks, real programs.
 //!
-//! `cargo test --test mounted posix::` runs one subject. Each module's header says what it owns.
+//! `cargo test --test mounted posix::` runs one subject. Each module's header describes what it owns.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,8 +1,9 @@
-//! A home against a model of it: random operations through both doors, compared in every answer, and a count of
-//! everything that was ever removed. `TRUMANFS_SEED=n` runs one seed again; a failure prints its own.
+//! A home against a model of it: random operations through both doors, with every answer compared, and a count of
+//! everything ever removed. `TRUMANFS_SEED=n` repeats a seed; a failure prints its own.
 //!
-//! Owns the model: a tree of maps whose leaves are indices into a list of files, so that hard links are what they are.
-//! What is removed goes into one bag. Errnos come in the kernel's order (`do_renameat2`, `do_linkat`, `path_openat`).
+//! Owns the model: a tree of maps whose leaves are indices into a list of files, so that hard links are represented.
+//! Everything removed goes into one bag. Errnos come in the kernel's order (`do_renameat2`, `do_linkat`,
+//! `path_openat`).
 
 use std::collections::BTreeMap;
 use std::fs;

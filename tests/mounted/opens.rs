@@ -1,9 +1,9 @@
-//! Every pair of opens of one file: whatever way the kernel and the daemon choose for their data, both see what a native
-//! directory shows, and none fails.
+//! Every pair of opens of one file: whatever way the kernel and the daemon choose for their data, both see what a
+//! native directory shows, and none fails.
 //!
-//! Kernel passthrough, page cache and direct requests do not go together on one inode in every order (fuse/iomode.c); keeping
-//! contents block by block chooses among them at each open. So all orders are tried, with a small and a big file, and the steps
-//! are made on a native directory too, whose answers must be the same.
+//! Kernel passthrough, page cache and direct requests do not go together on one inode in every order (fuse/iomode.c);
+//! keeping contents block by block chooses among them at each open. So all orders are tried, with a small and a large
+//! file, and the same steps on a native directory must give the same answers.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};

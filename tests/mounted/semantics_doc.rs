@@ -1,11 +1,12 @@
-//! Keeps the documents true: runs the examples of `docs/SEMANTICS.md` on mounted homes, and checks that the files and tests that any
-//! document names exist.
+//! Keeps the documents true: runs the examples of `docs/SEMANTICS.md` on mounted homes, and checks that the files and
+//! tests named in any document exist.
 //!
-//! An example is a block fenced as `console`, followed by flags of `trumanfs mount`. Each runs on a home of its own over an empty
-//! store, as one bash whose working directory is the home; `$STORE` is the store. Lines that begin with `$ ` (and `> `, their
-//! continuation) are typed, all others are what came out. `{timestamp}`, `{time}` and `{pid}` stand for what differs each time.
+//! An example is a block fenced as `console`, followed by flags of `trumanfs mount`. Each runs in a home of its own
+//! over an empty store, in one bash whose working directory is the home; `$STORE` is the store. Lines that begin with
+//! `$ ` (and `> `, their continuation) are input, all others are the expected output. `{timestamp}`, `{time}` and
+//! `{pid}` stand for what differs each time.
 //!
-//! `SEMANTICS_SHOW=1` prints what came out of every example.
+//! `SEMANTICS_SHOW=1` prints the actual output of every example.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,7 +1,8 @@
-//! Storms: several programs write, append to, cut, empty, link, move and remove the same few files at once. Afterwards the home shows
-//! what the store holds, names, sizes and bytes, and every former content is what its record says.
+//! Storms: several programs write, append to, truncate, empty, link, move and remove the same few files at once.
+//! Afterwards home and store must agree in names, sizes and bytes, and every former content must be what its record
+//! claims.
 //!
-//! `TRUMANFS_ROUNDS` makes more rounds.
+//! `TRUMANFS_ROUNDS` sets the number of rounds.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What the shell does to files, through both doors: a mounted home by its descriptor, and a store that nobody has mounted.
-//! Each method of [`Home`] gives the same answer, the same tree and the same trash.
+//! The shell's file operations through both doors: a mounted home by its descriptor, and an unmounted store. Each
+//! method of [`Home`] must give the same answer, tree and trash.
 //!
 //! Owns the table of cases, each a list of steps in a small language (`verb path …` and the answer).
 

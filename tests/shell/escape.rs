@@ -1,7 +1,7 @@
-//! The shell in a race: while somebody swaps a directory of the store for a link that leads out, and back, no line reads,
-//! lists or changes anything outside. Through both doors.
+//! The shell in a race: while a directory of the store is swapped for a symlink that leads out, and back, no line
+//! reads, lists or changes anything outside. Through both doors.
 //!
-//! Owns the canaries of the shell: a text and a name that are only outside, and the lines that would meet them.
+//! Owns the shell's canaries: a text and a name that exist only outside, and the lines that would reveal them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

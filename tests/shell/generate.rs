@@ -1,8 +1,9 @@
-//! Makes lines of bash from a seed: quoting, expansion, redirects, globs, lists, commands that are here and some that are not.
+//! Generates lines of bash from a seed: quoting, expansion, redirects, globs, lists, supported commands and some
+//! unsupported ones.
 //!
-//! Real bash runs them as well, perhaps as root: no word begins with a slash, climbs with `..`, or puts a slash behind an
-//! expansion that may be empty, and nothing removes the tree's own root. What goes to standard error is thrown away, for it is worded
-//! differently by decision.
+//! Real bash runs them as well, perhaps as root: no word begins with a slash, climbs with `..`, or puts a slash after
+//! an expansion that may be empty, and nothing removes the tree's own root. Standard error is discarded, since its
+//! wording differs by decision.
 
 /// A generator of lines.
 pub(crate) struct Lines(u64);

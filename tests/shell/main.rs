@@ -1,6 +1,6 @@
-//! The bundled shell: what it does, beside bash and GNU's tools, through both doors, under attack and at the prompt.
+//! The bundled shell, compared with bash and GNU's tools, through both doors, under attack and at the prompt.
 //!
-//! `cargo test --test shell escape::` runs one subject. Each module's header says what it owns.
+//! `cargo test --test shell escape::` runs one subject. Each module's header describes what it owns.
 
 #![allow(
     clippy::unwrap_used,

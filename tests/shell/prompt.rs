@@ -1,4 +1,5 @@
-//! The bundled shell at a terminal, which script(1) makes: the prompt, completion, lines that go on, Ctrl-C, history, Ctrl-D.
+//! The bundled shell at a terminal, provided by script(1): the prompt, completion, continuation lines, Ctrl-C,
+//! history, Ctrl-D.
 
 use std::fs;
 use std::io::{Read, Write};

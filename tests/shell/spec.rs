@@ -1,8 +1,8 @@
 //! The bundled shell: the scenarios of its specification, and a comparison with bash and GNU's tools.
 //!
-//! Each line of `tests/shell/*.lines` runs three times in a copy of the tree that `tests/shell/fixture.sh` makes: through real bash,
-//! in an unmounted store, and in a mounted home. Standard output, status and the tree afterwards must be the same; where a line
-//! stands under `## differs: reason`, they must not be; where it stands under `## in any order`, the order of the lines written does
+//! Each line of `tests/shell/*.lines` runs three times in a copy of the tree made by `tests/shell/fixture.sh`: in
+//! real bash, in an unmounted store, and in a mounted home. Standard output, status and the resulting tree must be
+//! the same; under `## differs: reason`, they must differ; under `## in any order`, the order of output lines does
 //! not count.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the bundled shell leaves behind in a store that nobody has mounted: its records and its sessions.
+//! The traces of the bundled shell in an unmounted store: its records and sessions.
 
 use std::collections::BTreeMap;
 use std::fs;

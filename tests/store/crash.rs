@@ -1,5 +1,5 @@
-//! The daemon dies: nothing that was acknowledged is lost. Owns the storm of operations from several processes and the
-//! count of every byte afterwards; and journals as a crash leaves them, made by hand.
+//! A killed daemon loses nothing that was acknowledged. Owns the storm of operations from several processes and the
+//! count of every byte afterwards; and handmade journals as a crash leaves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Stores on file systems of their own: ext4 that comes back under another device number, as after a boot or on another
-//! machine; xfs and btrfs, which can share blocks; a snapshot.
+//! Stores on file systems of their own: ext4 that comes back under another device number, as after a boot or on
+//! another machine; xfs and btrfs, which can share blocks; a snapshot.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Stores that are whole are found whole, whatever was done in them; stores that were damaged on purpose are found damaged, in so many
-//! words, and what can be repaired is.
+//! An intact store has no findings, whatever was done in it; in a store damaged on purpose, the damage is found and
+//! described, and what can be repaired is repaired.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,7 +1,8 @@
-//! A store whose disk is full, out of inodes, read-only or broken: each operation either happens or does not, old and
-//! new content are whole, and the daemon goes on. And stores and homes that must be refused before anything is done.
+//! A store whose disk is full, out of inodes, read-only or failing: each operation either happens or does not, old
+//! and new content are complete, and the daemon keeps running. Also stores and homes that must be refused before
+//! anything is done.
 //!
-//! Owns the small file systems that this takes: tmpfs, and ext4 in a file.
+//! Owns the small file systems that this needs: tmpfs, and ext4 in a file.
 
 use std::fs;
 use std::os::unix::fs::symlink as plant_link;

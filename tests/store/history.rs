@@ -1,5 +1,5 @@
-//! The reading verbs, by their command line: `session`, `log`, `show`, `diff`, `versions`, `cat`. Each on a mounted home, on a
-//! store that is not mounted, and on one whose daemon was killed; each with `--json`; and what they say of a damaged store.
+//! The read-only commands: `session`, `log`, `show`, `diff`, `versions`, `cat`. Each on a mounted home, on an
+//! unmounted store, and on one whose daemon was killed; each with `--json`; and on a damaged store.
 
 use std::ffi::OsStr;
 use std::fs;

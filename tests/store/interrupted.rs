@@ -1,6 +1,6 @@
-//! Operators' commands that are cut short: the daemon is killed, or the home unmounted, in the middle of an undo, a redo, a restore or a
-//! purge; and several commands at once. What is said must be true (exit code 5, and how to go on), and going on must end where an
-//! undisturbed command would have.
+//! Interrupted operator commands: the daemon is killed, or the home unmounted, in the middle of an undo, a redo, a
+//! restore or a purge; and several commands at once. The report must be true (exit code 5, and how to continue), and
+//! continuing must end where an undisturbed command would have.
 
 use std::ffi::OsStr;
 use std::fs;

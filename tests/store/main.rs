@@ -1,6 +1,7 @@
-//! What a store holds and what an operator does with it, mounted or not: the journal, the trash, going back, crashes, full and other disks.
+//! What a store holds and what an operator does with it, mounted or not: the journal, the trash, going back, crashes,
+//! full and other disks.
 //!
-//! `cargo test --test store undo::` runs one subject. Each module's header says what it owns.
+//! `cargo test --test store undo::` runs one subject. Each module's header describes what it owns.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Former contents of which a part is gone: what is known is given back, what is missing is named, the exit code says partly,
-//! and nothing is made up.
+//! Former contents with missing parts: the known part is restored, the missing one is named, the exit code means
+//! "partly", and nothing is made up.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! A store that somebody else prepared: a `.trumanfs` or `.trash` that came along with the files (a clone, an archive), with anything in it.
-//! Nothing outside of the store is ever written or read, nothing waits for ever, and what cannot be ours is refused.
+//! A store prepared by someone else: a `.trumanfs` or `.trash` with any content that came with the files (in a clone
+//! or an archive). Nothing outside the store is ever written or read, nothing waits forever, and whatever cannot be
+//! ours is refused.
 
 use std::ffi::OsStr;
 use std::fs;

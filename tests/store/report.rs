@@ -1,5 +1,5 @@
-//! The report of a session: it says what happened, its commands work as they stand, it needs nothing but itself, and nothing that an
-//! occupant names or writes becomes a part of the page. Where there is a browser, a browser is asked.
+//! The report of a session: it tells what happened, its commands work as printed, it is self-contained, and no name
+//! or content of the occupant's becomes markup. Where a browser is available, it checks this.
 
 use std::ffi::OsStr;
 use std::fs;

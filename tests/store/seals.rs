@@ -1,4 +1,4 @@
-//! What is sealed: an edited or cut end of a journal shows, and so does a flipped byte of what was kept.
+//! Seals: an edited or truncated end of a journal is detected, and so is a flipped byte of a kept content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

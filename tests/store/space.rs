@@ -1,7 +1,8 @@
-//! Former contents take the space of what was destroyed, and can still all be had.
+//! Former contents take only the space of what was destroyed, and all remain readable.
 //!
-//! What a version has in common with what came after it is given back when nobody writes any more. Here files are changed a
-//! little and often; afterwards the space is looked at, and every state of them is read back, byte for byte.
+//! The space that a version shares with the content after it is freed once nobody writes to the file any more. Here
+//! files are changed slightly and often; afterwards the space is measured, and every former state is read back, byte
+//! for byte.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,5 +1,5 @@
-//! Purging and what it must not touch: everything outside the entry, what is still open, what has another name; and that what is left
-//! behind (counts, hidden inodes, the trash's size) is as if the entry had never been.
+//! Purging and what it must not touch: everything outside the entry, open files, files with another name. Counts,
+//! hidden inodes and the trash's size end up as if the entry had never existed.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,6 +1,7 @@
-//! Undo on a mounted home: the law with random operations from several processes, and the command line: conflicts, dry runs, redo,
-//! restore, checkpoints; on a store that is not mounted, and on one whose daemon was killed. `TRUMANFS_SEED` repeats a run,
-//! `TRUMANFS_ROUNDS` makes more of them. In process, for many more histories: `src/operator/undo/tests.rs`.
+//! Undo on a mounted home: its laws under random operations from several processes, and the command line: conflicts,
+//! dry runs, redo, restore, checkpoints; also on an unmounted store, and on one whose daemon was killed.
+//! `TRUMANFS_SEED` repeats a run, `TRUMANFS_ROUNDS` sets the number of rounds. Many more histories run in process in
+//! `src/operator/undo/tests.rs`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! Files that programs write anew and move into place, as `sed -i`, editors and `git checkout` do, and that somebody changes
-//! later: a conflict goes by the name that people see, and so does what each of the two contents is called afterwards.
+//! Files that programs write anew and move into place, as `sed -i`, editors and `git checkout` do, and that are
+//! changed later: a conflict uses the name that the user sees, and so do the names of the two contents afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Undo against an occupant who wants it to fail: nothing that is done in a home keeps an operator from taking it back, and what
-//! cannot be taken back is named and leaves the rest alone. The random part, with more rounds: `benches/trials/undo/storms.py`.
+//! Undo against an occupant who wants it to fail: nothing done in a home prevents an operator from undoing it, and
+//! what cannot be undone is named without affecting the rest. The random part, with more rounds, is in
+//! `benches/trials/undo/storms.py`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

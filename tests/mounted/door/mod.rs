@@ -1,5 +1,5 @@
-//! The two doors to a world, under one trait: a [`World`] opened in this process on an unmounted store, and a mounted
-//! home by way of real system calls. Owns the translation of paths and errnos; the rules are the world's.
+//! The two doors to a world under one trait: a [`World`] opened in this process on an unmounted store, and a mounted
+//! home through real system calls. Owns the translation of paths and errnos; the rules are the world's.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 

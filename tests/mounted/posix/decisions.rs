@@ -1,6 +1,7 @@
-//! Where a home differs from a native file system on purpose, with the reason and the proof.
+//! Deliberate differences between a home and a native file system, with the reason and the proof.
 //!
-//! Cases that need what a home has not ([`Case::needs`]) do not run there. Each such difference must have a line here.
+//! A case does not run where a feature it requires is missing ([`Case::needs`]). Each such difference must have a
+//! line here.
 
 use super::trial::*;
 use crate::common::calls::*;

@@ -1,4 +1,4 @@
-//! O_DIRECT: where it is supported it must be right, also beside the page cache.
+//! O_DIRECT: where it is supported it must be correct, also in combination with the page cache.
 
 use super::trial::*;
 use crate::common::calls::*;

@@ -1,6 +1,7 @@
-//! What cannot be changed: EROFS from every call that would, and the file system as it was.
+//! Read-only files: every call that would change them fails with EROFS, and the file system stays as it was.
 //!
-//! Three places: a native directory bound read-only, a home mounted with `--read-only`, and read-only paths in a home that is not.
+//! There are three places: a native directory bound read-only, a home mounted with `--read-only`, and read-only paths
+//! in a writable home.
 
 use std::path::Path;
 

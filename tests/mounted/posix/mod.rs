@@ -1,8 +1,8 @@
-//! Every system call of a directory tree and every errno it can give, in the manner of pjdfstest.
+//! Every system call on a directory tree and every errno it can return, in the manner of pjdfstest.
 //!
-//! There is one file for each call or subject, with a table of cases. A case takes a fresh directory and runs in several places:
-//! in an ordinary directory first, which proves that the case is right, then in homes mounted in different ways. Where a home differs
-//! on purpose, the table in `decisions.rs` says how and why, and proves it.
+//! There is one file for each call or subject, with a table of cases. A case gets a fresh directory and runs in
+//! several places: in an ordinary directory first, which proves the case itself, then in homes mounted in different
+//! ways. Where a home differs on purpose, the table in `decisions.rs` describes how and why, and proves it.
 //!
 //! `POSIX_CASE=words cargo test --test mounted posix::` runs only the cases whose file and name contain the words.
 

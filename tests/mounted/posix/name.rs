@@ -1,4 +1,4 @@
-//! Names and paths: their bytes, their lengths, and trees deeper than a path can say.
+//! Names and paths: their bytes, their lengths, and trees deeper than a path can express.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

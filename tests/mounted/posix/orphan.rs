@@ -1,4 +1,4 @@
-//! Open files and directories that lose their name or change their place.
+//! Open files and directories that lose their name or move.
 
 use super::trial::*;
 use crate::common::calls::*;

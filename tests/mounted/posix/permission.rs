@@ -1,4 +1,4 @@
-//! Who may do what: directories by their modes, an ordinary user alone, root, and groups.
+//! Permissions: directories by their modes, an ordinary user alone, root, and groups.
 
 use super::trial::*;
 use crate::common::calls::*;

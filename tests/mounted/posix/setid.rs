@@ -1,4 +1,4 @@
-//! Setuid and setgid: what clears them, and what setgid directories hand on.
+//! Set-user-id and set-group-id: what clears them, and what set-group-id directories pass on.
 
 use super::trial::*;
 use crate::common::calls::*;

@@ -1,4 +1,4 @@
-//! The sticky bit: in such a directory a name belongs to the owner of the file and of the directory.
+//! The sticky bit: a name in such a directory belongs to the owner of the file and of the directory.
 
 use super::trial::*;
 use crate::common::calls::*;

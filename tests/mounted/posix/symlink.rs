@@ -1,4 +1,4 @@
-//! symlink(2), readlink(2) and following links. Homes have them with `--symlinks inside` only.
+//! symlink(2), readlink(2) and following links. Homes support them only with `--symlinks inside`.
 
 use super::trial::*;
 use crate::common::calls::*;

@@ -1,4 +1,4 @@
-//! Which call changes which time, and that reading the attributes shows it at once.
+//! Which call changes which time, visible in the attributes at once.
 
 use super::trial::*;
 use crate::common::calls::*;

@@ -1,4 +1,4 @@
-//! What a case is, where it can run, and how it says what it expects.
+//! The definition of a case: where it can run, and how it states its expectations.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;

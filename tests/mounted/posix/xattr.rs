@@ -1,4 +1,4 @@
-//! Extended attributes. Homes have them with `--xattr` only; what they answer without is a decision.
+//! Extended attributes. Homes support them only with `--xattr`; what they answer otherwise is a decision.
 
 use super::trial::*;
 use crate::common::calls::*;

@@ -1,4 +1,4 @@
-//! Compilers, make and cargo, and starting what they built.
+//! Compilers, make and cargo, and running what they built.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The everyday tools. Each script runs in an ordinary directory too, and must say the same there.
+//! The everyday tools. Each script also runs in an ordinary directory, where its output must be the same.
 
 use crate::common::{need_mount, skip};
 use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, same, tool};

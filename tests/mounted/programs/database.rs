@@ -1,4 +1,5 @@
-//! SQLite: journal and WAL modes, a writer and concurrent readers, a writer that is killed; by Python's module and by the tool.
+//! SQLite: journal and WAL modes, a writer and concurrent readers, a writer that is killed; through Python's module
+//! and the command-line tool.
 
 use crate::common::{need_mount, skip};
 use crate::programs::script::{NO_PASSTHROUGH, PLAIN, mount, need_tools, python, same, tool};

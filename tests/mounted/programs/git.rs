@@ -1,4 +1,4 @@
-//! git: the same commands in an ordinary directory give the same hashes.
+//! git: the same commands in an ordinary directory must give the same hashes.
 
 use crate::common::need_mount;
 use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, same};

@@ -1,4 +1,4 @@
-//! Homes with `--symlinks inside`: what needs links that lead nowhere else.
+//! Homes with `--symlinks inside`: programs that need symlinks within the home.
 
 use crate::common::need_mount;
 use crate::programs::script::{PLAIN, in_home, mount, need_tools, same};

@@ -1,7 +1,8 @@
-//! Real programs on real homes: coreutils, git, compilers, cargo, SQLite, Python's own tests, locks, mappings, mount(8).
+//! Real programs in real homes: coreutils, git, compilers, cargo, SQLite, Python's own tests, locks, mappings,
+//! mount(8).
 //!
-//! Wherever it can be had, an ordinary directory is the judge: the same script runs there and in the home, and has to say the same
-//! (`script.rs`). Programs that a machine lacks are named in a `SKIPPED:` line.
+//! Wherever possible, an ordinary directory is the reference: the same script runs there and in the home, and its
+//! output must be the same (`script.rs`). Programs missing on a machine are named in a `SKIPPED:` line.
 
 pub(crate) mod script;
 

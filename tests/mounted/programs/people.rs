@@ -1,4 +1,4 @@
-//! Who gets in, and whose the files are: `--owner`, `--allow-other`, and a home that an ordinary user mounts.
+//! Access and ownership: `--owner`, `--allow-other`, and a home mounted by an ordinary user.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,5 @@
-//! How the programs are run: with an environment of their own, under a limit, and beside the same thing in an ordinary directory.
+//! Running programs: with an environment of their own, under a time limit, and in an ordinary directory for
+//! comparison.
 
 use std::ffi::OsString;
 use std::fs;

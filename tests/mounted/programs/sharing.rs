@@ -1,4 +1,4 @@
-//! Several processes on one thing: locks, shared mappings, notifications, sockets and FIFOs.
+//! Several processes sharing a file: locks, shared mappings, notifications, sockets and FIFOs.
 
 use crate::common::need_mount;
 use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, python};

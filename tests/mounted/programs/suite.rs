@@ -1,4 +1,4 @@
-//! Python's own tests of what it does with files, run in the home.
+//! Python's own file tests, run in the home.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Trees that are large, deep, or removed: listings, `rm -rf`, what lies in the trash then, and how it comes back.
+//! Large, deep and removed trees: listings, `rm -rf`, the resulting trash, and its restoration.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

@@ -1,13 +1,13 @@
-//! What `find` says of an expression that is typed wrongly, in GNU's words.
+//! The messages of `find` for malformed expressions, in GNU's words.
 
 use crate::exec::shell::call::{Stop, usage};
 
-/// Says that a predicate has no argument.
+/// Returns the error for a predicate without its argument.
 pub(super) fn missing(typed: &[u8]) -> Stop {
     usage([b"missing argument to `", typed, b"'"].concat())
 }
 
-/// Says that an argument is none for its predicate.
+/// Returns the error for an invalid argument of a predicate.
 pub(super) fn invalid(arg: &[u8], typed: &[u8]) -> Stop {
     usage([b"invalid argument `", arg, b"' to `", typed, b"'"].concat())
 }

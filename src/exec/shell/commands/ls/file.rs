@@ -1,12 +1,12 @@
-//! What is known of one entry of a listing.
+//! An entry of a listing.
 
 use rustix::fs::FileType;
 
 use crate::world::Meta;
 
-/// One that is listed.
+/// A file to be listed.
 pub(super) struct File {
-    /// The name as it is printed.
+    /// The name as printed.
     pub(super) name: Vec<u8>,
     pub(super) kind: FileType,
     pub(super) ino: u64,

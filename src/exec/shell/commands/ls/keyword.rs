@@ -1,11 +1,11 @@
-//! Words that options take as their values, whole or as they begin.
+//! Keywords as the values of options, in full or abbreviated.
 
 use crate::exec::shell::call::{Stop, usage};
 
-/// What is said of a wrong operand or option has this status.
+/// The status for a wrong operand or option.
 pub(super) const SERIOUS: u8 = 2;
 
-/// Returns what a word means that may be shortened as far as it is unique.
+/// Looks up a keyword, which may be shortened as long as it is unique.
 ///
 /// # Errors
 /// [`Stop::Usage`] in GNU's words.

@@ -1,4 +1,4 @@
-//! What entries can be ordered by: name in the C locale, time, size, extension or version. Owns the order of versions.
+//! The sort keys of entries: name in the C locale, time, size, extension or version. Owns the comparison of versions.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Puts the entries of a listing in order.
+//! Sorts the entries of a listing.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use super::file::File;
 use super::flags::Settings;
 use super::order::{Order, versions};
 
-/// Puts files in order.
+/// Sorts files.
 pub(super) fn sort(files: &mut [File], settings: &Settings) {
     if settings.order == Order::None {
         return;

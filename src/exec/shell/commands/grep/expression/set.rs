@@ -1,8 +1,8 @@
-//! Sets of bytes, and what is wrong with an expression.
+//! Sets of bytes, and error messages for expressions.
 
 use regex_syntax::hir::{ClassBytes, ClassBytesRange};
 
-/// What is wrong with an expression.
+/// An error message for an expression.
 pub(in super::super) type Wrong = &'static str;
 
 pub(super) fn set(has: impl Fn(u8) -> bool) -> ClassBytes {
