@@ -1,3 +1,5 @@
+//! Tests of the journal: writing and reading back, torn and altered lines, seals, and journals of earlier schemas.
+
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::fd::OwnedFd;

@@ -1,3 +1,5 @@
+//! Tests of the past: trees, contents and path filters, compared with recorded snapshots of the store.
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;

@@ -1,3 +1,4 @@
+//! Tests of the grammar of points, operations and ranges.
 #![allow(clippy::indexing_slicing)]
 
 use std::fs::{self, File};

@@ -85,7 +85,7 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) choice: OnConflict,
     pub(super) conflicts: Vec<InTheWay>,
     pub(super) notes: Vec<String>,
-    /// For each change, the newest record that is not selected.
+    /// For each change, the next later record that is not selected, on the way back from the newest.
     pub(super) touched: HashMap<Changed, RecordId, ByNumber>,
     /// Names used instead, because something later has the original name.
     instead: HashMap<NameSlot, NameId, ByNumber>,

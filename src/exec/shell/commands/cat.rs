@@ -100,7 +100,7 @@ impl Shown {
         }
     }
 
-    /// Shows the rest of a line and its end.
+    /// Writes the rest of a line and its end.
     fn end(&mut self, text: &[u8], out: &mut dyn Write) -> io::Result<()> {
         if text.is_empty() && !self.begun {
             self.empty += 1;
@@ -120,7 +120,7 @@ impl Shown {
         out.write_all(if self.ends { b"$\n" } else { b"\n" })
     }
 
-    /// Shows a part of a line.
+    /// Writes a part of a line.
     fn text(&mut self, text: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let Some(last) = text.last() else {
             return Ok(());

@@ -75,7 +75,7 @@ impl Items {
         })
     }
 
-    /// Reads a date with a day and a month, if one comes next. Returns what follows it.
+    /// Parses a date with a day and a month, if one is next. Returns the words after it.
     fn calendar_date<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
         use Word::{Mark, Month, Signed, Unsigned};
         let (year, month, day, rest) = match *words {
@@ -124,7 +124,7 @@ impl Items {
         Some(rest)
     }
 
-    /// Reads so many units of time, `ago` perhaps, or a number by itself. Returns what follows.
+    /// Parses an amount of time, optionally with `ago`, or a number by itself. Returns the words after it.
     fn amount<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
         use Word::{Ago, Ordinal, Signed, Unsigned};
         let (unit, many, nanos, rest) = match *words {
@@ -236,7 +236,7 @@ impl Items {
         let hour = match (half, hour) {
             (None, hour) => hour,
             (Some(after_noon), 1..=12) => hour % 12 + if after_noon { 12 } else { 0 },
-            // No such hour.
+            // There is no such hour.
             (Some(_), _) => -1,
         };
         let part = |value: i64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -307,7 +307,7 @@ impl Items {
     }
 }
 
-/// A year after a hyphen.
+/// Returns the year after a hyphen, which was parsed as a negative number.
 fn negated(year: Number) -> Number {
     Number {
         value: -year.value,

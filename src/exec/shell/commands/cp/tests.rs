@@ -1,4 +1,4 @@
-//! `cp`, in a directory of its own.
+//! Tests of `cp`, in a directory of its own.
 
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 

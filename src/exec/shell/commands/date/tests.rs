@@ -119,7 +119,7 @@ fn without_arguments_it_is_now() {
     let now: i64 = out.trim().parse().unwrap();
     assert!((before..before + 60).contains(&now));
     assert_eq!((err.as_str(), status), ("", 0));
-    // Nothing else names the zone, and a zone has a name or a number.
+    // The zone is the machine's own; it has a name or a number.
     assert!(said(&["+%Z"]).0.len() > 1);
 }
 

@@ -1,4 +1,4 @@
-//! Which files and directories `grep` searches: `--include`, `--exclude`, `--exclude-dir`, by GNU's rules.
+//! The selection of files and directories for `grep`: `--include`, `--exclude`, `--exclude-dir`, by GNU's rules.
 //!
 //! A file found in a directory is matched by its name alone. An operand is matched as a whole and from each of its
 //! components on.

@@ -242,7 +242,7 @@ impl Settings {
     }
 }
 
-/// Whether a listing is long.
+/// The values of `--format`, and whether each means a long listing.
 const FORMATS: &[(&str, bool)] = &[("long", true), ("verbose", true), ("single-column", false)];
 
 const ORDERS: &[(&str, Order)] = &[
