@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use super::control::{Answer, Request, io, send, socket_path};
+use super::connection::{io, send};
+use super::control::{Answer, Request, socket_path};
 use crate::error::{Error, Result};
 
 /// Sends a request to the daemon that serves a store. `go_on` tells the operator how to go on if the daemon goes away

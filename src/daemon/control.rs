@@ -4,22 +4,22 @@
 //! be root or the user who runs the daemon. What changes the store goes through `operator` on the live world, then the
 //! kernel is told.
 
-use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::connection::{each_line, io, peer, send};
 use super::live_applier::LiveApplier;
+use super::runs::{RunRequest, Runs};
 use crate::error::{Error, Result};
 use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, WorldPath};
 use crate::operator;
 use crate::world::state::SOCKET;
 use crate::world::view::TRASH;
-use crate::world::{Caller, Origin, Purged, World};
+use crate::world::{Caller, Purged, World};
 
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,12 +52,14 @@ pub enum Request {
     },
     /// Seal the journal, for somebody who is about to read it.
     Seal,
+    /// Say what works for a run. Such requests come one after the other on one connection, and end with it.
+    Run(RunRequest),
 }
 
 impl Request {
     /// Returns whether it asks for a change.
     pub(super) fn changes(&self) -> bool {
-        !matches!(self, Request::Status | Request::Seal)
+        !matches!(self, Request::Status | Request::Seal | Request::Run(_))
     }
 }
 
@@ -142,6 +144,9 @@ pub struct Status {
     pub known: usize,
     /// How many files are open.
     pub open: usize,
+    /// How many threads and PID namespaces belong to runs that are under way.
+    #[serde(default)]
+    pub members: usize,
     /// How many directories are watched for changes behind the mount.
     pub watched: usize,
     /// How many records the session has.
@@ -191,7 +196,7 @@ pub fn serve(
                     connection
                         .map_err(|error| io("accept", &error))
                         .and_then(|connection| {
-                            serve_one(&connection, |request, caller| {
+                            serve_one(&connection, shared, |request, caller, runs| {
                                 let turn = request.changes().then(|| turn.ended.lock());
                                 if turn.as_ref().is_some_and(|ended| **ended) {
                                     return failed(Error::refused(
@@ -199,7 +204,7 @@ pub fn serve(
                                         "Nothing was changed. Give the command once more: nothing has to be mounted for it.",
                                     ));
                                 }
-                                answer(request, shared, kernel, status, caller)
+                                answer(request, shared, kernel, status, caller, runs)
                             })
                         });
                 if let Err(error) = served {
@@ -214,51 +219,30 @@ pub fn serve(
     });
 }
 
+/// Answers one request; of an executor, all that it says of its runs until it goes away.
 fn serve_one(
     connection: &UnixStream,
-    answer: impl FnOnce(Request, Caller) -> Answer,
+    shared: &Shared,
+    answer: impl Fn(Request, Caller, &mut Runs<'_>) -> Answer,
 ) -> Result<()> {
-    let peer =
-        rustix::net::sockopt::socket_peercred(connection).map_err(Error::os("getsockopt"))?;
-    if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
-        let refused = Error::refused(
-            "only root and whoever mounted a store may ask its daemon",
-            "",
-        );
-        return send(connection, &failed(refused));
-    }
-    let caller = Caller {
-        pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
-        uid: peer.uid.as_raw(),
-        gid: peer.gid.as_raw(),
-        origin: Origin::default(),
+    let caller = match peer(connection) {
+        Ok(caller) => caller,
+        Err(error) => return send(connection, &failed(error)),
     };
-    converse(connection, |request| answer(request, caller))
-}
-
-fn converse(connection: &UnixStream, answer: impl FnOnce(Request) -> Answer) -> Result<()> {
-    // Somebody who connects and says nothing must not keep others waiting for ever.
-    let limit = Some(Duration::from_secs(10));
-    connection
-        .set_read_timeout(limit)
-        .map_err(|error| io("setsockopt", &error))?;
-    connection
-        .set_write_timeout(limit)
-        .map_err(|error| io("setsockopt", &error))?;
-    let mut line = String::new();
-    let mut reader = BufReader::new(std::io::Read::take(connection, 1 << 20));
-    reader
-        .read_line(&mut line)
-        .map_err(|error| io("read", &error))?;
-    let answer = match serde_json::from_str(&line) {
-        Ok(request) => answer(request),
-        Err(error) => Answer::Failed {
-            kind: Failure::Other,
-            what: format!("the daemon does not understand: {error}"),
-            remedy: "Use the trumanfs of the same release as the daemon's.".to_owned(),
-        },
-    };
-    send(connection, &answer)
+    let mut runs = Runs::new(shared, caller.pid);
+    each_line(connection, |line| {
+        let request = serde_json::from_str(line);
+        let goes_on = matches!(request, Ok(Request::Run(_)));
+        let answer = match request {
+            Ok(request) => answer(request, caller, &mut runs),
+            Err(error) => Answer::Failed {
+                kind: Failure::Other,
+                what: format!("the daemon does not understand: {error}"),
+                remedy: "Use the trumanfs of the same release as the daemon's.".to_owned(),
+            },
+        };
+        send(connection, &answer).map(|()| goes_on)
+    })
 }
 
 fn answer(
@@ -267,6 +251,7 @@ fn answer(
     kernel: &dyn Invalidate,
     status: &dyn Fn() -> Status,
     caller: Caller,
+    runs: &mut Runs<'_>,
 ) -> Answer {
     let live = LiveApplier::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
@@ -277,6 +262,7 @@ fn answer(
         shared.world.seal();
     }
     match request {
+        Request::Run(request) => runs.act(request).map_or_else(failed, |()| Answer::Done),
         Request::Status => Answer::Status(Box::new(status())),
         Request::Seal => Answer::Done,
         Request::Undo(wish) => {
@@ -371,16 +357,4 @@ fn purge(
         }
     }
     outcome
-}
-
-pub(super) fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(message).unwrap_or_default();
-    line.push(b'\n');
-    connection
-        .write_all(&line)
-        .map_err(|error| io("write", &error))
-}
-
-pub(super) fn io(call: &'static str, error: &std::io::Error) -> Error {
-    Error::os(call)(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
 }

@@ -5,12 +5,14 @@
 
 mod ask;
 mod atime;
+mod connection;
 pub mod control;
 pub mod follow;
 pub mod handover;
 mod live_applier;
 mod mountpoint;
 pub mod preflight;
+pub mod runs;
 mod session;
 pub mod watch;
 

@@ -23,7 +23,7 @@ use super::{Wanted, handover};
 use crate::error::{Error, Result};
 use crate::fuse::{
     Activity, Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
-    Invalidate, Mechanisms, Shared, Watch,
+    Invalidate, Mechanisms, Runs, Shared, Watch,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -189,6 +189,7 @@ fn serve(
     let shared = Arc::new(Shared {
         inodes: Inodes::new(root.id()),
         handles: Handles::default(),
+        runs: Runs::default(),
         ends: Ends::default(),
         counters: Counters::default(),
         failures: Failures::default(),
@@ -331,6 +332,7 @@ fn status_of(
             counters: serde_json::to_value(shared.counters.all()).unwrap_or_default(),
             known: shared.inodes.len(),
             open: shared.handles.len(),
+            members: shared.runs.members(),
             watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),

@@ -13,13 +13,14 @@ use fuser::{
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::handles::{Asked, Emptying, Handle, Way};
+use super::handle::{Asked, Handle};
+use super::handles::{Emptying, Way};
 use super::open_state::{Opens, Unseen};
 use super::reply::Opened;
 use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
-use crate::world::{Caller, StartedVersion};
+use crate::world::{Caller, Origin, StartedVersion};
 
 /// The size in bytes above which a copy runs on a thread of its own.
 const LONG_COPY: u64 = 4 << 20;
@@ -103,7 +104,7 @@ impl FileSystem {
             uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
         };
-        Ok(self.add_handle(ino, caller.pid, file, flags, kept, register))
+        Ok(self.add_handle(ino, caller, file, flags, kept, register))
     }
 
     /// Creates and opens a file, and returns how the kernel is to treat it.
@@ -128,7 +129,7 @@ impl FileSystem {
         })?;
         let file = file.ok_or(Error::NotFound)?;
         let kept = Kept::of_new(self.writes_through(mechanisms));
-        let opened = self.add_handle(attr.ino, caller.pid, file, flags, kept, register);
+        let opened = self.add_handle(attr.ino, caller, file, flags, kept, register);
         Ok((ttl, attr, opened))
     }
 
@@ -174,7 +175,7 @@ impl FileSystem {
     pub(super) fn add_handle(
         &self,
         ino: INodeNo,
-        by: u32,
+        by: Caller,
         file: OwnedFd,
         flags: i32,
         kept: Kept,
@@ -184,7 +185,8 @@ impl FileSystem {
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
         let asked = Asked {
-            by,
+            by: by.pid,
+            origin: by.origin,
             writes,
             maps: writes && (!passthrough || flags & OFlags::RWMODE == OFlags::RDWR),
             empties: kept.empties,
@@ -228,6 +230,15 @@ impl FileSystem {
             .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
     }
 
+    /// Returns which run a write belongs to. The page cache writes back in nobody's name: that belongs to the run that opened
+    /// the file.
+    fn run_of(&self, handle: &Handle, caller: Caller) -> Origin {
+        match caller.pid {
+            0 => handle.origin,
+            thread => self.shared.runs.of(thread),
+        }
+    }
+
     /// Keeps what is about to be overwritten through an open file, unless a version that covers it has been started. A
     /// version saved block by block is extended.
     fn before_overwriting(&self, handle: &Handle, range: (u64, u64), caller: Caller) -> Result<()> {
@@ -244,6 +255,7 @@ impl FileSystem {
         let _turn = self.shared.handles.inode_lock(number, true)?;
         let opens = Opens::through(self, number, Some(handle), true);
         let located = self.held_by_user(number)?;
+        let caller = caller.for_run(self.run_of(handle, caller));
         self.world()
             .before_overwriting(&located, range, &opens, caller)
     }
@@ -288,6 +300,7 @@ impl FileSystem {
             }
         }
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            let caller = caller.for_run(self.run_of(&handle, caller));
             self.world().drop_setid(&self.located(number)?, caller)?;
         }
         Ok(u32::try_from(written).unwrap_or(u32::MAX))

@@ -19,74 +19,13 @@ use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
+use super::handle::{Asked, Handle};
 use super::writers::Writers;
 use crate::error::{Error, Result};
 use crate::world::{Blocks, Kept, StartedVersion};
 
 /// The number of inode locks; files that share one wait for each other needlessly.
 const TURNS: usize = 256;
-
-/// An open file.
-#[derive(Debug)]
-pub struct Handle {
-    file: OwnedFd,
-    node: u64,
-    /// Whether it was opened for writing.
-    pub writes: bool,
-    /// Whether the content may change without an update of the kernel's attributes: by a shared map (which needs
-    /// reading and writing), or by the page cache's write-back.
-    pub maps: bool,
-    /// The thread whose writes bypass the daemon.
-    hidden: Option<u32>,
-    /// Whether its open emptied the file.
-    empties: bool,
-    /// Whether everything that can be destroyed through it has been kept.
-    covered: AtomicBool,
-    /// The file's size at the open, if it was opened only for appending.
-    pub appends_from: u64,
-}
-
-impl Handle {
-    /// Returns whether everything that can be destroyed through it has been kept.
-    pub fn is_covered(&self) -> bool {
-        self.covered.load(Ordering::Relaxed)
-    }
-
-    /// Notes that everything that can be destroyed through it has been kept.
-    pub fn cover(&self) {
-        self.covered.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the node that it is open on.
-    pub fn node(&self) -> u64 {
-        self.node
-    }
-}
-
-/// The properties of an open file to register.
-#[derive(Debug)]
-pub struct Asked {
-    /// The opening thread.
-    pub by: u32,
-    /// Whether it was opened for writing.
-    pub writes: bool,
-    /// Whether the content may change without an update of the kernel's attributes.
-    pub maps: bool,
-    /// Whether the open empties the file.
-    pub empties: bool,
-    /// The requested access mode and `O_APPEND`.
-    pub flags: OFlags,
-    /// The version of the content that has been started.
-    pub started: Option<StartedVersion>,
-    /// The file's size, if it was opened only for appending and nothing else was kept.
-    pub appends_from: Option<u64>,
-}
-
-impl AsFd for Handle {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
 
 /// The path of a node's data.
 #[derive(Debug, Clone)]
@@ -285,6 +224,7 @@ impl Handles {
             Arc::new(Handle {
                 file,
                 node,
+                origin: asked.origin,
                 writes: asked.writes,
                 maps: asked.maps,
                 hidden,

@@ -11,6 +11,7 @@ mod counters;
 mod data;
 mod ends;
 mod failures;
+mod handle;
 mod handles;
 mod inodes;
 mod listing;
@@ -20,6 +21,7 @@ mod open_state;
 mod operate;
 mod reply;
 mod requests;
+mod runs;
 mod table;
 mod writers;
 
@@ -38,6 +40,7 @@ pub use failures::Failures;
 pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
 pub use open_state::HomeWriters;
+pub use runs::Runs;
 
 /// How long the kernel may cache entries and attributes if changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
@@ -107,6 +110,8 @@ pub struct Shared {
     pub inodes: Inodes,
     /// The open files.
     pub handles: Handles,
+    /// The members of runs.
+    pub runs: Runs,
     /// The ends of the latest listings.
     pub ends: Ends,
     /// The numbers of requests.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::handles::Handle;
+use super::handle::Handle;
 use super::{FileSystem, Shared};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;

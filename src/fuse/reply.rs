@@ -8,6 +8,8 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request,
 };
 
+use rustix::fs::OFlags;
+
 use super::FileSystem;
 use super::attr::errno;
 use super::counters::{Counted, count};
@@ -73,8 +75,13 @@ impl FileSystem {
         }
     }
 
-    /// Returns the caller of a request, for the record.
+    /// Returns who makes a request, and which run it belongs to, for what is recorded.
     pub(super) fn caller(&self, req: &Request) -> Caller {
+        self.sender(req).for_run(self.shared.runs.of(req.pid()))
+    }
+
+    /// Returns who makes a request, where its run is looked up later or not at all.
+    pub(super) fn sender(&self, req: &Request) -> Caller {
         Caller {
             pid: req.pid(),
             uid: req.uid(),
@@ -83,7 +90,16 @@ impl FileSystem {
         }
     }
 
-    /// Replies to a request.
+    /// As [`FileSystem::caller`], of an open: one that can change nothing need not be asked about.
+    pub(super) fn opener(&self, req: &Request, flags: i32) -> Caller {
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        match asked & (OFlags::RWMODE | OFlags::TRUNC) == OFlags::RDONLY {
+            true => self.sender(req),
+            false => self.caller(req),
+        }
+    }
+
+    /// Answers a request.
     pub(super) fn answer<T, R: Answer<T>>(&self, info: RequestInfo, reply: R, result: Result<T>) {
         match result {
             Ok(value) => reply.say(value),

@@ -155,7 +155,7 @@ impl Filesystem for FileSystem {
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let info = self.seen(req, ino, counted!(open));
-        let caller = self.caller(req);
+        let caller = self.opener(req, flags.0);
         self.at_once_or_aside(info, reply, move |fs, reply: &ReplyOpen, may_wait| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
             fs.open_handle(ino, flags.0, caller, may_wait, register)
@@ -206,7 +206,7 @@ impl Filesystem for FileSystem {
         reply: ReplyWrite,
     ) {
         let info = self.seen_long(req, ino, counted!(write));
-        let written = self.write_at(ino.0, fh, offset, data, write_flags, self.caller(req));
+        let written = self.write_at(ino.0, fh, offset, data, write_flags, self.sender(req));
         self.answer(info, reply, written);
     }
 

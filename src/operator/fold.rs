@@ -285,9 +285,8 @@ impl Fold {
         let comm = record.text("comm").unwrap_or_default();
         let origin = record.origin();
         // A run is one activity, whatever its processes.
-        let is_of = |activity: &Activity| {
-            activity.origin == origin
-                && (origin.run.is_some() || (activity.pid == pid && activity.comm == comm))
+        let is_of = |a: &Activity| {
+            a.origin == origin && (origin.run.is_some() || (a.pid, &*a.comm) == (pid, &*comm))
         };
         let open = self.queue.iter_mut().rev().find_map(|told| match told {
             FoldEvent::Activity(activity)

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod fanotify;
 pub mod fd;
 pub mod fileattr;
+pub mod identity;
 pub mod locks;
 pub mod process;
 pub mod sched;

@@ -23,6 +23,7 @@ mod interrupted;
 mod partly;
 mod prepared;
 mod report;
+mod runs;
 mod seals;
 mod space;
 mod trash;

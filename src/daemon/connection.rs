@@ -1,0 +1,65 @@
+//! One connection on the control socket: who is at its other end, and what is asked, line by line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::world::{Caller, Origin};
+
+/// How long one request can be, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Who is at the other end of a connection. Only root and whoever mounted the store may be.
+pub(super) fn peer(connection: &UnixStream) -> Result<Caller> {
+    let peer =
+        rustix::net::sockopt::socket_peercred(connection).map_err(Error::os("getsockopt"))?;
+    if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+        return Err(Error::refused(
+            "only root and whoever mounted a store may ask its daemon",
+            "",
+        ));
+    }
+    Ok(Caller {
+        pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
+        uid: peer.uid.as_raw(),
+        gid: peer.gid.as_raw(),
+        origin: Origin::default(),
+    })
+}
+
+/// Hands on what is said, line by line, until the other end goes away or nothing more is wanted. The first line must come soon:
+/// somebody who connects and says nothing must not keep others waiting for ever.
+pub(super) fn each_line(
+    connection: &UnixStream,
+    mut take: impl FnMut(&str) -> Result<bool>,
+) -> Result<()> {
+    let set = |error| io("setsockopt", &error);
+    let limit = Some(Duration::from_secs(10));
+    connection.set_read_timeout(limit).map_err(set)?;
+    connection.set_write_timeout(limit).map_err(set)?;
+    let mut reader = BufReader::new(connection);
+    loop {
+        let mut line = String::new();
+        let mut limited = std::io::Read::take(&mut reader, LONGEST);
+        let read = limited.read_line(&mut line);
+        if read.map_err(|error| io("read", &error))? == 0 || !take(&line)? {
+            return Ok(());
+        }
+        connection.set_read_timeout(None).map_err(set)?;
+    }
+}
+
+pub(super) fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    connection
+        .write_all(&line)
+        .map_err(|error| io("write", &error))
+}
+
+pub(super) fn io(call: &'static str, error: &std::io::Error) -> Error {
+    Error::os(call)(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}

@@ -1,0 +1,153 @@
+//! Runs on the control socket: an executor says which of its threads, or which PID namespace, works for a request.
+//!
+//! Owns what may be registered, and by whom: threads of the process that is connected, no others; a namespace that is
+//! neither the daemon's nor that process's own. A run ends with its connection at the latest, so an executor that is killed
+//! leaves none. What an operator may do beyond the occupant belongs to an undo, which is none of these runs.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::fuse::Shared;
+use crate::world::{Origin, OriginKind, Run, RunId};
+
+/// What an executor says of its runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "lowercase")]
+pub enum RunRequest {
+    /// A run begins.
+    Begin {
+        /// It.
+        #[serde(flatten)]
+        run: Run,
+        /// The threads that work for it from now on, by their ids in the daemon's PID namespace.
+        #[serde(default)]
+        threads: Vec<u32>,
+    },
+    /// More threads work for it.
+    Join {
+        /// The run.
+        id: RunId,
+        /// The threads.
+        threads: Vec<u32>,
+    },
+    /// Some threads do not work for it any more.
+    Leave {
+        /// The run.
+        id: RunId,
+        /// The threads.
+        threads: Vec<u32>,
+    },
+    /// All processes work for it that share the PID namespace of one of them.
+    Namespace {
+        /// The run.
+        id: RunId,
+        /// That process, by its number in the daemon's PID namespace.
+        process: u32,
+    },
+    /// It has ended.
+    End {
+        /// The run.
+        id: RunId,
+    },
+}
+
+/// The runs of one connection.
+pub(super) struct Runs<'s> {
+    shared: &'s Shared,
+    /// The process at the other end.
+    executor: u32,
+    under_way: HashSet<(RunId, OriginKind)>,
+}
+
+impl<'s> Runs<'s> {
+    /// Starts without any.
+    pub(super) fn new(shared: &'s Shared, executor: u32) -> Runs<'s> {
+        Runs {
+            shared,
+            executor,
+            under_way: HashSet::new(),
+        }
+    }
+
+    /// Does what an executor asks for.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for what may not be registered, and for a run that is not of this connection;
+    /// [`Error::Conflict`] where it belongs to another run already. Then nothing has changed, but that of several threads
+    /// that join the first ones may have.
+    pub(super) fn act(&mut self, request: RunRequest) -> Result<()> {
+        match request {
+            RunRequest::Begin { run, threads } => self.begin(run, &threads),
+            RunRequest::Join { id, threads } => {
+                let origin = self.origin(id)?;
+                self.join(&threads, origin)
+            }
+            RunRequest::Leave { id, threads } => {
+                self.origin(id)?;
+                for thread in threads {
+                    self.shared.runs.remove_thread(thread, id);
+                }
+                Ok(())
+            }
+            RunRequest::Namespace { id, process } => {
+                let origin = self.origin(id)?;
+                self.shared
+                    .runs
+                    .add_namespace_of(self.executor, process, origin)
+            }
+            RunRequest::End { id } => {
+                let origin = self.origin(id)?;
+                self.under_way.remove(&(id, origin.kind));
+                self.end(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn begin(&mut self, run: Run, threads: &[u32]) -> Result<()> {
+        if matches!(run.kind, OriginKind::Process | OriginKind::Undo) {
+            return Err(Error::refused(
+                format!("a run cannot be of the kind {}", run.kind.word()),
+                "An executor has runs of its own kind.",
+            ));
+        }
+        let origin = run.origin();
+        let id = run.id;
+        self.shared.world.begin_run(&run)?;
+        self.under_way.insert((id, origin.kind));
+        self.join(threads, origin).inspect_err(|_| {
+            self.under_way.remove(&(id, origin.kind));
+            self.end(id);
+        })
+    }
+
+    fn join(&self, threads: &[u32], origin: Origin) -> Result<()> {
+        for thread in threads {
+            self.shared
+                .runs
+                .add_thread(self.executor, *thread, origin)?;
+        }
+        Ok(())
+    }
+
+    fn origin(&self, id: RunId) -> Result<Origin> {
+        let run = self.under_way.iter().find(|(run, _)| *run == id);
+        run.map(|(run, kind)| Origin::of_run(*kind, *run))
+            .ok_or_else(|| Error::refused(format!("no run {id} is under way here"), ""))
+    }
+
+    fn end(&self, id: RunId) {
+        self.shared.runs.end(id);
+        self.shared.world.end_run(id);
+    }
+}
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        for (id, _) in &self.under_way {
+            self.end(*id);
+        }
+    }
+}
