@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn a_leash_leaves_nothing_behind() {
         if !may_yield() {
-            return println!("SKIPPED: changing a thread's policy back needs CAP_SYS_NICE");
+            crate::need::skip!("root", "changing a thread's policy back needs CAP_SYS_NICE");
         }
         let (send, received) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();

@@ -74,7 +74,7 @@ mod tests {
         let Look::At(image) = look else {
             shell.kill().unwrap();
             shell.wait().unwrap();
-            return println!("SKIPPED: /proc/PID/pagemap cannot be opened");
+            crate::need::skip!("kernel", "/proc/PID/pagemap cannot be opened");
         };
         assert!(image.runs());
         let stdin = shell.stdin.as_mut().unwrap();

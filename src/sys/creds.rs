@@ -95,8 +95,7 @@ mod tests {
     fn acting_ends_with_the_guard() {
         let before = fs_ids();
         if before.0 != 0 {
-            println!("SKIPPED: changing the file system identity needs root");
-            return;
+            crate::need::skip!("root", "needs root to change the file system identity");
         }
         {
             let _acting = create_as(12345, 54321);

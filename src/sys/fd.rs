@@ -173,7 +173,7 @@ mod tests {
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW;
         let fd = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
         match chmod(fd.as_fd(), 0o640) {
-            Err(Errno::NOSYS) => return println!("SKIPPED: no fchmodat2 before Linux 6.6"),
+            Err(Errno::NOSYS) => crate::need::skip!("kernel", "no fchmodat2 before Linux 6.6"),
             set => set.unwrap(),
         }
         assert_eq!(

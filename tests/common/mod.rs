@@ -5,8 +5,7 @@
 //! [`watch::Deadline`] guards each home, so that a test that hangs in the file system fails instead of blocking the
 //! run.
 //!
-//! A test that cannot run here reports that with [`skip!`]; `SKIPPED:` in the output is the only sign of it, so it
-//! bypasses libtest's capture.
+//! A test that cannot run here reports that with [`skip!`] (`need.rs`).
 
 #![allow(
     dead_code,
@@ -50,40 +49,48 @@ const BUSY_LIMIT: Duration = Duration::from_secs(3);
 /// How long a mounted test may take unless it asks for another limit.
 pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// Prints `SKIPPED: <reason>` past libtest's capture and returns from the test.
-macro_rules! skip {
-    ($($reason:tt)*) => {{
-        $crate::common::say_skipped(&format!($($reason)*));
-        return;
-    }};
-}
-pub(crate) use skip;
+pub(crate) use crate::need::skip;
 
-/// Skips the test, in so many words, where no home can be mounted.
+/// Skips the test where no home can be mounted.
 macro_rules! need_mount {
     () => {
         if let Some(reason) = $crate::common::why_not_mountable() {
-            $crate::common::skip!("{reason}");
+            $crate::need::skip!("fuse", "{reason}");
         }
     };
 }
 pub(crate) use need_mount;
 
-/// Skips the test, in so many words, where it is not run by root.
+/// Skips the test where it is not run by root, and says what it needs root for: `need_root!("to give files away")`.
 macro_rules! need_root {
-    () => {
+    ($what:literal) => {
         if !rustix::process::geteuid().is_root() {
-            $crate::common::skip!("needs root");
+            $crate::need::skip!("root", "needs root {}", $what);
         }
     };
 }
 pub(crate) use need_root;
 
-/// Writes the skip line of [`skip!`], with the test's name.
-pub(crate) fn say_skipped(reason: &str) {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // `eprintln!` would be captured, and a captured skip reads like a pass.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason} [{test}]");
+/// Skips the test where a program is missing.
+macro_rules! need_tools {
+    ($($name:literal),+) => {
+        $(if $crate::common::tool($name).is_none() {
+            $crate::need::skip!("tools", "there is no {} on this machine", $name);
+        })+
+    };
+}
+pub(crate) use need_tools;
+
+/// Finds a program in `PATH` and in the places of administration.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|dir| dir.join(name))
+        .find(|file| {
+            fs::metadata(file)
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        })
 }
 
 /// Returns what is missing for mounting a home, if anything.

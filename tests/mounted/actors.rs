@@ -189,7 +189,7 @@ fn check(home: &Home, programs: &Path, way: &Way) {
 
 fn every_way(options: &[&str]) {
     if let Some(program) = missing() {
-        skip!("needs {program}");
+        skip!("tools", "needs {program}");
     }
     let dir = tempfile::TempDir::with_prefix("trumanfs-programs-").unwrap();
     programs(dir.path());
@@ -215,7 +215,7 @@ fn the_same_without_passthrough() {
 fn a_program_that_ran_in_anothers_process_is_undone_alone() {
     need_mount!();
     if let Some(program) = missing() {
-        skip!("needs {program}");
+        skip!("tools", "needs {program}");
     }
     let mut home = Home::prepared(
         |store| fs::write(store.join("kept"), "before").unwrap(),

@@ -381,7 +381,10 @@ fn what_an_occupant_wrote_is_not_asked_for_again() {
     need_mount!();
     let home = Home::mount();
     if home.status().unwrap()["mechanisms"]["passthrough"] != true {
-        skip!("the kernel does not pass reading and writing through here");
+        skip!(
+            "passthrough",
+            "the kernel does not pass reading and writing through here"
+        );
     }
     let names: Vec<_> = (0..20).map(|n| format!("f{n}")).collect();
     home.sh("for n in $(seq 0 19); do echo some text >f$n; done; cat f* >/dev/null");

@@ -1018,7 +1018,7 @@ fn a_machine_without_the_device_is_told_what_to_do() {
         .current_dir(store.parent().unwrap());
     let output = crate::common::run_limited(command, crate::common::COMMAND_LIMIT);
     if err(&output).contains("unshare") {
-        skip!("unshare cannot make a mount namespace here");
+        skip!("namespaces", "unshare cannot make a mount namespace here");
     }
     assert_eq!(code(&output), 6, "{}", describe(&output));
     assert!(

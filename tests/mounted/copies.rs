@@ -124,7 +124,10 @@ fn in_a_copy_the_past_of_the_original_is_refused_and_nothing_changes() {
     ];
     for (name, script) in ways {
         if Command::new(name).arg("--version").output().is_err() {
-            eprintln!("not tried: {name}, which is not installed");
+            crate::need::skipped(
+                "tools",
+                &format!("not tried: {name}, which is not installed"),
+            );
             continue;
         }
         let copy = home.base().join(name);
@@ -213,7 +216,7 @@ fn a_store_that_moved_is_no_copy() {
     fs::create_dir(&seen).unwrap();
     let bind: [&Path; 3] = ["--bind".as_ref(), &moved, &seen];
     if !Command::new("mount").args(bind).status().unwrap().success() {
-        skip!("no bind mounts here");
+        skip!("root", "needs root to bind directories");
     }
     let diff = trumanfs(&["diff".as_ref(), seen.as_os_str()]);
     let undone = trumanfs(&[

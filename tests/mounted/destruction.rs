@@ -171,7 +171,7 @@ fn undo_all_of(options: &[&str], unmounted: bool) {
                     .status
                     .success()
         }) {
-            skip!("{program}: {missing} is not installed");
+            skip!("tools", "{program}: {missing} is not installed");
         }
         let mut home = Home::plan().options(options).prepare(fill).mount();
         let before = snapshot(home.store());

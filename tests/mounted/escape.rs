@@ -1053,7 +1053,7 @@ fn what_a_pattern_protects_cannot_be_changed() {
 #[test]
 fn nothing_shows_where_the_store_is() {
     need_mount!();
-    need_root!();
+    need_root!("to let others in and to be another user");
     let home = Home::prepared(
         |store| fs::write(store.join("f"), [7; 8192]).unwrap(),
         &["--allow-other"],
@@ -1168,7 +1168,6 @@ fn limit_descriptors(pid: u32, limit: u64, hard_too: bool) {
 #[test]
 fn sixty_thousand_files_at_a_thousand_descriptors() {
     need_mount!();
-    need_root!();
     const DIRS: usize = 60;
     const FILES: usize = 1000;
     let home = Home::prepared(
@@ -1239,7 +1238,7 @@ fn sixty_thousand_files_at_a_thousand_descriptors() {
 #[test]
 fn an_owner_has_no_more_rights_than_they_have() {
     need_mount!();
-    need_root!();
+    need_root!("to mount for another user");
     let home = Home::prepared(
         |store| {
             rustix::fs::chown(

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Home, need_mount};
+use crate::common::{Home, need_mount, need_tools};
 use trumanfs::journal::{FILE, How, Ids, Kept, Op, Reader, Record};
 
 /// Doors by which the content of `$F` goes, in bash or (after `#!py`) in Python with `F` and helpers.
@@ -428,9 +428,7 @@ fn by_every_door_where_every_user_gets_in() {
 #[test]
 fn by_every_door_for_an_owner() {
     need_mount!();
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        crate::common::skip!("setpriv (util-linux) is not installed");
-    }
+    need_tools!("setpriv");
     all_doors(5001, &["--owner", "12345"], Some(12345));
     all_doors(
         3_000_077,

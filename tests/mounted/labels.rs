@@ -125,7 +125,7 @@ fn every_way_on(base: &Path, options: &[&str], size: usize) {
         .collect();
     assert!(before[0].xattrs.contains_key("security.foo") || before[0].xattrs.is_empty());
     if before[0].xattrs.is_empty() {
-        skip!("the file system has no extended attributes");
+        skip!("labels", "the file system has no extended attributes");
     }
     for (n, way) in WAYS.iter().enumerate() {
         let done = run(native.path(), &file(n), way);
@@ -215,7 +215,7 @@ fn every_way_on_xfs() {
     need_mount!();
     let disk = match Disk::xfs() {
         Ok(disk) => disk,
-        Err(why) => skip!("needs a disk with xfs: {why}"),
+        Err(why) => skip!("xfs", "{why}"),
     };
     every_way_on(&disk.at(), &[], 9000);
     every_way_on(&disk.at(), &["--no-passthrough"], 9000);
@@ -237,7 +237,7 @@ fn labels_that_cannot_be_set_stay_where_they_are() {
     fs::write(&file, "content").unwrap();
     std::os::unix::fs::chown(&file, nobody, nobody).unwrap();
     if setxattr(&file, "security.foo", b"label", 0).is_err() {
-        skip!("the file system has no labels");
+        skip!("labels", "the file system has no security labels");
     }
     let before = beside(&file);
     let user = |script: &str| {

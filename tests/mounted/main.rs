@@ -13,6 +13,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod door;
+#[path = "../common/need.rs"]
+mod need;
 
 mod actors;
 mod coherence;

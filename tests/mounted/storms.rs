@@ -51,7 +51,7 @@ fn emptied_while_another_writes(options: &[&str], also: fn(&rustix::fd::OwnedFd)
         .join()
         .is_ok_and(|allowed| allowed == "true")
     {
-        skip!("needs the right to real-time scheduling");
+        skip!("realtime", "needs the right to real-time scheduling");
     }
     let home = Home::plan()
         .options(options)

@@ -13,6 +13,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod generate;
+#[path = "../common/need.rs"]
+mod need;
 
 mod doors;
 mod escape;

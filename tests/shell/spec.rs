@@ -452,7 +452,7 @@ fn through_both_doors(act: impl Fn(&Path, &Path)) {
     prepare(store.path());
     act(store.path(), &store.path().join(".trash"));
     if let Some(reason) = crate::common::why_not_mountable() {
-        crate::common::skip!("only the unmounted store: {reason}");
+        crate::need::skip!("fuse", "only the unmounted store: {reason}");
     }
     let home = Home::plan().prepare(prepare).mount();
     act(home.home(), &home.store().join(".trash"));

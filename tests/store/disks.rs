@@ -116,9 +116,18 @@ impl Disk {
         .map(drop)
     }
 
+    /// Unmounts the disk. A process that another test forks at this moment may hold something of it open.
+    fn detach(&self) {
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while let Err(why) = run("umount", &[&self.at("mnt")]) {
+            assert!(std::time::Instant::now() < until, "{why}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Takes the disk away and brings it back under another number.
     fn renumber(&mut self) {
-        run("umount", &[&self.at("mnt")]).unwrap();
+        self.detach();
         let args: [&Path; 3] = ["--find".as_ref(), "--show".as_ref(), &self.at("other")];
         self.occupied = Some(run("losetup", &args).unwrap());
         self.attach().unwrap();
@@ -181,7 +190,7 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
     need_mount!();
     let mut disk = match Disk::new(&["mkfs.ext4", "-q"], 16) {
         Ok(disk) => disk,
-        Err(why) => skip!("no disk of its own: {why}"),
+        Err(why) => skip!("ext4", "no disk of its own: {why}"),
     };
     sh(
         &disk.store(),
@@ -196,7 +205,7 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
     let before = disk.device();
     disk.renumber();
     if disk.device() == before {
-        skip!("the disk came back under the same number");
+        skip!("chance", "the disk came back under the same number");
     }
 
     let found = disk.says(&["fsck"]);
@@ -249,7 +258,7 @@ fn a_copy_on_a_fresh_file_system_is_told_even_where_inode_numbers_are_the_same()
         let megabytes = if mkfs[0] == "mkfs.xfs" { 320 } else { 16 };
         let (mut disk, copy) = match (made(megabytes), made(megabytes)) {
             (Ok(disk), Ok(copy)) => (disk, copy),
-            (Err(why), _) | (_, Err(why)) => skip!("no disk of its own: {why}"),
+            (Err(why), _) | (_, Err(why)) => skip!("ext4", "no disk of its own: {why}"),
         };
         sh(&disk.store(), "mkdir d; echo one >d/f; echo two >g");
         disk.mount_home("--hide=/nothing");
@@ -335,7 +344,7 @@ fn on_xfs_contents_are_cloned() {
     need_mount!();
     match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 512) {
         Ok(disk) => contents_are_cloned(&disk, || ()),
-        Err(why) => skip!("no xfs: {why} (package xfsprogs)"),
+        Err(why) => skip!("xfs", "no xfs: {why} (package xfsprogs)"),
     }
 }
 
@@ -344,7 +353,7 @@ fn on_btrfs_contents_are_cloned_and_a_snapshot_is_a_store() {
     need_mount!();
     let disk = match Disk::new(&["mkfs.btrfs", "-q"], 512) {
         Ok(disk) => disk,
-        Err(why) => skip!("no btrfs: {why} (package btrfs-progs)"),
+        Err(why) => skip!("btrfs", "no btrfs: {why} (package btrfs-progs)"),
     };
     fs::remove_dir(disk.store()).unwrap();
     btrfs(&["subvolume", "create"], &[&disk.store()]);
@@ -448,7 +457,10 @@ fn with_durable_what_was_just_written_is_not_lost_with_what_destroyed_it() {
     need_mount!();
     let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
         Ok(base) => base,
-        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+        Err(why) => skip!(
+            "xfs",
+            "no file system that clones files: {why} (package xfsprogs)"
+        ),
     };
     let base_at = base.at("mnt");
     for (mkfs, megabytes) in CUT {
@@ -508,7 +520,10 @@ fn with_durable_a_power_cut_loses_nothing() {
     need_mount!();
     let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
         Ok(base) => base,
-        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+        Err(why) => skip!(
+            "xfs",
+            "no file system that clones files: {why} (package xfsprogs)"
+        ),
     };
     for (mkfs, megabytes) in CUT {
         power_cuts(&base.at("mnt"), mkfs, megabytes);
@@ -571,7 +586,10 @@ fn what_is_hidden_stays_so_where_the_power_goes_after_it_was_moved() {
     need_mount!();
     let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
         Ok(base) => base,
-        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+        Err(why) => skip!(
+            "xfs",
+            "no file system that clones files: {why} (package xfsprogs)"
+        ),
     };
     for (mkfs, megabytes) in CUT {
         let disk = Disk::within(&base.at("mnt"), mkfs, megabytes).unwrap();
@@ -613,7 +631,10 @@ fn what_was_kept_shortly_before_a_power_cut_is_doubted() {
     need_mount!();
     let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
         Ok(base) => base,
-        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+        Err(why) => skip!(
+            "xfs",
+            "no file system that clones files: {why} (package xfsprogs)"
+        ),
     };
     let boot = base.at("boot_id");
     fs::write(&boot, "00000000-0000-4000-8000-000000000000\n").unwrap();
@@ -678,7 +699,10 @@ fn with_durable_nothing_is_given_back_that_is_not_on_the_disk_elsewhere() {
     need_mount!();
     let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
         Ok(base) => base,
-        Err(why) => skip!("no file system that clones files: {why} (package xfsprogs)"),
+        Err(why) => skip!(
+            "xfs",
+            "no file system that clones files: {why} (package xfsprogs)"
+        ),
     };
     for (mkfs, megabytes) in CUT {
         let disk = Disk::within(&base.at("mnt"), mkfs, megabytes).unwrap();

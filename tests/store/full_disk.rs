@@ -254,7 +254,7 @@ fn a_full_ext4_loses_nothing() {
     need_mount!();
     match Small::ext4(16, false) {
         Ok(small) => on_a_full_disk(&small, &[]),
-        Err(reason) => skip!("{reason}"),
+        Err(reason) => skip!("ext4", "{reason}"),
     }
 }
 
@@ -309,7 +309,7 @@ fn a_store_that_turns_read_only() {
     need_mount!();
     let small = match Small::ext4(16, true) {
         Ok(small) => small,
-        Err(reason) => skip!("{reason}"),
+        Err(reason) => skip!("ext4", "{reason}"),
     };
     let mut home = Home::on(&small.path(), &[]);
     for name in ["f", "g"] {
@@ -321,7 +321,11 @@ fn a_store_that_turns_read_only() {
     abort.args(["-o", "remount,abort"]).arg(small.path());
     let output = run_limited(abort, Duration::from_secs(20));
     if fs::write(small.path().join("probe"), "x").is_ok() {
-        skip!("this kernel cannot make ext4 abort: {}", describe(&output));
+        skip!(
+            "ext4-abort",
+            "this kernel cannot make ext4 abort: {}",
+            describe(&output)
+        );
     }
     let refused = |what: &str, result: Sys<()>| match result {
         Err(Errno::ROFS | Errno::IO | Errno::SHUTDOWN) => {}
@@ -525,7 +529,7 @@ fn a_store_whose_file_system_lacks_the_moves_is_refused() {
     fs::remove_file(place.store.join("f")).unwrap();
     let bound = match Bound::mount(&below.store, &place.store, &[]) {
         Ok(bound) => bound,
-        Err(reason) => skip!("{reason}"),
+        Err(reason) => skip!("tools", "{reason}"),
     };
     let refused = std::panic::catch_unwind(|| {
         let words = ["cannot do RENAME_", "removals", "ext4"];
@@ -578,7 +582,7 @@ fn a_store_whose_file_system_keeps_no_modes_is_refused() {
     fs::remove_file(place.store.join("f")).unwrap();
     let bound = match Bound::mount(&below.store, &place.store, &["-p", "0755"]) {
         Ok(bound) => bound,
-        Err(reason) => skip!("{reason}"),
+        Err(reason) => skip!("tools", "{reason}"),
     };
     let refused = std::panic::catch_unwind(|| {
         assert_refused(&place.store, &place.home, &["keeps no modes", "ext4"]);
@@ -771,7 +775,7 @@ fn an_operator_works_on_a_full_ext4() {
     ] {
         match Small::ext4(24, true) {
             Ok(small) => an_operator_works_on_a_full_disk(&small, options, given),
-            Err(reason) => skip!("{reason}"),
+            Err(reason) => skip!("ext4", "{reason}"),
         }
     }
 }
@@ -830,7 +834,7 @@ fn without_passthrough_write_tells_of_a_full_disk() {
     need_mount!();
     let small = match Small::ext4(48, true) {
         Ok(small) => small,
-        Err(reason) => skip!("{reason}"),
+        Err(reason) => skip!("ext4", "{reason}"),
     };
     let home = Home::on(&small.path(), &["--no-passthrough"]);
     let script = r#"

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::common::{Home, describe, need_mount, run_limited, trumanfs};
+use crate::common::{Home, describe, need_mount, need_tools, run_limited, trumanfs};
 use serde_json::Value;
 
 fn run(target: &Path, verb: &[&str], args: &[&str]) -> Output {
@@ -258,9 +258,7 @@ fn colours_are_for_terminals_only() {
         let output = run_limited(script, Duration::from_secs(20));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    if Command::new("script").arg("--version").output().is_err() {
-        crate::common::skip!("needs script(1)");
-    }
+    need_tools!("script");
     assert!(with(&[]).contains('\u{1b}'));
     assert!(!with(&[("NO_COLOR", "1")]).contains('\u{1b}'));
     assert!(!with(&[("TERM", "dumb")]).contains('\u{1b}'));
@@ -628,9 +626,7 @@ fn points_in_the_middle_are_compared() {
 #[test]
 fn a_terminal_does_not_obey_what_a_file_says() {
     need_mount!();
-    if Command::new("script").arg("--version").output().is_err() {
-        crate::common::skip!("needs script(1)");
-    }
+    need_tools!("script");
     let home = Home::mount();
     fs::write(home.path("evil"), "\u{1b}]0;owned\u{7}\tx\\n\n").unwrap();
     let mut script = Command::new("script");

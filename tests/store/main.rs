@@ -13,6 +13,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/need.rs"]
+mod need;
 
 mod crash;
 mod disks;

@@ -114,7 +114,7 @@ fn list(dir: &Path) -> Vec<(PathBuf, u64, i64)> {
 #[test]
 fn directories_that_cannot_be_ours_are_refused() {
     need_mount!();
-    need_root!();
+    need_root!("to give directories to others");
     for (name, mode, uid) in [
         (".trumanfs", 0o755, 0),
         (".trumanfs", 0o700, NOBODY),
@@ -162,7 +162,7 @@ fn directories_that_cannot_be_ours_are_refused() {
 #[test]
 fn the_trash_of_an_owner_is_ours() {
     need_mount!();
-    need_root!();
+    need_root!("to mount for another user");
     let place = place();
     chown(&place.store, Some(NOBODY), Some(NOBODY)).unwrap();
     let done = |line: &[&str]| {
@@ -182,7 +182,6 @@ fn the_trash_of_an_owner_is_ours() {
 #[test]
 fn nothing_in_a_prepared_state_directory_leads_out_or_waits() {
     need_mount!();
-    need_root!();
     let session = "20260101T000000.000000Z-0000";
     let journal = format!("sessions/{session}/journal.jsonl");
     let version = format!("sessions/{session}/versions/00000001");
@@ -267,7 +266,6 @@ fn rewrite(store: &Path, change: impl Fn(&str) -> String) {
 #[test]
 fn a_prepared_journal_names_nothing_outside() {
     need_mount!();
-    need_root!();
     let changes = "echo longer > f; mv f g; rm g; echo x > f; chmod 600 f; mkdir d; rmdir d";
     let swaps: [(&str, &str, &str); 14] = [
         ("paths climb", "\"/f\"", "\"/../outside/precious\""),

@@ -290,7 +290,7 @@ fn a_browser_shows_it_and_runs_nothing_else() {
             .is_ok_and(|o| o.status.success())
     });
     let Some(browser) = found else {
-        skip!("needs a browser: chromium");
+        skip!("browser", "needs a browser: chromium");
     };
     let home = hostile();
     let file = home.base().join("report.html");
@@ -313,7 +313,11 @@ fn a_browser_shows_it_and_runs_nothing_else() {
     let output = ask(&["--dump-dom".to_owned()]);
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
     if dom.is_empty() {
-        skip!("{browser} does not run here: {}", describe(&output));
+        skip!(
+            "browser",
+            "{browser} does not run here: {}",
+            describe(&output)
+        );
     }
     assert!(dom.contains("· trumanfs</title>"), "the title was changed");
     assert!(dom.contains("What was destroyed, and how to get it back"));

@@ -314,7 +314,7 @@ os.unlink("foreign")
 "#;
     let output = home.run("python3", &["-c", python]);
     if !output.status.success() {
-        skip!("needs python3 with sqlite3: {}", describe(&output));
+        skip!("tools", "needs python3 with sqlite3: {}", describe(&output));
     }
     home.sh("touch a.lock; echo 123 > b.lock; echo 'a file of dependencies, @generated' > Cargo.lock; mkdir -p .git; echo x > .git/index.lock");
     home.sh("echo 'dear diary' > dream-journal; printf '\\331\\325\\005\\371 \\241c\\327 and so on' > db-journal");

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::common::{Home, copy_program, describe, need_mount, run_limited, skip, trumanfs};
+use crate::common::{
+    Home, copy_program, describe, need_mount, need_tools, run_limited, skip, trumanfs,
+};
 
 fn undo(store: &Path, more: &[&str]) -> Output {
     let mut args: Vec<PathBuf> = vec!["undo".into(), store.into()];
@@ -149,7 +151,7 @@ fn one_thing_that_cannot_be_taken_back_keeps_nothing_else() {
         let moved = home.store().join("moved");
         let chattr = |how: &str| Command::new("chattr").arg(how).arg(&moved).output();
         if !chattr("+i").is_ok_and(|output| output.status.success()) {
-            skip!("no immutable files here");
+            skip!("immutable", "no immutable files here");
         }
         let done = undo(home.store(), &[]);
         let again = undo(home.store(), &[]);
@@ -240,9 +242,7 @@ fn a_program_that_keeps_changing_the_home_does_not_stop_an_undo() {
 #[test]
 fn random_occupants_are_taken_back_whole() {
     need_mount!();
-    if Command::new("python3").arg("-V").output().is_err() {
-        skip!("no python3");
-    }
+    need_tools!("python3");
     let rounds = std::env::var("TRUMANFS_ROUNDS").unwrap_or_else(|_| "6".to_owned());
     let seed = std::env::var("TRUMANFS_SEED").unwrap_or_else(|_| "1".to_owned());
     let storms = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/trials/undo/storms.py");
@@ -301,7 +301,11 @@ fn what_an_ordinary_user_closed_is_taken_back() {
         command.arg(base.path()).arg(how);
         let output = run_limited(command, Duration::from_secs(60));
         if output.status.code() == Some(77) {
-            skip!("an ordinary user cannot mount here: {}", describe(&output));
+            skip!(
+                "user-mounts",
+                "an ordinary user cannot mount here: {}",
+                describe(&output)
+            );
         }
         assert!(output.status.success(), "{how}: {}", describe(&output));
         assert_eq!(["d", "d/e", "d/f", "h", "kept"].map(mode), before, "{how}");

@@ -111,7 +111,7 @@ fn check(place: &str, root: &Path, dir: &Path, has: Needs) -> Result<String, Str
 #[test]
 fn native() {
     use rustix::mount::MountFlags;
-    need_root!();
+    need_root!("to mount a tmpfs");
     let dir = tempfile::TempDir::with_prefix("trumanfs-native-").expect("a temporary directory");
     prepare(dir.path());
     told(child::in_child(|| {

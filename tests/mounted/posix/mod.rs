@@ -126,7 +126,7 @@ fn check(place: &str, module: &str, cases: &[Case]) {
         .find(|candidate| candidate.name == place)
         .expect("a place");
     if !rustix::process::geteuid().is_root() {
-        skip!("the POSIX suite needs root, to switch users");
+        skip!("root", "the POSIX suite needs root, to switch users");
     }
     let wanted = std::env::var("POSIX_CASE").unwrap_or_default();
     let applies = |case: &&Case| {

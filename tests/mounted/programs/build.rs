@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::common::{need_mount, skip};
-use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, same};
+use crate::common::{need_mount, need_tools, skip};
+use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, same};
 
 const C: &str = r##"
     mkdir -p src; cd src
@@ -67,14 +67,14 @@ fn what_runs_cannot_be_written_and_what_is_written_cannot_run() {
 fn cargo_builds_tests_and_builds_nothing_twice() {
     need_mount!();
     let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from) else {
-        skip!("cargo does not say where it is");
+        skip!("tools", "cargo does not say where it is");
     };
     let Some(rustc) = cargo
         .parent()
         .map(|dir| dir.join("rustc"))
         .filter(|rustc| rustc.exists())
     else {
-        skip!("there is no rustc beside cargo");
+        skip!("tools", "there is no rustc beside cargo");
     };
     let home = mount(PLAIN);
     let script = format!(

@@ -1,7 +1,7 @@
 //! The everyday tools. Each script also runs in an ordinary directory, where its output must be the same.
 
-use crate::common::{need_mount, skip};
-use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, same, tool};
+use crate::common::{need_mount, need_tools};
+use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, same};
 
 /// Files of many sizes and modes, as a start.
 const TREE: &str = r"
@@ -202,9 +202,7 @@ fn zip_and_cpio_round_trip() {
 #[test]
 fn rsync_copies_updates_and_deletes() {
     need_mount!();
-    if tool("rsync").is_none() {
-        skip!("there is no rsync on this machine");
-    }
+    need_tools!("rsync");
     let home = mount(PLAIN);
     in_home(
         &home,

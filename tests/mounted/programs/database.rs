@@ -1,8 +1,8 @@
 //! SQLite: journal and WAL modes, a writer and concurrent readers, a writer that is killed; through Python's module
 //! and the command-line tool.
 
-use crate::common::{need_mount, skip};
-use crate::programs::script::{NO_PASSTHROUGH, PLAIN, mount, need_tools, python, same, tool};
+use crate::common::{need_mount, need_tools};
+use crate::programs::script::{NO_PASSTHROUGH, PLAIN, mount, python, same};
 
 fn concurrent(options: &[&str]) {
     need_mount!();
@@ -27,9 +27,7 @@ fn readers_see_whole_transactions_without_passthrough() {
 #[test]
 fn the_tool_says_what_it_says_natively() {
     need_mount!();
-    if tool("sqlite3").is_none() {
-        skip!("there is no sqlite3 on this machine");
-    }
+    need_tools!("sqlite3");
     for options in [PLAIN, NO_PASSTHROUGH] {
         same(
             &mount(options),

@@ -1,7 +1,7 @@
 //! git: the same commands in an ordinary directory must give the same hashes.
 
-use crate::common::need_mount;
-use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, same};
+use crate::common::{need_mount, need_tools};
+use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, same};
 
 /// A repository with some history, outside of the home.
 const ORIGIN: &str = r#"

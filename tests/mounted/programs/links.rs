@@ -1,7 +1,7 @@
 //! Homes with `--symlinks inside`: programs that need symlinks within the home.
 
-use crate::common::need_mount;
-use crate::programs::script::{PLAIN, in_home, mount, need_tools, same};
+use crate::common::{need_mount, need_tools};
+use crate::programs::script::{PLAIN, in_home, mount, same};
 
 const INSIDE: &[&str] = &["--symlinks", "inside"];
 

@@ -2,7 +2,7 @@
 //! mount(8).
 //!
 //! Wherever possible, an ordinary directory is the reference: the same script runs there and in the home, and its
-//! output must be the same (`script.rs`). Programs missing on a machine are named in a `SKIPPED:` line.
+//! output must be the same (`script.rs`). Programs missing on a machine are named in a `SKIPPED` line.
 
 pub(crate) mod script;
 

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{need_mount, skip};
-use crate::programs::script::{LEAVE_OTHERS, bash, need_tools, tool};
+use crate::common::{need_mount, need_tools, skip, tool};
+use crate::programs::script::{LEAVE_OTHERS, bash};
 
 #[test]
 fn mount_and_fstab_mount_a_home() {
     need_mount!();
     need_tools!("unshare", "mount", "umount");
     let Some(sbin) = tool("mount").and(fs::canonicalize("/sbin").ok()) else {
-        skip!("there is no /sbin on this machine");
+        skip!("tools", "there is no /sbin on this machine");
     };
     let base = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
     let helper = Path::new(env!("CARGO_MANIFEST_DIR")).join("mount-scripts/mount.trumanfs");

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::common::{Home, describe, need_mount, skip};
-use crate::programs::script::{LEAVE_OTHERS, as_user, bash, need_tools, tool};
+use crate::common::{Home, describe, need_mount, need_tools};
+use crate::programs::script::{LEAVE_OTHERS, as_user, bash};
 
 const USER: u32 = 12_345;
 const OTHER: u32 = 12_346;
@@ -160,10 +160,7 @@ fn two_users_share_a_home_as_the_modes_say() {
 #[test]
 fn an_ordinary_user_mounts_a_home_of_their_own() {
     need_mount!();
-    need_tools!("setpriv", "unshare", "git");
-    if tool("fusermount3").is_none() {
-        skip!("there is no fusermount3 on this machine");
-    }
+    need_tools!("setpriv", "unshare", "git", "fusermount3");
     let base = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
     fs::set_permissions(
         base.path(),

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -24,28 +23,6 @@ pub(crate) const NO_PASSTHROUGH: &[&str] = &["--no-passthrough"];
 pub(crate) fn mount(options: &[&str]) -> Home {
     Home::plan().options(options).limit(HOME_LIMIT).mount()
 }
-
-/// Finds a program in `PATH` and in the places of administration.
-pub(crate) fn tool(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .map(|dir| dir.join(name))
-        .find(|file| {
-            fs::metadata(file)
-                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-        })
-}
-
-/// Skips the test, in so many words, where a program is missing.
-macro_rules! need_tools {
-    ($($name:literal),+) => {
-        $(if $crate::programs::script::tool($name).is_none() {
-            $crate::common::skip!("there is no {} on this machine", $name);
-        })+
-    };
-}
-pub(crate) use need_tools;
 
 /// Makes a command with an environment of its own: nothing of cargo's, of the user's or of the machine's settings.
 pub(crate) fn command(program: &str, dir: &Path, base: &Path) -> Command {

@@ -1,7 +1,7 @@
 //! Several processes sharing a file: locks, shared mappings, notifications, sockets and FIFOs.
 
-use crate::common::need_mount;
-use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, need_tools, python};
+use crate::common::{need_mount, need_tools};
+use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, python};
 
 #[test]
 fn flock_keeps_the_second_process_waiting() {

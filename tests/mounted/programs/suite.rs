@@ -63,7 +63,10 @@ fn python_with_tests() -> Option<PathBuf> {
 fn pythons_own_tests_pass() {
     need_mount!();
     let Some(python) = python_with_tests() else {
-        skip!("no Python here has its own tests (the package `test`) with it");
+        skip!(
+            "python-tests",
+            "no Python here has its own tests (the package `test`) with it"
+        );
     };
     let home = mount(&[]);
     let mut command = command(python.to_str().unwrap(), home.home(), home.base());

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 
-use crate::common::{describe, need_mount};
-use crate::programs::script::{PLAIN, bash, in_home, mount, need_tools, python, same};
+use crate::common::{describe, need_mount, need_tools};
+use crate::programs::script::{PLAIN, bash, in_home, mount, python, same};
 
 #[test]
 fn a_hundred_thousand_entries_are_listed_once_each() {

@@ -12,7 +12,7 @@ fn words(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Runs GNU grep in the bench's directory; `None` where there is none of version 3.8 or later.
+/// Runs GNU grep in the bench's directory; `None` where there is none.
 fn gnu(bench: &Bench, words: &[&str], stdin: &[u8]) -> Option<(String, u8)> {
     let mut command = Command::new("grep");
     command
@@ -38,6 +38,14 @@ fn gnu(bench: &Bench, words: &[&str], stdin: &[u8]) -> Option<(String, u8)> {
 fn is_gnu() -> bool {
     let version = Command::new("grep").arg("--version").output();
     version.is_ok_and(|version| version.stdout.starts_with(b"grep (GNU grep) 3."))
+}
+
+macro_rules! need_gnu {
+    () => {
+        if !is_gnu() {
+            crate::need::skip!("tools", "needs GNU grep 3");
+        }
+    };
 }
 
 /// Compares both for a line of words separated by spaces, in which `_` stands for a space and `''` for nothing.
@@ -79,9 +87,7 @@ fn bench() -> Bench {
 
 #[test]
 fn everything_is_as_gnu_does_it() {
-    if !is_gnu() {
-        return;
-    }
+    need_gnu!();
     let mut bench = bench();
     let text = "one two\ntwo\n\nthree two one\nfoobar foo\nfour\nfoo_bar\ntwo\nfive\nsix\none\n";
     for line in [
@@ -305,9 +311,7 @@ fn everything_is_as_gnu_does_it() {
 
 #[test]
 fn expressions_mean_what_gnu_makes_of_them() {
-    if !is_gnu() {
-        return;
-    }
+    need_gnu!();
     let mut bench = Bench::new();
     let text = "abcde\n*a\n+a\n-\n{1}\n}\n\n[\n]\n^a\na$\na]b\n aa\na)\na{1\na|b\n:\n.\nA\nAb_1\n=\n\\\nxyz xyz\n?a\n\tq\r\n$)\n(ab)\n";
     let patterns = r#"
@@ -397,9 +401,7 @@ fn what_is_found_below_a_directory_is_in_order() {
 
 #[test]
 fn files_larger_than_the_buffer_are_as_gnu_has_them() {
-    if !is_gnu() {
-        return;
-    }
+    need_gnu!();
     let mut bench = Bench::new();
     let lines: String = (0..40_000).map(|n| format!("line {n} of many\n")).collect();
     bench.put("large", &lines);
@@ -493,10 +495,9 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if is_gnu() { 100 } else { 0 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    #[test]
-    fn lines_are_those_that_gnu_finds(
+    fn compare_lines(
         pattern in pieces(),
         flags in prop::sample::select(vec!["-n", "-nE", "-nF", "-nx", "-nwE", "-niE", "-nvE", "-c"]),
         text in "([abcA _\n.]{0,12}\n){1,6}",
@@ -513,8 +514,7 @@ proptest! {
         prop_assert_eq!((out, status), expected, "{:?} {:?} {}", line, text, err);
     }
 
-    #[test]
-    fn parts_are_those_that_gnu_finds(
+    fn compare_parts(
         pattern in "(a|b|ab|bc|[ab]|c){1,3}([*+?]|\\{2\\}|)(\\|(a|ab|abc|bc)){0,3}",
         flags in prop::sample::select(vec!["-nobE", "-owE", "-oiE", "-oE"]),
         text in "([abcA ]{0,12}\n){1,4}",
@@ -525,6 +525,18 @@ proptest! {
         let expected = gnu(&bench, &line, text.as_bytes()).unwrap();
         prop_assert_eq!((out, status), expected, "{:?} {:?} {}", line, text, err);
     }
+}
+
+#[test]
+fn lines_are_those_that_gnu_finds() {
+    need_gnu!();
+    compare_lines();
+}
+
+#[test]
+fn parts_are_those_that_gnu_finds() {
+    need_gnu!();
+    compare_parts();
 }
 
 /// A part that never matches makes an expression large, so that the other automaton searches.
