@@ -284,11 +284,11 @@ fn a_copy_on_a_fresh_file_system_is_told_even_where_inode_numbers_are_the_same()
         // The same disk under another number is none, nor is an image of it.
         disk.renumber();
         assert!(!disk.says(&["fsck"]).contains("copy"), "{mkfs:?}");
-        run("umount", &[&disk.at("mnt")]).unwrap();
+        disk.detach();
         let image = disk.at("image-of-it");
         fs::copy(disk.at("image"), &image).unwrap();
         disk.attach().unwrap();
-        run("umount", &[&disk.at("mnt")]).unwrap();
+        disk.detach();
         let imaged = Disk::of(&std::env::temp_dir(), &image);
         let undone = imaged.says(&["undo", "--session", "last"]);
         assert!(undone.starts_with("undone"), "{mkfs:?}: {undone}");
