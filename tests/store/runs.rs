@@ -267,7 +267,7 @@ fn a_thread_id_that_comes_round_again_is_not_the_runs() {
     // The kernel gives the next process the number after this one.
     for attempt in 0..200 {
         if fs::write("/proc/sys/kernel/ns_last_pid", (gone - 1).to_string()).is_err() {
-            skip!("/proc/sys/kernel/ns_last_pid cannot be written");
+            skip!("root", "/proc/sys/kernel/ns_last_pid cannot be written");
         }
         let path = home.path(format!("{attempt}"));
         let mut made = Command::new("mkdir").arg(&path).spawn().unwrap();
@@ -279,7 +279,7 @@ fn a_thread_id_that_comes_round_again_is_not_the_runs() {
             return;
         }
     }
-    skip!("others were always given thread {gone} first");
+    skip!("chance", "others were always given thread {gone} first");
 }
 
 /// A program's processes, by their PID namespace, whatever they are called.
@@ -296,7 +296,7 @@ fn real_programs_belong_to_the_run_of_their_namespace() {
         command.spawn()
     };
     let Ok(mut program) = unshare() else {
-        skip!("there is no unshare(1)");
+        skip!("tools", "there is no unshare(1)");
     };
     let inside = first_child(program.id());
     let mut executor = Executor::connect(&home);
