@@ -44,6 +44,13 @@ pub enum Error {
         /// Its errno.
         errno: Errno,
     },
+    /// What was asked for has no meaning.
+    Usage {
+        /// What cannot be understood.
+        what: String,
+        /// How it is written.
+        remedy: String,
+    },
     /// A command or a mount was refused before it did anything.
     Refused {
         /// The problem, naming its object.
@@ -72,8 +79,48 @@ pub enum Error {
         /// What the reader can do about it.
         remedy: String,
     },
+    /// The system could not, as the daemon says.
+    System {
+        /// What it could not.
+        what: String,
+        /// What the reader can do about it.
+        remedy: String,
+    },
     /// This release cannot read the state on disk.
     Damaged(String),
+}
+
+/// Kinds of failure. What front ends say of one is made of it: exit codes, the kind of an error in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// What was asked for has no meaning.
+    Usage,
+    /// What was named is not there.
+    Missing,
+    /// Something else is in the way; nothing was changed.
+    Conflict,
+    /// Part of it was done, or may have been.
+    Partly,
+    /// It was refused before anything was done.
+    Refused,
+    /// The system could not.
+    #[serde(alias = "other")]
+    System,
+}
+
+impl Kind {
+    /// Returns the failure of this kind that somebody else has told of.
+    pub fn error(self, what: String, remedy: String) -> Error {
+        match self {
+            Kind::Usage => Error::Usage { what, remedy },
+            Kind::Missing => Error::Missing { what, remedy },
+            Kind::Conflict => Error::Conflict { what, remedy },
+            Kind::Partly => Error::Partly { what, remedy },
+            Kind::Refused => Error::Refused { what, remedy },
+            Kind::System => Error::System { what, remedy },
+        }
+    }
 }
 
 /// The errnos of a failing file system, as opposed to those of an impossible request.
@@ -128,6 +175,58 @@ impl Error {
         }
     }
 
+    /// Returns a refusal of what has no meaning, with how it is written.
+    pub fn usage(what: impl Into<String>, remedy: impl Into<String>) -> Error {
+        Error::Usage {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// Returns the error for what the standard library says of a call.
+    pub fn io(call: &'static str, error: &std::io::Error) -> Error {
+        Error::os(call)(Errno::from_io_error(error).unwrap_or(Errno::IO))
+    }
+
+    /// Returns which kind of failure it is: the only table of that.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Error::Usage { .. } => Kind::Usage,
+            Error::NotFound | Error::NotDirectory | Error::Missing { .. } => Kind::Missing,
+            Error::Exists | Error::Conflict { .. } => Kind::Conflict,
+            Error::Partly { .. } => Kind::Partly,
+            Error::Refused { .. } => Kind::Refused,
+            Error::IsDirectory
+            | Error::NotEmpty
+            | Error::ReadOnly
+            | Error::NotOffered
+            | Error::Invalid
+            | Error::NameTooLong
+            | Error::Unsupported
+            | Error::CrossDevice
+            | Error::TakesLong
+            | Error::Os { .. }
+            | Error::System { .. }
+            | Error::Damaged(_) => Kind::System,
+        }
+    }
+
+    /// Returns what is wrong, and what the reader can do about it; the latter may be empty.
+    pub fn into_words(self) -> (String, String) {
+        match self {
+            Error::Usage { what, remedy }
+            | Error::Missing { what, remedy }
+            | Error::Conflict { what, remedy }
+            | Error::Partly { what, remedy }
+            | Error::Refused { what, remedy }
+            | Error::System { what, remedy } => (what, remedy),
+            error => match error.told().split_once("\n  ") {
+                Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
+                None => (error.told(), String::new()),
+            },
+        }
+    }
+
     /// Returns the errno that a system call in the home returns.
     pub fn errno(&self) -> Errno {
         match self {
@@ -146,10 +245,12 @@ impl Error {
             Error::TakesLong => Errno::AGAIN,
             Error::Os { errno, .. } => *errno,
             // These are for operators; if one reaches a system call, the occupant learns nothing from it.
-            Error::Refused { .. }
+            Error::Usage { .. }
+            | Error::Refused { .. }
             | Error::Missing { .. }
             | Error::Partly { .. }
             | Error::Conflict { .. }
+            | Error::System { .. }
             | Error::Damaged(_) => Errno::IO,
         }
     }
@@ -164,10 +265,12 @@ impl fmt::Display for Error {
                 let text = text.split(" (os error").next().unwrap_or_default();
                 write!(f, "{call}: {text}")
             }
-            Error::Refused { what, remedy }
+            Error::Usage { what, remedy }
+            | Error::Refused { what, remedy }
             | Error::Missing { what, remedy }
             | Error::Partly { what, remedy }
-            | Error::Conflict { what, remedy } => {
+            | Error::Conflict { what, remedy }
+            | Error::System { what, remedy } => {
                 write!(f, "{what}\n  {remedy}")
             }
             Error::Damaged(what) => write!(f, "{what}"),

@@ -21,6 +21,8 @@
 #![warn(missing_docs)]
 
 pub mod cli;
+pub mod client;
+pub mod control;
 pub mod daemon;
 pub mod error;
 pub mod exec;

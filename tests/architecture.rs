@@ -30,16 +30,26 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     (
         "cli",
         &[
-            "daemon", "exec", "operator", "mounts", "world", "journal", "error", "name",
+            "client", "daemon", "exec", "operator", "world", "journal", "error", "name",
         ],
-        "cli sees no protocol (fuse) and no unsafe room (sys)",
+        "cli parses and prints: what a store is asked for goes through client",
+    ),
+    (
+        "client",
+        &["control", "mounts", "operator", "world", "error", "name"],
+        "client is what front ends share: it knows neither the command line nor exec, and the daemon by its socket alone",
+    ),
+    (
+        "control",
+        &["operator", "world", "error", "name"],
+        "control is the protocol between client and daemon: it knows neither end",
     ),
     (
         "daemon",
         &[
-            "fuse", "operator", "mounts", "world", "sys", "error", "name",
+            "fuse", "control", "operator", "mounts", "world", "sys", "error", "name",
         ],
-        "daemon does not know cli, nor the format of the journal",
+        "daemon does not know cli or client, nor the format of the journal",
     ),
     (
         "exec",

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::inspect::json;
-use super::output::bytes;
+use super::output::{Printer, bytes, json};
 use super::purge::{many, spinner};
-use super::{Exit, open_store, say};
-use crate::error::{Error, Result};
-use crate::operator::fsck::{FsckReport, Progress, Weight, check, repair};
+use super::{Exit, say};
+use crate::client::Client;
+use crate::error::Result;
+use crate::operator::fsck::{FsckReport, Progress, Weight};
 
 /// What `trumanfs fsck` takes.
 #[derive(Args, Debug)]
@@ -29,14 +29,7 @@ pub(super) struct FsckArgs {
 
 /// Checks a store.
 pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    if args.repair && store.is_served()? {
-        return Err(Error::refused(
-            "the store is mounted; nothing was repaired",
-            "Unmount it first. Without --repair it can be checked while it is mounted.",
-        ));
-    }
-    super::seal(&store);
+    let client = Client::open(&args.target)?;
     let bar = spinner("checking");
     let step = &mut |step| {
         bar.set_message(match step {
@@ -45,13 +38,13 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
         });
     };
     let report = match args.repair {
-        true => repair(&path, &store, !args.quick, step),
-        false => check(&store, !args.quick, step),
+        true => client.repair(!args.quick, step),
+        false => client.check(!args.quick, step),
     };
     bar.finish_and_clear();
     let report = report?;
     match args.json {
-        true => say(format_args!("{}", json(&report)?)),
+        true => Printer::new().json(&report)?,
         false => print(&report),
     }
     let repaired = report.findings.iter().any(|finding| finding.repaired);

@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{failed, plain};
+use super::failed;
+use crate::client::{self, Site};
 use crate::error::{Error, Result};
 use crate::exec::mounted_home::MountedHome;
 use crate::exec::offline_home::OfflineHome;
 use crate::exec::shell::Shell;
 use crate::exec::{Home, Limits};
-use crate::mounts::{nesting, table};
 use crate::world::ViewOptions;
-use crate::world::view::STATE;
 
 mod prompt;
 
@@ -159,26 +158,15 @@ fn tell_refusal(stored: Option<&OfflineHome>) -> Option<ExitCode> {
 
 /// Returns the shell; and the store, where it works in one that nobody has mounted.
 fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<OfflineHome>>)> {
-    let shown = place.root.display();
-    let wrong = |what: String| {
-        Error::refused(
-            format!("{shown}: {what}"),
-            "Give a mounted home, or a store that nobody has mounted.",
-        )
-    };
-    let root = std::path::absolute(&place.root).map_err(|error| wrong(plain(&error)))?;
-    let meta = std::fs::metadata(&root).map_err(|error| wrong(plain(&error)))?;
-    if !meta.is_dir() {
-        return Err(wrong("not a directory".to_owned()));
-    }
-    let (home, stored) = home(place, &root, &meta)?;
+    let root = std::path::absolute(&place.root).map_err(|error| Error::io("getcwd", &error))?;
+    let (home, stored) = home(place, &root)?;
     let mut shell = Shell::new(home, root.as_os_str().as_bytes(), limits);
     if let Some(cwd) = &place.cwd {
         shell.set_cwd(cwd.as_bytes()).map_err(|error| {
-            Error::refused(
-                format!("{}: {error}", Path::new(cwd).display()),
-                "Give a directory below the root.",
-            )
+            let what = format!("{}: {error}", Path::new(cwd).display());
+            error
+                .kind()
+                .error(what, "Give a directory below the root.".to_owned())
         })?;
     }
     Ok((shell, stored))
@@ -186,9 +174,8 @@ fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<OfflineHome>
 
 type Opened = (Arc<dyn Home>, Option<Arc<OfflineHome>>);
 
-fn home(place: &Place, root: &Path, meta: &std::fs::Metadata) -> Result<Opened> {
-    if !table::holds(meta) {
-        nesting::check(root, STATE)?;
+fn home(place: &Place, root: &Path) -> Result<Opened> {
+    if client::site(root)? == Site::Store {
         let patience = place.wait.unwrap_or(PATIENCE);
         let view = ViewOptions {
             hide: place.hide.clone(),

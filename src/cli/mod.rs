@@ -7,23 +7,18 @@ mod execute;
 mod inspect;
 mod mount;
 mod output;
-mod place;
 mod purge;
 mod recover;
 mod report;
 mod restore;
 mod undo;
-mod wish;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::daemon::{self, control};
-use crate::error::Error;
-use crate::mounts::{registry, table};
-use crate::operator::Store;
+use crate::daemon;
+use crate::error::{Error, Kind};
 
 /// What a command's end means, for scripts. A public contract: numbers never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +40,20 @@ pub enum Exit {
     Refused = 6,
     /// The system could not.
     System = 7,
+}
+
+impl Exit {
+    /// Returns the exit code of a kind of failure.
+    fn of(kind: Kind) -> Exit {
+        match kind {
+            Kind::Usage => Exit::Usage,
+            Kind::Missing => Exit::Missing,
+            Kind::Conflict => Exit::Conflict,
+            Kind::Partly => Exit::Partly,
+            Kind::Refused => Exit::Refused,
+            Kind::System => Exit::System,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -112,21 +121,62 @@ enum Command {
 
 /// Runs the command that was typed.
 pub fn run() -> ExitCode {
+    let as_json = wants_json();
     let cli = match Cli::try_parse_from(std::env::args_os().map(inspect::ago)) {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && as_json => return failed_in_json(in_words(&error)),
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.into()
-            } else {
-                Exit::Ok.into()
+            return match error.use_stderr() {
+                true => Exit::Usage.into(),
+                false => Exit::Ok.into(),
             };
         }
     };
     if !matches!(cli.command, Command::Background | Command::Mount(_)) {
-        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+        start_log(as_json);
     }
-    let outcome = match cli.command {
+    match obey(cli.command) {
+        Ok(exit) => exit,
+        Err(error) if as_json => failed_in_json(error),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Returns whether JSON is asked for, whatever else is typed wrongly. What follows `--` is no option.
+fn wants_json() -> bool {
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    words.any(|word| word == "--json")
+}
+
+/// Returns what clap says, as one of our errors.
+fn in_words(error: &clap::Error) -> Error {
+    let text = error.to_string();
+    let what = text.lines().next().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    Error::usage(
+        what,
+        "`trumanfs help` and `--help` behind any command show what there is.",
+    )
+}
+
+/// Has warnings written to standard error: as objects where the answer is one.
+fn start_log(as_json: bool) {
+    use std::io::Write;
+    let mut log =
+        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
+    if as_json {
+        log.format(|out, record| {
+            let warning = serde_json::json!({ "what": record.args().to_string() });
+            writeln!(out, "{}", serde_json::json!({ "warning": warning }))
+        });
+    }
+    log.init();
+}
+
+/// Does what was typed.
+fn obey(command: Command) -> crate::error::Result<ExitCode> {
+    let exit = match command {
         Command::Mount(args) => mount::mount(args),
         Command::Umount(args) => mount::umount(&args),
         Command::Status(args) => inspect::status(&args),
@@ -143,89 +193,41 @@ pub fn run() -> ExitCode {
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
-        Command::Exec(args) => return execute::exec(&args),
-        Command::Shell(args) => return execute::shell(&args),
+        Command::Exec(args) => return Ok(execute::exec(&args)),
+        Command::Shell(args) => return Ok(execute::shell(&args)),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)
         }
     };
-    match outcome {
-        Ok(exit) => exit.into(),
-        Err(error) => failed(&error),
-    }
+    exit.map(ExitCode::from)
 }
 
-/// Says what went wrong. Returns the exit code that stands for it.
+/// Says what went wrong, in words. Returns the exit code that stands for it.
 fn failed(error: &Error) -> ExitCode {
     eprintln!("trumanfs: {}", error.told());
-    exit_of(error).into()
+    Exit::of(error.kind()).into()
 }
 
-fn exit_of(error: &Error) -> Exit {
+/// Says what went wrong, as an object. Returns the exit code that stands for it.
+fn failed_in_json(error: Error) -> ExitCode {
+    let kind = error.kind();
+    let exit = Exit::of(kind);
+    let (what, remedy) = error.into_words();
+    let error =
+        serde_json::json!({ "kind": kind, "exit": exit as u8, "what": what, "remedy": remedy });
+    eprintln!("{}", serde_json::json!({ "error": error }));
+    exit.into()
+}
+
+/// Adds to a failure of which part may have been done how to go on.
+fn go_on(error: Error, next: &str) -> Error {
     match error {
-        Error::NotFound | Error::NotDirectory | Error::Missing { .. } => Exit::Missing,
-        Error::Conflict { .. } | Error::Exists => Exit::Conflict,
-        Error::Partly { .. } => Exit::Partly,
-        Error::Refused { .. } => Exit::Refused,
-        _ => Exit::System,
-    }
-}
-
-/// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home.
-fn store_of(target: &Path) -> crate::error::Result<PathBuf> {
-    if let Some(mounted) = table::find(target) {
-        return of_device(target, &mounted.device);
-    }
-    let meta = std::fs::metadata(target).map_err(|error| Error::Refused {
-        what: format!("{}: {}", target.display(), plain(&error)),
-        remedy: "Give a store, or the home it is mounted at.".to_owned(),
-    })?;
-    use std::os::unix::fs::MetadataExt;
-    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    let device = format!("{major}:{minor}");
-    if table::mounted()
-        .iter()
-        .any(|mounted| mounted.device == device)
-    {
-        return of_device(target, &device);
-    }
-    Ok(target.to_owned())
-}
-
-fn of_device(target: &Path, device: &str) -> crate::error::Result<PathBuf> {
-    registry::find(device)
-        .map(|entry| entry.store())
-        .ok_or_else(|| {
-            Error::refused(
-                format!(
-                    "{} is a home, but its store is known only to whoever mounted it",
-                    target.display()
-                ),
-                "Run this as that user or as root, or give the store instead of the home.",
-            )
-        })
-}
-
-fn open_store(target: &Path) -> crate::error::Result<(PathBuf, Store)> {
-    let path = store_of(target)?;
-    let store = Store::open(&path).map_err(|error| match error {
-        Error::NotFound | Error::NotDirectory => Error::refused(
-            format!("{}: no such directory", path.display()),
-            "Give a store or a home.",
-        ),
+        Error::Partly { what, remedy } => Error::Partly {
+            what,
+            remedy: format!("{remedy} {next}").trim_start().to_owned(),
+        },
         error => error,
-    })?;
-    Ok((path, store))
-}
-
-/// Has the journal sealed where the store is mounted: what is about to be read of it is vouched for then. Who may not ask,
-/// or asks a daemon that knows no seals, reads it as it is.
-fn seal(store: &Store) {
-    if store.is_served().unwrap_or(false)
-        && let Err(error) = daemon::ask(store.state(), &control::Request::Seal, "")
-    {
-        log::debug!("the journal is read as it is: {error}");
     }
 }
 

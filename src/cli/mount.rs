@@ -6,11 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{Exit, Size};
-use crate::daemon::{self, AccessTimes, MountFlagsWanted, Wanted, handover};
+use crate::client;
+use crate::daemon::{self, AccessTimes, KeepOptions, MountFlagsWanted, Wanted};
 use crate::error::{Error, Result};
-use crate::mounts::unmount::unmount;
-use crate::mounts::{registry, table};
-use crate::world::KeepOptions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SymlinksArg {
@@ -161,7 +159,7 @@ fn absolute(path: &Path) -> PathBuf {
 
 fn seconds(seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
-        Error::refused(
+        Error::usage(
             format!("--cache-ttl {seconds}: not a number of seconds"),
             "Give 0 or more.",
         )
@@ -175,11 +173,11 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
         .map_or((option, None), |(key, value)| (key, Some(value)));
     let need = || {
         value.map(str::to_owned).ok_or_else(|| {
-            Error::refused(format!("-o {key}: needs a value"), "Write it as key=value.")
+            Error::usage(format!("-o {key}: needs a value"), "Write it as key=value.")
         })
     };
     let bad = |what: &str| {
-        Error::refused(
+        Error::usage(
             format!("-o {option}: {what}"),
             "`trumanfs mount --help` lists the options.",
         )
@@ -196,7 +194,7 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
         ("strictatime", None) => flags.access.times = Some(AccessTimes::Always),
         ("nodiratime", None) => flags.access.not_of_directories = true,
         ("sync" | "dirsync" | "lazytime", None) => {
-            return Err(Error::refused(
+            return Err(Error::usage(
                 format!("-o {option}: a home does not have this option"),
                 "It holds in the home where the store's file system is mounted with it; `durable` syncs records and former contents.",
             ));
@@ -236,16 +234,9 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
 
 /// Unmounts, and waits until the daemon has ended.
 pub(super) fn umount(args: &UmountArgs) -> Result<Exit> {
-    let home = table::resolve_without_touching(&args.home);
-    let mounted = table::find(&args.home).ok_or_else(|| table::not_mounted(&home))?;
-    let daemon = registry::find(&mounted.device);
-    unmount(&mounted.path, args.lazy)?;
-    if let (Some(entry), false) = (daemon, args.lazy)
-        && !handover::wait_for_end(&entry)
-    {
+    if let Some(pid) = client::umount(&args.home, args.lazy)? {
         log::warn!(
-            "the home is gone from here, but its daemon (process {}) has not ended: it does when it has finished what an operator asked for, and every mount namespace (a container?) that has a copy of the home has unmounted it or ended",
-            entry.pid
+            "the home is gone from here, but its daemon (process {pid}) has not ended: it does when it has finished what an operator asked for, and every mount namespace (a container?) that has a copy of the home has unmounted it or ended"
         );
     }
     Ok(Exit::Ok)

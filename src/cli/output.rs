@@ -185,6 +185,14 @@ pub(super) fn quote(word: &[u8]) -> String {
     }
 }
 
+/// Says something beside the answer, on standard error: as an object where the answer is one.
+pub(super) fn warn(as_json: bool, what: &str) {
+    match as_json {
+        true => eprintln!("{}", serde_json::json!({ "warning": { "what": what } })),
+        false => eprintln!("trumanfs: {what}"),
+    }
+}
+
 /// Writes anything as one line of JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value)

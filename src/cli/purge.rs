@@ -6,20 +6,15 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::inspect::{bytes, json};
-use super::wish::into_error;
-use super::{Exit, Size, open_store, say};
-use crate::daemon;
-use crate::daemon::control::{Answer, Request};
-use crate::error::{Error, Result};
+use super::output::{Printer, bytes, warn};
+use super::{Exit, Size, say};
+use crate::client::{Client, Purged};
+use crate::error::Result;
 use crate::name::{Escaped, escape};
-use crate::operator::purge::{Among, PurgePlan, PurgeRequest, carry_out, choose, still_there};
-use crate::operator::usage::{Share, Usage, usage};
-use crate::operator::{Store, kept::KeptVersion, trash::Listed};
-use crate::world::{Caller, Purged, World, WorldOptions, new_session_id};
-
-/// How many entries one wish to the daemon names: others can ask it something in between.
-const AT_ONCE: usize = 50;
+use crate::operator::kept::KeptVersion;
+use crate::operator::purge::{Among, PurgePlan, PurgeRequest};
+use crate::operator::trash::Listed;
+use crate::operator::usage::{Share, Usage};
 
 /// What `trumanfs trash usage` takes.
 #[derive(Args, Debug)]
@@ -82,19 +77,17 @@ pub(super) struct PurgeArgs {
 
 /// Says what the trash takes.
 pub(super) fn print_usage(args: &UsageArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
+    let client = Client::open(&args.target)?;
     let bar = spinner("reading the trash and the journals");
-    let usage = usage(&store)?;
+    let usage = client.usage()?;
     bar.finish_and_clear();
-    if args.json {
-        say(format_args!("{}", json(&usage)?));
-    } else {
-        print(&usage);
+    match args.json {
+        true => Printer::new().json(&usage)?,
+        false => print(&usage),
     }
-    Ok(if usage.trash.count + usage.versions.count == 0 {
-        Exit::Nothing
-    } else {
-        Exit::Ok
+    Ok(match usage.trash.count + usage.versions.count {
+        0 => Exit::Nothing,
+        _ => Exit::Ok,
     })
 }
 
@@ -172,8 +165,38 @@ fn print_version(version: &KeptVersion) {
 
 /// Deletes for good.
 pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let selection = PurgeRequest {
+    let client = Client::open(&args.target)?;
+    let (dry_run, json) = (args.dry_run, args.json);
+    let bar = spinner("choosing");
+    let plan = client.purge_plan(&request(args))?;
+    bar.finish_and_clear();
+    if plan.needed > 0 && !json {
+        let left = many(plan.needed, "former content is", "former contents are");
+        warn(
+            false,
+            &format!("{left} left: older ones, which are not chosen, are made from them"),
+        );
+    }
+    if dry_run {
+        return foretell(&plan, json);
+    }
+    let purged = match plan.entries.is_empty() && plan.versions.is_empty() {
+        true => Purged::default(),
+        false => carry_out(&client, &plan)?,
+    };
+    match json {
+        true => Printer::new().json(&Done::of(&purged, &plan))?,
+        false => print_purged(&client, &purged, &plan)?,
+    }
+    Ok(match purged.left.is_empty() && purged.stopped.is_none() {
+        true if plan.entries.is_empty() && plan.versions.is_empty() => Exit::Nothing,
+        true => Exit::Ok,
+        false => Exit::Partly,
+    })
+}
+
+fn request(args: PurgeArgs) -> PurgeRequest {
+    PurgeRequest {
         before: args.older_than.map(|age| chrono::Utc::now() - age),
         larger_than: args.larger_than.map(|size| size.0),
         keep_last: args.keep_last,
@@ -188,127 +211,114 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
             .into_iter()
             .map(|entry| Escaped(entry.into_vec()))
             .collect(),
-    };
-    let bar = spinner("choosing");
-    let choice = choose(&store, &selection)?;
-    bar.finish_and_clear();
-    if choice.needed > 0 {
-        eprintln!(
-            "trumanfs: {} left: older ones, which are not chosen, are made from them",
-            many(choice.needed, "former content is", "former contents are")
-        );
     }
-    let nothing = choice.entries.is_empty() && choice.versions.is_empty();
-    if args.dry_run || nothing {
-        return foretell(&choice, args.json);
-    }
-    let purged = carry(&path, &store, &choice)?;
-    if let Some(why) = &purged.stopped {
-        let left = still_there(&store, &choice)?;
-        let chosen = (choice.entries.len() + choice.versions.len()) as u64;
-        eprintln!(
-            "trumanfs: stopped half-way: {why}\n  {} of {} are gone for good, {left} are still there. The same command goes on, mounted or not.",
-            chosen.saturating_sub(left),
-            many(chosen, "chosen thing", "chosen things"),
-        );
-    }
-    if args.json {
-        say(format_args!("{}", json(&purged)?));
-    } else {
-        say(format_args!(
-            "purged {}: {} free",
-            many(purged.entries, "thing", "things"),
-            bytes(purged.bytes)
-        ));
-    }
-    for (entry, why) in &purged.left {
-        eprintln!(
-            "trumanfs: {} could not be deleted whole: {why}",
-            escape(&entry.0)
-        );
-    }
-    for entry in &purged.missing {
-        eprintln!("trumanfs: {} was not there any more", escape(&entry.0));
-    }
-    Ok(match purged.left.is_empty() && purged.stopped.is_none() {
-        true => Exit::Ok,
-        false => Exit::Partly,
-    })
 }
 
-fn foretell(choice: &PurgePlan, as_json: bool) -> Result<Exit> {
-    let count = choice.entries.len() + choice.versions.len();
+/// What would be deleted, in JSON.
+#[derive(serde::Serialize)]
+struct Foretold<'a> {
+    dry_run: bool,
+    #[serde(flatten)]
+    plan: &'a PurgePlan,
+}
+
+/// What was deleted, in JSON.
+#[derive(serde::Serialize)]
+struct Done<'a> {
+    dry_run: bool,
+    purged: u64,
+    names: u64,
+    bytes: u64,
+    needed: u64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    missing: &'a [Escaped],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    left: &'a [(Escaped, String)],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: &'a Option<String>,
+}
+
+impl<'a> Done<'a> {
+    fn of(purged: &'a Purged, plan: &PurgePlan) -> Done<'a> {
+        Done {
+            dry_run: false,
+            purged: purged.entries,
+            names: purged.names,
+            bytes: purged.bytes,
+            needed: plan.needed,
+            missing: &purged.missing,
+            left: &purged.left,
+            stopped: &purged.stopped,
+        }
+    }
+}
+
+fn foretell(plan: &PurgePlan, as_json: bool) -> Result<Exit> {
+    let count = plan.entries.len() + plan.versions.len();
     if as_json {
-        say(format_args!("{}", json(choice)?));
+        Printer::new().json(&Foretold {
+            dry_run: true,
+            plan,
+        })?;
     } else {
-        choice.entries.iter().for_each(print_entry);
-        choice.versions.iter().for_each(print_version);
-        let disk = choice.entries.iter().map(|entry| entry.disk);
-        let disk = disk.chain(choice.versions.iter().map(|version| version.disk));
+        plan.entries.iter().for_each(print_entry);
+        plan.versions.iter().for_each(print_version);
         match count {
             0 => say(format_args!("nothing to purge")),
             count => say(format_args!(
                 "would purge {}: at most {} would become free",
                 many(count as u64, "thing", "things"),
-                bytes(disk.sum())
+                bytes(disk(plan))
             )),
         }
     }
     Ok(if count == 0 { Exit::Nothing } else { Exit::Ok })
 }
 
-fn carry(path: &std::path::Path, store: &Store, choice: &PurgePlan) -> Result<Purged> {
-    let entries: Vec<Escaped> = choice.entries.iter().map(|l| l.entry.clone()).collect();
-    let version = |version: &KeptVersion| (version.session.clone(), version.n);
-    let versions: Vec<(String, u64)> = choice.versions.iter().map(version).collect();
-    let sizes = choice.entries.iter().map(|l| l.disk);
-    let bar = bar(sizes.chain(choice.versions.iter().map(|v| v.disk)).sum());
-    if !store.is_served()? {
-        let options = WorldOptions {
-            session: new_session_id(),
-            ..WorldOptions::default()
-        };
-        let (world, _) = World::open(path, options)?;
-        let step = &mut |free| bar.inc(free);
-        let purged = carry_out(&world, &entries, &versions, Caller::myself(), step);
-        world.close();
-        bar.finish_and_clear();
-        return purged;
-    }
-    let mut purged = Purged::default();
-    let entries = entries
-        .chunks(AT_ONCE)
-        .map(|some| (some.to_vec(), Vec::new()));
-    let versions = versions
-        .chunks(AT_ONCE)
-        .map(|some| (Vec::new(), some.to_vec()));
-    for (entries, versions) in entries.chain(versions) {
-        let request = Request::Purge { entries, versions };
-        let some = match daemon::ask(store.state(), &request, "") {
-            Ok(Answer::Purged(some)) => Ok(some),
-            Ok(other) => Err(into_error(other)),
-            Err(error) => Err(error),
-        };
-        match some {
-            Ok(some) => {
-                bar.inc(some.bytes);
-                purged.add(some);
-            }
-            // Nothing was done yet: it is not half-way.
-            Err(error) if purged.entries == 0 && !matches!(error, Error::Partly { .. }) => {
-                return Err(error);
-            }
-            Err(Error::Partly { what, .. } | Error::Refused { what, .. }) => {
-                purged.stopped = Some(what);
-            }
-            Err(error) => purged.stopped = Some(error.to_string()),
-        }
-        if purged.stopped.is_some() {
-            break;
-        }
-    }
+/// How much on disk is chosen, in bytes.
+fn disk(plan: &PurgePlan) -> u64 {
+    let entries = plan.entries.iter().map(|entry| entry.disk);
+    let versions = plan.versions.iter().map(|version| version.disk);
+    entries.chain(versions).sum()
+}
+
+fn carry_out(client: &Client, plan: &PurgePlan) -> Result<Purged> {
+    let bar = bar(disk(plan));
+    let purged = client.purge(plan, &mut |free| bar.inc(free));
     bar.finish_and_clear();
-    Ok(purged)
+    purged
+}
+
+fn print_purged(client: &Client, purged: &Purged, plan: &PurgePlan) -> Result<()> {
+    let chosen = (plan.entries.len() + plan.versions.len()) as u64;
+    if let Some(why) = &purged.stopped {
+        let left = client.still_there(plan)?;
+        let gone = format!(
+            "{} of {} are gone for good, {left} are still there. The same command goes on, mounted or not.",
+            chosen.saturating_sub(left),
+            many(chosen, "chosen thing", "chosen things"),
+        );
+        warn(false, &format!("stopped half-way: {why}\n  {gone}"));
+    }
+    match chosen {
+        0 => say(format_args!("nothing to purge")),
+        _ => say(format_args!(
+            "purged {}: {} free",
+            many(purged.entries, "thing", "things"),
+            bytes(purged.bytes)
+        )),
+    }
+    for (entry, why) in &purged.left {
+        let entry = escape(&entry.0);
+        warn(false, &format!("{entry} could not be deleted whole: {why}"));
+    }
+    for entry in &purged.missing {
+        warn(
+            false,
+            &format!("{} was not there any more", escape(&entry.0)),
+        );
+    }
+    Ok(())
 }
 
 /// Shows, on a terminal only, how far a work of so many bytes is.

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::inspect::{bytes, json};
-use super::wish::{ask_to_change, into_error};
-use super::{Exit, open_store, purge, say};
-use crate::daemon::control::{Answer, Request};
-use crate::error::{Error, Result};
-use crate::name::{Escaped, WorldPath, escape};
-use crate::operator::{self, Store};
-use crate::world::{Caller, World, WorldOptions, new_session_id};
+use super::output::{Printer, bytes, time};
+use super::{Exit, go_on, purge};
+use crate::client::Client;
+use crate::error::Result;
+use crate::name::escape;
+use crate::operator::trash::Listed;
 
 /// What `trumanfs trash` can do.
 #[derive(Subcommand, Debug)]
@@ -47,6 +45,9 @@ pub(super) struct RestoreArgs {
     /// Where to, as a path in the home; where it was if absent
     #[arg(long, value_name = "PATH")]
     to: Option<std::ffi::OsString>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Looks into the trash, or takes something out of it.
@@ -60,80 +61,53 @@ pub(super) fn trash(command: TrashCommand) -> Result<Exit> {
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let listed = operator::trash::list(&store)?;
+    let listed = Client::open(&args.target)?.trash()?;
+    let mut printer = Printer::new();
     for entry in &listed {
-        if args.json {
-            say(format_args!("{}", json(entry)?));
-            continue;
+        match args.json {
+            true => printer.json(entry)?,
+            false => print_entry(&mut printer, entry),
         }
-        let path = entry
-            .path
-            .as_ref()
-            .map_or_else(|| "?".to_owned(), ToString::to_string);
-        let who = entry.actor.as_ref().map_or_else(String::new, |actor| {
-            format!("{}[{}]", actor.comm, actor.pid)
-        });
-        say(format_args!(
-            "{}\n    was {path}{}, {}, removed {} {who}",
-            escape(&entry.entry.0),
-            if entry.directory { "/" } else { "" },
-            bytes(entry.size),
-            entry.time.get(..19).unwrap_or_default().replace('T', " "),
-        ));
     }
-    Ok(if listed.is_empty() {
-        Exit::Nothing
-    } else {
-        Exit::Ok
+    Ok(match listed.is_empty() {
+        true => Exit::Nothing,
+        false => Exit::Ok,
     })
 }
 
+fn print_entry(printer: &mut Printer, entry: &Listed) {
+    let path = entry
+        .path
+        .as_ref()
+        .map_or_else(|| "?".to_owned(), ToString::to_string);
+    let who = entry.actor.as_ref().map_or_else(String::new, |actor| {
+        format!("{}[{}]", actor.comm, actor.pid)
+    });
+    printer.line(format_args!(
+        "{}\n    was {path}{}, {}, removed {} {who}",
+        escape(&entry.entry.0),
+        if entry.directory { "/" } else { "" },
+        bytes(entry.size),
+        time(&entry.time),
+    ));
+}
+
 fn restore(args: &RestoreArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let entry = args.entry.as_bytes();
-    let to = match &args.to {
-        Some(to) => WorldPath::parse(to.as_bytes())?,
-        None => operator::trash::origin(&store, entry).map_err(|error| match error {
-            Error::NotFound => missing(entry),
-            error => error,
-        })?,
-    };
-    if store.is_served()? {
-        ask_daemon(&store, entry, &to)?;
-    } else {
-        let options = WorldOptions {
-            session: new_session_id(),
-            ..WorldOptions::default()
-        };
-        let (world, _) = World::open(&path, options)?;
-        let restored = operator::trash::restore(&world, entry, &to, Caller::myself());
-        world.close();
-        restored.map_err(|error| match error {
-            Error::NotFound => missing(entry),
-            error => error,
-        })?;
-    }
-    say(format_args!("restored {} to {to}", escape(entry)));
-    Ok(Exit::Ok)
-}
-
-fn ask_daemon(store: &Store, entry: &[u8], to: &WorldPath) -> Result<()> {
-    let request = Request::Restore {
-        entry: Escaped(entry.to_vec()),
-        to: to.clone(),
-    };
-    let go_on =
+    let client = Client::open(&args.target)?;
+    let to = args.to.as_ref().map(|to| client.in_home(to)).transpose()?;
+    let next =
         "`trumanfs trash list` shows whether the entry is still there; if it is, restore it again.";
-    match ask_to_change(store, &request, go_on)? {
-        Answer::Done => Ok(()),
-        other => Err(into_error(other)),
+    let restored = client
+        .trash_restore(args.entry.as_bytes(), to.as_ref())
+        .map_err(|error| go_on(error, next))?;
+    let mut printer = Printer::new();
+    match args.json {
+        true => printer.json(&restored)?,
+        false => printer.line(format_args!(
+            "restored {} to {}",
+            escape(&restored.entry.0),
+            restored.to
+        )),
     }
-}
-
-fn missing(entry: &[u8]) -> Error {
-    Error::Missing {
-        what: format!("{}: no such entry in the trash", escape(entry)),
-        remedy: "`trumanfs trash list` names them.".to_owned(),
-    }
+    Ok(Exit::Ok)
 }

@@ -1,14 +1,13 @@
 //! `report`.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::purge::spinner;
-use super::{Exit, open_store, plain, say};
+use super::{Exit, plain, say};
+use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::operator::{point, report};
 
 /// What `trumanfs report` takes.
 #[derive(Args, Debug)]
@@ -25,18 +24,12 @@ pub(super) struct ReportArgs {
 
 /// Writes a session down as a page.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let id = match &args.session {
-        Some(session) => point::session(&store, session)?,
-        None => report::newest(&store)?,
-    };
-    // The commands in the page shall work wherever they are typed.
-    let whole = std::path::absolute(&path).unwrap_or(path);
+    let client = Client::open(&args.target)?;
     let bar = spinner("reading");
     let step = &mut |what| bar.set_message(what);
-    let page = report::page(&store, &id, whole.as_os_str().as_bytes(), step);
+    let written = client.report(args.session.as_deref(), step);
     bar.finish_and_clear();
-    let page = page?;
+    let (id, page) = written?;
     if args.html.as_os_str() == "-" {
         say(format_args!("{}", page.trim_end()));
         return Ok(Exit::Ok);

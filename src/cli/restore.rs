@@ -6,15 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::output::{json, quote, time};
-use super::place::in_home;
-use super::wish::{ask_to_change, in_process, into_error};
-use super::{Exit, open_store, say};
-use crate::daemon::control::{Answer, Request};
+use super::output::{Printer, quote, time, warn};
+use super::{Exit, go_on, say};
+use crate::client::Client;
 use crate::error::Result;
-use crate::operator::undo::restore::{RestoreRequest, Restored, restore as put_back};
-use crate::operator::{checkpoint, point};
-use crate::world::Caller;
+use crate::operator::undo::restore::{RestoreRequest, Restored};
 
 /// What `trumanfs restore` takes.
 #[derive(Args, Debug)]
@@ -70,40 +66,25 @@ pub(super) struct ListArgs {
 
 /// Puts a file or a tree back as it was.
 pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let at = args.at.as_ref().map(|text| point::point(&store, text));
-    let in_home = |typed: &OsString| in_home(&args.target, &path, &store, typed);
-    let to = args.to.as_ref().map(in_home);
-    let wish = RestoreRequest {
-        path: in_home(&args.path)?,
+    let client = Client::open(&args.target)?;
+    let at = args.at.as_ref().map(|text| client.point(text));
+    let to = args.to.as_ref().map(|to| client.in_home(to));
+    let request = RestoreRequest {
+        path: client.in_home(&args.path)?,
         at: at.transpose()?,
         to: to.transpose()?,
         dry_run: args.dry_run,
     };
     let target = quote(args.target.as_os_str().as_bytes());
-    let go_on = format!(
+    let next = format!(
         "`trumanfs redo {target}` takes back what was done, if anything was; then restore again."
     );
-    let restored = if wish.dry_run {
-        put_back(&store, &wish, None, Caller::myself())?
-    } else if store.is_served()? {
-        match ask_to_change(&store, &Request::RestoreRequest(wish.clone()), &go_on)? {
-            Answer::RestoreRequest(restored) => restored,
-            other => return Err(into_error(other)),
-        }
-    } else {
-        if store.copied()?.is_some() {
-            // What cannot be told here is refused before a session begins.
-            put_back(&store, &wish, None, Caller::myself())?;
-        }
-        in_process(&path, |store, applier| {
-            put_back(store, &wish, Some(applier), Caller::myself())
-        })?
-    };
-    if args.json {
-        say(format_args!("{}", json(&restored)?));
-    } else {
-        print_restored(&wish, &restored, &go_on);
+    let restored = client
+        .restore(&request)
+        .map_err(|error| go_on(error, &next))?;
+    match args.json {
+        true => Printer::new().json(&restored)?,
+        false => print_restored(&request, &restored, &next),
     }
     Ok(match (&restored.failed, restored.notes.is_empty()) {
         (Some(_), _) | (_, false) => Exit::Partly,
@@ -112,20 +93,20 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     })
 }
 
-fn print_restored(wish: &RestoreRequest, restored: &Restored, go_on: &str) {
+fn print_restored(request: &RestoreRequest, restored: &Restored, next: &str) {
     for note in &restored.notes {
-        eprintln!("trumanfs: {note}");
+        warn(false, note);
     }
-    let (path, to, at) = (&wish.path, &restored.to, &restored.at);
+    let (path, to, at) = (&request.path, &restored.to, &restored.at);
     if let Some(error) = &restored.failed {
-        eprintln!("trumanfs: stopped half-way: {error}\n  {go_on}");
+        warn(false, &format!("stopped half-way: {error}\n  {next}"));
         return;
     }
     if restored.same {
         say(format_args!("nothing to do: {to} is as {path} was at {at}"));
         return;
     }
-    let would = if wish.dry_run {
+    let would = if request.dry_run {
         "would restore"
     } else {
         "restored"
@@ -148,36 +129,29 @@ pub(super) fn checkpoint(command: CheckpointCommand) -> Result<Exit> {
 }
 
 fn create(args: &CreateArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let seq = if store.is_served()? {
-        let name = args.name.clone();
-        let go_on = "`trumanfs checkpoint list` shows whether it was made.";
-        match ask_to_change(&store, &Request::Checkpoint { name }, go_on)? {
-            Answer::Checkpoint(seq) => seq,
-            other => return Err(into_error(other)),
-        }
-    } else {
-        in_process(&path, |store, applier| {
-            checkpoint::create(store, applier.world(), &args.name, Caller::myself())
-        })?
-    };
+    let client = Client::open(&args.target)?;
+    let next = "`trumanfs checkpoint list` shows whether it was made.";
+    let made = client
+        .checkpoint(&args.name)
+        .map_err(|error| go_on(error, next))?;
+    let mut printer = Printer::new();
     match args.json {
-        true => say(format_args!(
-            "{}",
-            json(&serde_json::json!({ "name": args.name, "seq": seq }))?
+        true => printer.json(&made)?,
+        false => printer.line(format_args!(
+            "checkpoint {} (operation {})",
+            made.name, made.seq
         )),
-        false => say(format_args!("checkpoint {} (operation {seq})", args.name)),
     }
     Ok(Exit::Ok)
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let listed = checkpoint::list(&store)?;
+    let listed = Client::open(&args.target)?.checkpoints()?;
+    let mut printer = Printer::new();
     for one in &listed {
         match args.json {
-            true => say(format_args!("{}", json(one)?)),
-            false => say(format_args!(
+            true => printer.json(one)?,
+            false => printer.line(format_args!(
                 "{}  {}  {}:{}",
                 time(&one.time),
                 one.name,

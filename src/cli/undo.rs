@@ -1,22 +1,16 @@
 //! `undo` and `redo`.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use super::output::{Printer, count, json, quote};
-use super::wish::{ask_to_change, in_process, into_error};
-use super::{Exit, open_store, say};
-use crate::daemon::control::{Answer, Request};
-use crate::error::{Error, Result};
-use crate::operator::Store;
-use crate::operator::point::{self, Operation, Point};
+use super::output::{Printer, count, quote, warn};
+use super::{Exit, go_on};
+use crate::client::{Client, UndoHow, UndoWhat};
+use crate::error::Result;
 use crate::operator::undo::deeds::{Deed, Kind};
-use crate::operator::undo::{
-    LastDone, OnConflict, UndoReport, UndoRequest, Wanted, last_done, run,
-};
-use crate::world::Caller;
+use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, Wanted};
 
 /// What `trumanfs undo` takes.
 #[derive(Args, Debug)]
@@ -73,34 +67,48 @@ struct How {
     json: bool,
 }
 
-/// Takes operations back.
-pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let (wanted, what) = wanted(args, &store)?;
-    let target = quote(args.target.as_os_str().as_bytes());
-    let again = again(&target, &wanted, &args.how);
-    let go_on = format!(
-        "`{again}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
-    );
-    let what = format!("undo{what}");
-    carry_out(&path, &store, wanted, what, &args.how, &go_on, None)
+impl How {
+    fn resolved(&self) -> UndoHow {
+        UndoHow {
+            on_conflict: match (self.keep_both, self.force) {
+                (true, _) => OnConflict::KeepBoth,
+                (_, true) => OnConflict::Force,
+                _ => OnConflict::Stop,
+            },
+            dry_run: self.dry_run,
+        }
+    }
 }
 
-/// Takes the last undo or restore back. Which one that is, is settled first: so whoever asks once more, because it stopped
-/// half-way, can name it.
-pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
-    let (path, store) = open_store(&args.target)?;
-    let LastDone { operation, what } = last_done(&store)?;
-    let taken_back = what;
-    let what = format!("redo: takes back {operation} ({taken_back})");
-    let wanted = Wanted::Operations(vec![operation]);
+/// Takes operations back.
+pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
+    let client = Client::open(&args.target)?;
+    let what = UndoWhat {
+        operations: args.operations.clone(),
+        session: args.session.clone(),
+        since: args.since.clone(),
+        to: args.to.clone(),
+        pid: args.pid,
+        program: args.program.clone(),
+        paths: args.path.clone(),
+    };
+    let request = client.undo_request(&what, args.how.resolved())?;
     let target = quote(args.target.as_os_str().as_bytes());
-    let go_on = format!(
-        "`{}` goes on, mounted or not.",
-        again(&target, &wanted, &args.how)
+    let again = again(&target, &request.wanted, &args.how);
+    let next = format!(
+        "`{again}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
     );
-    let taken_back = Some(&*taken_back);
-    carry_out(&path, &store, wanted, what, &args.how, &go_on, taken_back)
+    carry_out(&client, &request, &args.how, &next, None)
+}
+
+/// Takes the last undo or restore back.
+pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
+    let client = Client::open(&args.target)?;
+    let (request, last) = client.redo_request(args.how.resolved())?;
+    let target = quote(args.target.as_os_str().as_bytes());
+    let again = again(&target, &request.wanted, &args.how);
+    let next = format!("`{again}` goes on, mounted or not.");
+    carry_out(&client, &request, &args.how, &next, Some(&last.what))
 }
 
 /// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
@@ -142,126 +150,17 @@ fn again(target: &str, wanted: &Wanted, how: &How) -> String {
     command
 }
 
-fn wanted(args: &UndoArgs, store: &Store) -> Result<(Wanted, String)> {
-    use std::fmt::Write;
-    let mut what = String::new();
-    if !args.operations.is_empty() {
-        let operations: Result<Vec<Operation>> = args
-            .operations
-            .iter()
-            .map(|text| point::operation(store, text))
-            .collect();
-        for text in &args.operations {
-            let _ = write!(what, " {text}");
-        }
-        return Ok((Wanted::Operations(operations?), what));
-    }
-    let words = [
-        ("--session", args.session.clone()),
-        ("--since", args.since.clone()),
-        ("--to", args.to.clone()),
-        ("--pid", args.pid.map(|pid| pid.to_string())),
-        ("--program", args.program.clone()),
-    ];
-    for (flag, value) in &words {
-        if let Some(value) = value {
-            let _ = write!(what, " {flag} {value}");
-        }
-    }
-    for path in &args.path {
-        let _ = write!(what, " --path {path}");
-    }
-    if what.is_empty() {
-        return Err(Error::refused(
-            "undo what?",
-            "Give operations, or --session, --since, --to, --pid, --program or --path. `trumanfs log` shows what was done.",
-        ));
-    }
-    let from = args.since.as_ref().or(args.to.as_ref());
-    let from = from.map(|text| point::point(store, text)).transpose()?;
-    let session = match (&args.session, &from) {
-        (Some(text), _) => Some(point::session(store, text)?),
-        // A process's number means something in one session only; a program is meant as it ran last.
-        (None, None) => Some(last_mounted(store)?),
-        (None, Some(_)) => None,
-    };
-    let from = match (from, &session) {
-        (Some(from), _) => from,
-        (None, Some(session)) => Point::After(Operation::start_of(session.clone())),
-        (None, None) => Point::After(Operation::start_of("")),
-    };
-    let wanted = Wanted::Since {
-        from,
-        session,
-        pid: args.pid,
-        program: args.program.clone(),
-        paths: args.path.clone(),
-    };
-    Ok((wanted, what))
-}
-
-/// The newest session in which the store was mounted: what an operator did to it unmounted is no occupant's doing.
-fn last_mounted(store: &Store) -> Result<String> {
-    use crate::journal::{Op, Reader};
-    use crate::world::settle::{open_journal, sessions};
-    for session in sessions(store.state())?.into_iter().rev() {
-        let Ok(file) = open_journal(store.state(), &session) else {
-            continue;
-        };
-        let begin = Reader::new(std::io::BufReader::new(file)).next_record()?;
-        if matches!(
-            begin.map(|record| record.op),
-            Some(Op::Begin { home: Some(_), .. })
-        ) {
-            return Ok(session);
-        }
-    }
-    point::session(store, "last")
-}
-
 fn carry_out(
-    path: &Path,
-    store: &Store,
-    wanted: Wanted,
-    what: String,
+    client: &Client,
+    request: &UndoRequest,
     how: &How,
-    go_on: &str,
+    next: &str,
     taken_back: Option<&str>,
 ) -> Result<Exit> {
-    let wish = UndoRequest {
-        wanted,
-        choice: match (how.keep_both, how.force) {
-            (true, _) => OnConflict::KeepBoth,
-            (_, true) => OnConflict::Force,
-            _ => OnConflict::Stop,
-        },
-        dry_run: how.dry_run,
-        what,
-    };
-    let report = if wish.dry_run {
-        run(store, &wish, None, Caller::myself())?
-    } else if store.is_served()? {
-        match ask_to_change(store, &Request::Undo(wish), go_on)? {
-            Answer::Undone(report) => *report,
-            other => return Err(into_error(other)),
-        }
-    } else {
-        if store.copied()?.is_some() {
-            // What cannot be told here is refused before a session begins.
-            let dry = UndoRequest {
-                dry_run: true,
-                ..wish.clone()
-            };
-            run(store, &dry, None, Caller::myself())?;
-        }
-        in_process(path, |store, applier| {
-            run(store, &wish, Some(applier), Caller::myself())
-        })?
-    };
-    if how.json {
-        say(format_args!("{}", json(&report)?));
-    } else {
-        print(&report, go_on, taken_back);
+    let report = client.undo(request).map_err(|error| go_on(error, next))?;
+    match how.json {
+        true => Printer::new().json(&report)?,
+        false => print(&report, next, taken_back),
     }
     Ok(exit_of(&report))
 }
@@ -304,46 +203,13 @@ fn told(deeds: &[Deed]) -> String {
     }
 }
 
-/// `taken_back`: what a redo takes back, in the words of its command.
-fn print(report: &UndoReport, go_on: &str, taken_back: Option<&str>) {
-    let mut printer = Printer::new();
-    if report.stopped {
-        eprintln!(
-            "trumanfs: {} in the way; nothing was changed",
-            count(report.conflicts.len() as u64, "conflict")
-        );
-    }
-    const SHOWN: usize = 20;
-    for conflict in report.conflicts.iter().take(SHOWN) {
-        let by = conflict.by.as_ref().map_or_else(
-            || ": by nobody that a record names".to_owned(),
-            |(session, seq, words)| format!(": operation {session}:{seq}, {words}"),
-        );
-        eprintln!(
-            "  {}:{} {}: {}{by}",
-            conflict.session, conflict.seq, conflict.word, conflict.what
-        );
-    }
-    if report.conflicts.len() > SHOWN {
-        eprintln!(
-            "  and {} more (--json has all)",
-            report.conflicts.len() - SHOWN
-        );
-    }
-    if report.stopped
-        && report
-            .conflicts
-            .iter()
-            .all(|conflict| conflict.can_be_forced)
-    {
-        eprintln!(
-            "  Undo the later operations as well, or: --keep-both puts what comes back beside what is there; --force \
-             puts what is there into the trash or the versions."
-        );
-    }
+/// `next`: how to go on where it stopped half-way. `taken_back`: what a redo takes back, in the words of its command.
+fn print(report: &UndoReport, next: &str, taken_back: Option<&str>) {
+    print_conflicts(report);
     for note in &report.notes {
-        eprintln!("trumanfs: {note}");
+        warn(false, note);
     }
+    let mut printer = Printer::new();
     if report.dry_run {
         for change in &report.changes {
             printer.line(format_args!("would {change}"));
@@ -354,7 +220,7 @@ fn print(report: &UndoReport, go_on: &str, taken_back: Option<&str>) {
     }
     let deeds = told(&report.deeds);
     let operations = count(report.operations, "operation");
-    match (report.dry_run, report.record, &report.failed) {
+    match (report.dry_run, &report.record, &report.failed) {
         (true, ..) => printer.line(format_args!("would undo {operations}: {deeds}")),
         (_, None, _) if !report.notes.is_empty() => {
             printer.line(format_args!("nothing else could be taken back"));
@@ -363,12 +229,13 @@ fn print(report: &UndoReport, go_on: &str, taken_back: Option<&str>) {
         (_, Some(_), Some(error)) => {
             printer.flush();
             let (extent, (moves, contents, attributes)) = (report.extent, report.done);
-            eprintln!(
-                "trumanfs: stopped half-way: {error}\n  Done so far: {moves} of {}, {contents} of {}, {attributes} of {} with other attributes. {go_on}",
+            let done = format!(
+                "Done so far: {moves} of {}, {contents} of {}, {attributes} of {} with other attributes. {next}",
                 count(extent.names, "move"),
                 count(extent.contents, "content"),
                 count(extent.attributes, "thing"),
             );
+            warn(false, &format!("stopped half-way: {error}\n  {done}"));
         }
         (_, Some(record), None) => {
             let done = match taken_back {
@@ -381,5 +248,43 @@ fn print(report: &UndoReport, go_on: &str, taken_back: Option<&str>) {
             };
             printer.line(format_args!("{done}{but}: {deeds} (operation {record})"));
         }
+    }
+}
+
+/// Says what stood in the way.
+fn print_conflicts(report: &UndoReport) {
+    /// How many are told one by one.
+    const SHOWN: usize = 20;
+    let conflicts = &report.conflicts;
+    let mut lines = Vec::new();
+    if report.stopped {
+        let number = count(conflicts.len() as u64, "conflict");
+        warn(false, &format!("{number} in the way; nothing was changed"));
+    }
+    for conflict in conflicts.iter().take(SHOWN) {
+        let by = conflict.by.as_ref().map_or_else(
+            || ": by nobody that a record names".to_owned(),
+            |(session, seq, words)| format!(": operation {session}:{seq}, {words}"),
+        );
+        lines.push(format!(
+            "{}:{} {}: {}{by}",
+            conflict.session, conflict.seq, conflict.word, conflict.what
+        ));
+    }
+    if conflicts.len() > SHOWN {
+        lines.push(format!(
+            "and {} more (--json has all)",
+            conflicts.len() - SHOWN
+        ));
+    }
+    if report.stopped && conflicts.iter().all(|conflict| conflict.can_be_forced) {
+        lines.push(
+            "Undo the later operations as well, or: --keep-both puts what comes back beside what is there; --force \
+             puts what is there into the trash or the versions."
+                .to_owned(),
+        );
+    }
+    for line in lines {
+        eprintln!("  {line}");
     }
 }

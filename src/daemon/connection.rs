@@ -1,10 +1,8 @@
 //! One connection on the control socket: who is at its other end, and what is asked, line by line.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-
-use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::world::{Caller, Origin};
@@ -36,7 +34,7 @@ pub(super) fn each_line(
     connection: &UnixStream,
     mut take: impl FnMut(&str) -> Result<bool>,
 ) -> Result<()> {
-    let set = |error| io("setsockopt", &error);
+    let set = |error: std::io::Error| Error::io("setsockopt", &error);
     let limit = Some(Duration::from_secs(10));
     connection.set_read_timeout(limit).map_err(set)?;
     connection.set_write_timeout(limit).map_err(set)?;
@@ -45,21 +43,9 @@ pub(super) fn each_line(
         let mut line = String::new();
         let mut limited = std::io::Read::take(&mut reader, LONGEST);
         let read = limited.read_line(&mut line);
-        if read.map_err(|error| io("read", &error))? == 0 || !take(&line)? {
+        if read.map_err(|error| Error::io("read", &error))? == 0 || !take(&line)? {
             return Ok(());
         }
         connection.set_read_timeout(None).map_err(set)?;
     }
-}
-
-pub(super) fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(message).unwrap_or_default();
-    line.push(b'\n');
-    connection
-        .write_all(&line)
-        .map_err(|error| io("write", &error))
-}
-
-pub(super) fn io(call: &'static str, error: &std::io::Error) -> Error {
-    Error::os(call)(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
 }

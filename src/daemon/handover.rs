@@ -1,4 +1,4 @@
-//! The handover between daemons: a mount waits for the end of the previous daemon, an unmount for the end of its own.
+//! The handover between daemons: a mount waits for the end of the previous daemon.
 //!
 //! After a home is unmounted its daemon still has to finish an operator's change, write the end of its journal and
 //! release the store. A mount that follows at once must not be refused because the store is still being served. And
@@ -19,8 +19,6 @@ use crate::world::state::{Holder, boot_id};
 
 /// How long a mount waits for the end of the previous daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an unmount waits for the end of its own daemon.
-const LONG: Duration = Duration::from_secs(20);
 /// The interval between checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -106,38 +104,5 @@ fn is_ending(holder: &Holder) -> bool {
         None => true,
         // Another home is mounted at the same path.
         Some(mounted) => registry::find(&mounted.device).is_some_and(|e| e.pid != holder.pid),
-    }
-}
-
-/// Waits until the daemon of a home that has just been unmounted has released its store and ended. Returns whether it
-/// has. It need not be a child process, so a pidfd is used.
-pub fn wait_for_end(entry: &registry::MountInfo) -> bool {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    // If the store has another holder or none, the daemon has ended, even if its pid is in use again.
-    if let Ok(store) = Store::open(&entry.store())
-        && let (Ok(served), Ok(Some(holder))) = (store.is_served(), store.holder())
-        && (!served || holder.pid != entry.pid)
-    {
-        return true;
-    }
-    let pid = i32::try_from(entry.pid).ok().and_then(Pid::from_raw);
-    let Some(Ok(fd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
-        return true;
-    };
-    let mut waiting = [rustix::event::PollFd::new(
-        &fd,
-        rustix::event::PollFlags::IN,
-    )];
-    let end = Instant::now() + LONG;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let left = rustix::time::Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        match rustix::event::poll(&mut waiting, Some(&left)) {
-            Err(rustix::io::Errno::INTR) => {}
-            ready => return ready.is_ok_and(|ready| ready > 0),
-        }
     }
 }

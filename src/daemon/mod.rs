@@ -3,12 +3,11 @@
 //! [`start`] is what `trumanfs mount` calls. The background daemon is this program started anew, with its options sent
 //! over a pipe instead of as arguments: the process list must not show the path of a store.
 
-mod ask;
 mod atime;
 mod connection;
-pub mod control;
+mod control;
 pub mod follow;
-pub mod handover;
+mod handover;
 mod live_applier;
 mod mountpoint;
 pub mod preflight;
@@ -24,9 +23,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::world::KeepOptions;
-pub use ask::ask;
+use crate::error::{Error, Kind, Result};
+pub use crate::world::KeepOptions;
 pub use atime::{Access, AccessTimes};
 pub use mountpoint::MountFlagsWanted;
 
@@ -94,7 +92,11 @@ enum Readiness {
     /// The home answers; with the findings after a crash.
     Ready(Vec<String>),
     /// The home could not be mounted.
-    Failed { what: String, remedy: String },
+    Failed {
+        kind: Kind,
+        what: String,
+        remedy: String,
+    },
 }
 
 /// Mounts a home and returns once it answers, leaving a daemon in the background. Returns the findings after an
@@ -128,9 +130,9 @@ pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
     }
     match serde_json::from_str(&line) {
         Ok(Readiness::Ready(settled)) => Ok(settled),
-        Ok(Readiness::Failed { what, remedy }) => {
+        Ok(Readiness::Failed { kind, what, remedy }) => {
             let _ = child.wait();
-            Err(Error::Refused { what, remedy })
+            Err(kind.error(what, remedy))
         }
         Err(_) => {
             let status = child
@@ -160,15 +162,9 @@ pub fn run_in_background() {
     if let Err(error) = outcome {
         // The parent reads it if it still waits; later only the log has it.
         log::error!("{error}");
-        report(&match error {
-            Error::Refused { what, remedy } | Error::Conflict { what, remedy } => {
-                Readiness::Failed { what, remedy }
-            }
-            error => Readiness::Failed {
-                what: error.told(),
-                remedy: String::new(),
-            },
-        });
+        let kind = error.kind();
+        let (what, remedy) = error.into_words();
+        report(&Readiness::Failed { kind, what, remedy });
     }
 }
 

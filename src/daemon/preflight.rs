@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::atime::Access;
 use super::{Wanted, mountpoint};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::mounts::{nesting, table};
 use crate::sys::users::{self, User};
 use crate::world::view::STATE;
@@ -89,7 +89,14 @@ fn directory(path: &Path, what: &str) -> Result<PathBuf> {
             std::io::ErrorKind::PermissionDenied => "You may not look into a directory on the way.",
             _ => "",
         };
-        Error::refused(format!("{what} {shown}: {}", plain(&error)), remedy)
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => Kind::Missing,
+            _ => Kind::Refused,
+        };
+        kind.error(
+            format!("{what} {shown}: {}", plain(&error)),
+            remedy.to_owned(),
+        )
     })?;
     match std::fs::metadata(&absolute) {
         Ok(meta) if meta.is_dir() => Ok(absolute),
@@ -129,16 +136,14 @@ fn owner(wanted: &Wanted) -> Result<Option<User>> {
         return Ok(None);
     };
     if wanted.mount.allow_other {
-        return Err(Error::refused(
+        return Err(Error::usage(
             "--owner and --allow-other exclude each other",
             "With --owner one user gets in and acts as themselves; with --allow-other everybody does.",
         ));
     }
-    let user = users::find(name).ok_or_else(|| {
-        Error::refused(
-            format!("--owner {name}: no such user"),
-            "Give a user's name or number.",
-        )
+    let user = users::find(name).ok_or_else(|| Error::Missing {
+        what: format!("--owner {name}: no such user"),
+        remedy: "Give a user's name or number.".to_owned(),
     })?;
     let me = rustix::process::geteuid();
     if user.uid == me.as_raw() {

@@ -6,52 +6,10 @@
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
-
+use crate::control::RunRequest;
 use crate::error::{Error, Result};
 use crate::fuse::Shared;
 use crate::world::{Origin, OriginKind, Run, RunId};
-
-/// What an executor says of its runs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "act", rename_all = "lowercase")]
-pub enum RunRequest {
-    /// A run begins.
-    Begin {
-        /// It.
-        #[serde(flatten)]
-        run: Run,
-        /// The threads that work for it from now on, by their ids in the daemon's PID namespace.
-        #[serde(default)]
-        threads: Vec<u32>,
-    },
-    /// More threads work for it.
-    Join {
-        /// The run.
-        id: RunId,
-        /// The threads.
-        threads: Vec<u32>,
-    },
-    /// Some threads do not work for it any more.
-    Leave {
-        /// The run.
-        id: RunId,
-        /// The threads.
-        threads: Vec<u32>,
-    },
-    /// All processes work for it that share the PID namespace of one of them.
-    Namespace {
-        /// The run.
-        id: RunId,
-        /// That process, by its number in the daemon's PID namespace.
-        process: u32,
-    },
-    /// It has ended.
-    End {
-        /// The run.
-        id: RunId,
-    },
-}
 
 /// The runs of one connection.
 pub(super) struct Runs<'s> {

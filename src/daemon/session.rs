@@ -14,12 +14,13 @@ use std::time::Duration;
 use fuser::{INodeNo, Notifier, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 
-use super::control::{self, Status};
+use super::control;
 use super::follow::{Follower, Still};
 use super::mountpoint::mount;
 use super::preflight::{self, Checked};
 use super::watch::Watcher;
 use super::{Wanted, handover};
+use crate::control::Status;
 use crate::error::{Error, Result};
 use crate::fuse::{
     Activity, Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
@@ -146,6 +147,7 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
         owner: checked.owner.as_ref().map(|owner| (owner.uid, owner.gid)),
         session: new_session_id(),
         home: Some(checked.home.as_os_str().as_bytes().to_vec()),
+        last_mount: None,
     }
 }
 

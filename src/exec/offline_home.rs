@@ -1,7 +1,7 @@
 //! [`OfflineHome`]: a store that nobody has mounted, worked in through the world in process, under the store's lock.
 //!
-//! Every rule is the world's: what exists, what a removal means, what is kept and recorded. Symlinks do not exist for the
-//! shell, whatever the store is mounted with at other times.
+//! Every rule is the world's, with what the store was last mounted with: what exists, what a removal means, what is kept and recorded.
+//! Symlinks do not exist for the shell, whatever the store is mounted with at other times.
 //!
 //! A session begins with the first change. Until then the store is only looked at, and nothing in it is written. So each operation
 //! that changes something finds out first what can be found out by looking. A line that only reads shares the store with others
@@ -24,7 +24,7 @@ use crate::name::{Name, WorldPath};
 use crate::world::lock::PATIENCE;
 use crate::world::{
     Caller, Claim, Dir, Meta, NoOpenState, ReadOnlyStore, Renaming, SetAttrs, Settled, StoreView,
-    Symlinks, ViewOptions, World, WorldOptions, new_session_id,
+    Symlinks, ViewOptions, World,
 };
 
 /// How long no session is tried to be begun after one could not be: a line may ask for many changes.
@@ -34,7 +34,6 @@ const DESPAIR: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct OfflineHome {
     reading: ReadOnlyStore,
-    view: ViewOptions,
     world: OnceLock<World>,
     refused: Mutex<Refused>,
     caller: Caller,
@@ -59,20 +58,23 @@ impl OfflineHome {
         OfflineHome::with(store, ViewOptions::default(), PATIENCE)
     }
 
-    /// Opens a store in which only what these options say exists or may be changed. Commands that work on it are waited for.
+    /// Opens a store in which only what its last mount showed exists, and only what it let be changed may be; these options hide and
+    /// protect more. Commands that work on it are waited for.
     ///
     /// # Errors
     /// As [`OfflineHome::open`]; [`Error::Refused`] for a pattern that is none.
     pub fn with(store: &Path, view: ViewOptions, patience: Duration) -> Result<OfflineHome> {
-        let view = ViewOptions {
+        let narrow = |mounted: ViewOptions| ViewOptions {
+            hide: [mounted.hide, view.hide].concat(),
+            read_only: [mounted.read_only, view.read_only].concat(),
             symlinks: Symlinks::Hidden,
-            ..view
+            list_trash: mounted.list_trash || view.list_trash,
+            all_read_only: view.all_read_only,
         };
-        let (reading, settled) = ReadOnlyStore::open(store, view.clone(), patience)?;
+        let (reading, settled) = ReadOnlyStore::open(store, narrow, patience)?;
         tell(&settled);
         Ok(OfflineHome {
             reading,
-            view,
             world: OnceLock::new(),
             refused: Mutex::default(),
             caller: Caller::myself(),
@@ -131,11 +133,7 @@ impl OfflineHome {
     }
 
     fn begin(&self) -> Result<World> {
-        let options = WorldOptions {
-            session: new_session_id(),
-            view: self.view.clone(),
-            ..WorldOptions::default()
-        };
+        let options = self.reading.options();
         let root = self.reading.root().again()?;
         let claim = self.reading.claimed();
         // A directory's own lock is held until the store has one.

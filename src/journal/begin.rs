@@ -18,6 +18,44 @@ pub struct StoreId {
     pub generation: Option<u32>,
 }
 
+/// What a home was mounted with, as far as it says what exists, what can be changed and what is kept. Work on the store while nothing
+/// is mounted goes by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountedWith {
+    /// Patterns of what does not exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hide: Vec<String>,
+    /// Patterns of what cannot be changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only: Vec<String>,
+    /// Whether symlinks that stay inside exist.
+    #[serde(default)]
+    pub symlinks_inside: bool,
+    /// Whether `.trash` is listed.
+    #[serde(default)]
+    pub list_trash: bool,
+    /// Whether each record is on the disk before its act.
+    #[serde(default)]
+    pub durable: bool,
+    /// What is kept of contents.
+    pub keep: KeptWith,
+}
+
+/// What is kept of contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptWith {
+    /// Whether contents are kept as well as removals.
+    pub versions: bool,
+    /// Files up to this size are copied when they are opened for writing, in bytes.
+    pub copied_up_to: u64,
+    /// The most that the versions of all sessions may take together, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+    /// Whether the oldest make room at that limit.
+    #[serde(default)]
+    pub evict: bool,
+}
+
 /// The end of the previous session, which therefore cannot be cut off unnoticed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {

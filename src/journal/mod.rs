@@ -40,7 +40,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 pub use actor::{Actors, Author, Caller};
-pub use begin::{After, StoreId};
+pub use begin::{After, KeptWith, MountedWith, StoreId};
 pub use header::RecordHeader;
 pub use ids::Ids;
 pub use lenient::{LenientReader, Line, What};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::begin::{After, StoreId};
+use super::begin::{After, MountedWith, StoreId};
 use super::ids::Ids;
 use super::stamp::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
@@ -82,6 +82,9 @@ pub enum Op {
         /// In a copied store, the newest session that was recorded in the original.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copied: Option<String>,
+        /// What the store was last mounted with; absent where no session says, and in records of an earlier release.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mounted: Option<MountedWith>,
     },
     /// The session ended cleanly.
     End,

@@ -43,10 +43,10 @@ pub fn list(store: &Store) -> Result<Vec<Checkpoint>> {
 /// Names the current point. Returns the number of the record.
 ///
 /// # Errors
-/// [`Error::Refused`] for a name that could mean something else; [`Error::Conflict`] for one that is in use.
+/// [`Error::Usage`] for a name that could mean something else; [`Error::Conflict`] for one that is in use.
 pub fn create(store: &Store, world: &World, name: &str, caller: Caller) -> Result<u64> {
     if point::is_taken(name) || name.chars().any(char::is_control) || name.len() > 200 {
-        return Err(Error::refused(
+        return Err(Error::usage(
             format!("{name:?} cannot be the name of a checkpoint"),
             "It could be read as a time, a session, an operation or a range. Begin with a letter.",
         ));

@@ -45,10 +45,10 @@ impl Paths {
     /// home; it includes everything below a matching directory. `*` and `?` do not match a slash, `**` does.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a malformed pattern.
+    /// [`Error::Usage`] for a malformed pattern.
     pub fn parse(pattern: &str) -> Result<Paths> {
         let bad = |error: globset::Error| {
-            Error::refused(
+            Error::usage(
                 format!("{pattern:?} is not a pattern: {}", error.kind()),
                 "Write it as in .gitignore, such as '*.rs' or '/src/**'; a backslash takes a character's meaning away.",
             )
@@ -192,7 +192,7 @@ mod tests {
                 "{pattern} and {path}"
             );
         }
-        assert!(matches!(Paths::parse("a[b"), Err(Error::Refused { .. })));
+        assert!(matches!(Paths::parse("a[b"), Err(Error::Usage { .. })));
     }
 
     #[test]

@@ -94,6 +94,14 @@ impl Store {
         lock::is_held(std::os::fd::AsFd::as_fd(&self.state))
     }
 
+    /// Returns the daemon that serves the store at this moment. A command that has the store is none.
+    ///
+    /// # Errors
+    /// What `flock(2)` says.
+    pub fn served_by(&self) -> Result<Option<Holder>> {
+        lock::daemon(std::os::fd::AsFd::as_fd(&self.state))
+    }
+
     /// Returns whether the store is a copy, in which the inodes recorded by earlier sessions mean nothing.
     ///
     /// # Errors

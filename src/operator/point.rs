@@ -90,16 +90,16 @@ pub fn session(store: &Store, text: &str) -> Result<String> {
 /// Finds a record: `SESSION:SEQ`, or `SEQ` for one of the last session.
 ///
 /// # Errors
-/// [`Error::Missing`] where there is no such session or record; [`Error::Refused`] for a malformed operation.
+/// [`Error::Missing`] where there is no such session or record; [`Error::Usage`] for a malformed operation.
 pub fn operation(store: &Store, text: &str) -> Result<Operation> {
     let found = numbered(store, text)?.ok_or_else(|| {
-        Error::refused(
+        Error::usage(
             format!("{text:?} is not an operation"),
             "Give its number in the last session, or SESSION:NUMBER. `trumanfs log --all` shows the numbers.",
         )
     })?;
     match found.seq {
-        0 => Err(Error::refused(
+        0 => Err(Error::usage(
             format!("{text:?} is a session's start, not an operation"),
             "The first operation of a session has the number 1.",
         )),
@@ -156,10 +156,10 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
 /// Finds two points: `A..B`, `A..` (until now) or `..B` (from the start of the last session).
 ///
 /// # Errors
-/// As [`point`]; [`Error::Refused`] where there are no two dots, or where the first point is later than the second.
+/// As [`point`]; [`Error::Usage`] where there are no two dots, or where the first point is later than the second.
 pub fn range(store: &Store, text: &str) -> Result<(Point, Point)> {
     let (from, to) = text.split_once("..").ok_or_else(|| {
-        Error::refused(
+        Error::usage(
             format!("{text:?} is not a range"),
             "Give two points with two dots between them, such as last..now.",
         )
@@ -167,7 +167,7 @@ pub fn range(store: &Store, text: &str) -> Result<(Point, Point)> {
     let named = |text: &str, absent| point(store, if text.is_empty() { absent } else { text });
     let (from, to) = (named(from, "last")?, named(to, "now")?);
     if from > to {
-        return Err(Error::refused(
+        return Err(Error::usage(
             format!("{text:?} ends before it begins"),
             format!("{from} is later than {to}: name the earlier one first."),
         ));

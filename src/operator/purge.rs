@@ -13,9 +13,9 @@ use chrono::{DateTime, Utc};
 use super::kept::{self, KeptVersion};
 use super::trash::{self, Listed};
 use super::{Store, ephemeral};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::Ids;
-use crate::name::{Escaped, WorldPath, escape};
+use crate::name::{Escaped, WorldPath};
 use crate::world::{Caller, Purged, World};
 
 /// The kinds of files to select from.
@@ -125,10 +125,7 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<Vec<Listed>> {
     let there: HashSet<&[u8]> = listed.iter().map(|l| l.entry.0.as_slice()).collect();
     for named in &selection.entries {
         if !there.contains(named.0.as_slice()) {
-            return Err(Error::Missing {
-                what: format!("{}: no such entry in the trash", escape(&named.0)),
-                remedy: "Nothing was deleted. `trumanfs trash list` names them.".to_owned(),
-            });
+            return Err(trash::no_entry(&named.0));
         }
     }
     if let Some(keep) = selection.keep_last {

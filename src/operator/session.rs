@@ -49,6 +49,7 @@ pub struct Mark {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Session {
     /// Its id.
+    #[serde(rename = "session")]
     pub id: String,
     /// The time of its start, RFC 3339; absent where its journal does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,6 +154,23 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
         false => End::Abrupt,
     };
     Ok(session)
+}
+
+/// Finds the newest session in which the store was mounted: what was done to it while it was not is an operator's doing.
+///
+/// # Errors
+/// [`Error::Damaged`] where a session's beginning cannot be read; what reading says.
+pub fn last_mounted(store: &Store) -> Result<Option<String>> {
+    for session in sessions(store.state())?.into_iter().rev() {
+        let Ok(file) = open_journal(store.state(), &session) else {
+            continue;
+        };
+        let begin = Reader::new(BufReader::new(file)).next_record()?;
+        if let Some(Op::Begin { home: Some(_), .. }) = begin.map(|record| record.op) {
+            return Ok(Some(session));
+        }
+    }
+    Ok(None)
 }
 
 fn one(

@@ -111,14 +111,19 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
 /// Returns the former path of an entry of the trash.
 ///
 /// # Errors
-/// `ENOENT` for an entry that is not there; [`Error::Conflict`], asking for a destination, where no journal has it.
+/// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`], asking for a destination, where no journal has it.
 pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
-    let path = WorldPath::parse(entry)?;
+    let path = WorldPath::parse(entry).map_err(|_| no_entry(entry))?;
     let mut parts = path.components();
-    let first = parts.next().ok_or(Error::NotFound)?;
+    let first = parts.next().ok_or_else(|| no_entry(entry))?;
     let origins = origins(store, &HashSet::from([first.bytes()]))?;
     let Some(origin) = origins.get(first.bytes()) else {
-        store.root.dir(&WorldPath::parse(TRASH)?)?.stat(first)?;
+        let trash = store.root.dir(&WorldPath::parse(TRASH)?);
+        let there = trash.and_then(|trash| trash.stat(first));
+        there.map_err(|error| match error {
+            Error::NotFound => no_entry(entry),
+            error => error,
+        })?;
         return Err(Error::Conflict {
             what: format!("no journal knows where {} was", escape(entry)),
             remedy: "Say where it shall go with --to PATH.".to_owned(),
@@ -130,15 +135,20 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     Ok(path)
 }
 
+/// Says that an entry is not there.
+pub(super) fn no_entry(entry: &[u8]) -> Error {
+    Error::Missing {
+        what: format!("{}: no such entry in the trash", escape(entry)),
+        remedy: "Nothing was changed. `trumanfs trash list` names them.".to_owned(),
+    }
+}
+
 /// Returns the attributes of an entry of the trash, or of a file below one.
 ///
 /// # Errors
 /// `ENOENT` where it is not there.
 pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
-    let mut path = WorldPath::parse(TRASH)?;
-    WorldPath::parse(entry)?
-        .components()
-        .for_each(|part| path.push(part));
+    let path = path_of(entry)?;
     let parent = path.parent().ok_or(Error::NotFound)?;
     let name = path.name().ok_or(Error::NotFound)?;
     store.root.dir(&parent)?.stat(name)
@@ -147,13 +157,14 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
 /// Restores an entry of the trash, or a file below one, to a free path.
 ///
 /// # Errors
-/// `ENOENT` for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is gone.
+/// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is gone;
+/// [`Error::Refused`] for what does not exist in the home, there or at that path.
 pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
-    let mut path = WorldPath::parse(TRASH)?;
-    WorldPath::parse(entry)?
-        .components()
-        .for_each(|part| path.push(part));
-    let (dir, name) = world.parent(&path)?;
+    let path = path_of(entry)?;
+    let (dir, name) = world.parent(&path).map_err(|error| match error {
+        Error::NotFound | Error::NotDirectory => no_entry(entry),
+        error => error,
+    })?;
     let conflict = |what: String| Error::Conflict {
         what,
         remedy: "Nothing was changed. Say where it shall go with --to PATH.".to_owned(),
@@ -164,7 +175,12 @@ pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> R
         }
         error => error,
     })?;
-    let found = world.lookup(&dir, name)?.meta;
+    let found = match world.lookup(&dir, name) {
+        Ok(found) => found.meta,
+        Err(Error::NotFound) if dir.stat(name).is_ok() => return Err(hidden(&escape(entry))),
+        Err(Error::NotFound) => return Err(no_entry(entry)),
+        Err(error) => return Err(error),
+    };
     if found.kind == rustix::fs::FileType::RegularFile && found.nlink > 1 {
         let store = Store::of(world)?;
         if let Some(then) = written_since(&store, entry)? {
@@ -179,8 +195,28 @@ pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> R
     let moved = world.rename(&dir, name, &new_dir, new_name, Renaming::NoReplace, caller);
     moved.map(|moved| moved.id).map_err(|error| match error {
         Error::Exists => conflict(format!("something else is at {to} now")),
+        Error::NotFound if dir.stat(name).is_ok() => hidden(&to.to_string()),
+        Error::NotFound => no_entry(entry),
         error => error,
     })
+}
+
+/// Returns where an entry, or something in one, lies.
+fn path_of(entry: &[u8]) -> Result<WorldPath> {
+    let mut path = WorldPath::parse(TRASH)?;
+    let parsed = WorldPath::parse(entry).map_err(|_| no_entry(entry))?;
+    parsed.components().for_each(|part| path.push(part));
+    Ok(path)
+}
+
+/// Says that something is there, and does not exist in the home.
+fn hidden(what: &str) -> Error {
+    Error::refused(
+        format!(
+            "{what} does not exist in the home: a link where --symlinks hides them, or what --hide names"
+        ),
+        "Nothing was changed. Mount the store so that it exists, then restore it; an unmounted store goes by its last mount.",
+    )
 }
 
 /// A file's state at its removal, where it has been written to since under another of its names.

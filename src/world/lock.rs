@@ -42,6 +42,17 @@ pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
     }
 }
 
+/// Returns the daemon that has the store at this moment, as far as one has it: not a command, which ends soon.
+///
+/// # Errors
+/// As [`is_held`].
+pub fn daemon(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
+    match file(state, OFlags::RDONLY)? {
+        Some(mut file) if !share(&file)? => Ok(read_holder(&mut file).filter(is_daemon)),
+        _ => Ok(None),
+    }
+}
+
 /// Takes the shared lock, waiting for a command that has the exclusive one. `None` if the store never had a lock.
 ///
 /// # Errors
@@ -149,10 +160,23 @@ fn is_daemon(holder: &Holder) -> bool {
 }
 
 fn lives(pid: u32) -> bool {
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(pid) = pid else {
+        return false;
+    };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        // One that has ended, and that nobody has waited for yet, still has its number.
+        Ok(fd) => {
+            let at_once = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&at_once)) == Ok(0)
+        }
+        Err(errno) => errno != Errno::SRCH,
+    }
 }
 
 fn served(holder: &Holder) -> Error {

@@ -33,7 +33,9 @@ mod list;
 pub mod lock;
 mod mark;
 pub mod meta;
+mod offline;
 mod open_state;
+mod options;
 pub mod origin;
 pub mod outage;
 pub mod own;
@@ -73,6 +75,7 @@ pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
 pub use meta::{Id, Meta, Time};
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
+pub use options::{Identity, KeepOptions, WorldOptions};
 pub use purge::Purged;
 pub use read_only::{Claim, Locked, ReadOnlyStore};
 pub use remove::Removed;
@@ -82,7 +85,6 @@ pub use root::{Dir, Node, Root};
 pub use sessions::new_session_id;
 pub use settled::Settled;
 pub use store_view::StoreView;
-pub use versions::KeepOptions;
 pub use view::{Symlinks, View, ViewOptions, Visible};
 pub use writers::{Rest, Writers};
 
@@ -96,36 +98,6 @@ use versions::Versions;
 
 /// How long the end of a session waits for versions to become final. A version that is not final by then stays whole.
 const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// The owner of newly created files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Identity {
-    /// The acting thread's user: a home with one owner.
-    #[default]
-    Thread,
-    /// The caller of each request; the kernel has already checked its permissions.
-    Caller,
-}
-
-/// The options of a world.
-#[derive(Debug, Clone, Default)]
-pub struct WorldOptions {
-    /// What the occupant can see and change.
-    pub view: ViewOptions,
-    /// The owner of newly created files.
-    pub identity: Identity,
-    /// Whether each record is on disk before its act, to survive power cuts.
-    pub durable: bool,
-    /// The user that acts on the store, if not this process's own: the trash must belong to that user.
-    pub owner: Option<(u32, u32)>,
-    /// Which former contents are kept.
-    pub keep: KeepOptions,
-    /// The session's id, which names its directory. A later one is used if it would not be the newest
-    /// ([`StateDir::session`]).
-    pub session: String,
-    /// The home's mountpoint, for the record; absent for an unmounted store.
-    pub home: Option<Vec<u8>>,
-}
 
 /// A store and its rules.
 #[derive(Debug)]
@@ -173,6 +145,10 @@ impl World {
     /// Begins a session like [`World::over`], on a disk that has space for one.
     fn begin((root, located): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
         let home = options.home.as_deref().map(crate::name::escape);
+        let mounted_with = match home {
+            Some(_) => Some(options.mounted_with()),
+            None => options.last_mount.clone(),
+        };
         let mut holder = Holder::this_process(&options.session, home);
         holder.durable = options.durable;
         let state = StateDir::open(&root, holder.clone(), located)?;
@@ -229,6 +205,7 @@ impl World {
             after: last.after,
             store: Some(origin::here(state.as_fd())?),
             copied: state.copied().map(str::to_owned),
+            mounted: mounted_with,
         };
         journal.note(begin, None)?;
         unbegun.has_begun();

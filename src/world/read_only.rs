@@ -16,8 +16,10 @@ use rustix::io::Errno;
 use super::inode_lists;
 use super::lock;
 use super::meta::{Id, Meta};
+use super::options::WorldOptions;
 use super::origin;
 use super::root::{Root, stat_fd};
+use super::sessions::{last_mount, new_session_id};
 use super::settle;
 use super::settled::Settled;
 use super::state::{Holder, StateDir, holder, open_unlocked, read_holder};
@@ -38,6 +40,8 @@ pub struct ReadOnlyStore {
     seen: Option<(String, u64)>,
     /// The exclusive lock, held for a line that may change something.
     claim: Mutex<Option<Claim>>,
+    /// What a session of it begins with.
+    options: WorldOptions,
 }
 
 /// An open store, and its lock if it is held exclusively.
@@ -53,25 +57,35 @@ pub enum Claim {
 }
 
 impl ReadOnlyStore {
-    /// Opens a store. It writes only to settle what an earlier session left open.
+    /// Opens a store with what it was last mounted with; `narrow` may hide and protect more, or less. What an earlier session left
+    /// open is settled first, which is the only reason for this to write.
     ///
     /// # Errors
     /// As [`World::open`](super::World::open), except for what only keeps a store from being changed.
     pub fn open(
         store: &Path,
-        view: ViewOptions,
+        narrow: impl FnOnce(ViewOptions) -> ViewOptions,
         patience: Duration,
     ) -> Result<(ReadOnlyStore, Vec<Settled>)> {
         let root = Root::open(store)?;
+        let with = |last| {
+            let options = WorldOptions::as_last_mounted(String::new(), last);
+            WorldOptions {
+                view: narrow(options.view),
+                ..options
+            }
+        };
         let Some(state) = open_unlocked(&root)? else {
+            let options = with(None);
             let reading = ReadOnlyStore {
                 root,
-                view: View::new(view, None, HashSet::new())?,
+                view: View::new(options.view.clone(), None, HashSet::new())?,
                 state: None,
                 links: HashMap::new(),
                 lock: None,
                 seen: None,
                 claim: Mutex::default(),
+                options,
             };
             return Ok((reading, Vec::new()));
         };
@@ -79,6 +93,7 @@ impl ReadOnlyStore {
         let (lock, settled) = settled(&root, state, patience)?;
         let seen = holder(state)?.map(|holder| (holder.session, holder.epoch));
         let named = seen.as_ref().map(|(session, _)| session.clone());
+        let options = with(last_mount(state, named.as_deref())?);
         let copied = origin::copied(&root, state, named.as_deref())?;
         let (links, pinned) = match copied.is_some_and(|copied| copied.is_fresh) {
             true => Default::default(),
@@ -87,12 +102,13 @@ impl ReadOnlyStore {
         let id = stat_fd(state)?.id;
         let reading = ReadOnlyStore {
             root,
-            view: View::new(view, Some(id), pinned)?,
+            view: View::new(options.view.clone(), Some(id), pinned)?,
             state: Some(id),
             links,
             lock,
             seen,
             claim: Mutex::default(),
+            options,
         };
         Ok((reading, settled))
     }
@@ -100,6 +116,14 @@ impl ReadOnlyStore {
     /// Returns the resolver of paths.
     pub fn root(&self) -> &Root {
         &self.root
+    }
+
+    /// Returns the options for a session that begins here: each time with another id.
+    pub fn options(&self) -> WorldOptions {
+        WorldOptions {
+            session: new_session_id(),
+            ..self.options.clone()
+        }
     }
 
     /// Returns the read-only view of the store.
@@ -204,7 +228,7 @@ fn settled(
     }
     lock::let_go(&file);
     // The session that the lock names stays the newest.
-    let session = named.unwrap_or_else(super::new_session_id);
+    let session = named.unwrap_or_else(new_session_id);
     let located = lock::for_changes(state, patience)?;
     let alone = StateDir::open(root, Holder::this_process(&session, None), located)?;
     let settled = settle::last_session(root, &alone)?.settled;

@@ -1,6 +1,7 @@
 //! The sessions of a store: their ids, and the files of their journals.
 
 use std::fs::File;
+use std::io::BufReader;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -9,7 +10,7 @@ use super::own;
 use super::root::{open_beneath, stat_fd};
 use super::state::{SESSIONS, StateDir};
 use crate::error::{Error, Result};
-use crate::journal::FILE;
+use crate::journal::{FILE, MountedWith, Op, Reader};
 use crate::name::Name;
 
 /// Returns the ids of all sessions, oldest first.
@@ -121,6 +122,37 @@ pub(super) fn newest(
         // The daemon was killed between creating the directory and the journal: nothing was done.
         Err(Error::NotFound) => Ok(None),
         file => file.map(|file| Some((session, file))),
+    }
+}
+
+/// Returns what a store was last mounted with; `None` where no session says. Each mount says in its `begin` what exists in the home and
+/// what is kept, and each session without a mount says again what the one before it said: so the newest tells. `named` is the session that the lock names. A session
+/// whose `begin` cannot be read says nothing: the one before it is asked.
+///
+/// # Errors
+/// What reading the sessions says.
+pub(super) fn last_mount(
+    state: BorrowedFd<'_>,
+    named: Option<&str>,
+) -> Result<Option<MountedWith>> {
+    if let Some((_, file)) = newest(state, named, OFlags::RDONLY)?
+        && let Some(said) = said(file)
+    {
+        return Ok(said);
+    }
+    let others = sessions(state)?.into_iter().rev();
+    let mut others = others.filter_map(|session| open_journal(state, &session).ok());
+    Ok(others.find_map(said).flatten())
+}
+
+/// Reads what a session says; `None` where it has no `begin`.
+fn said(journal: File) -> Option<Option<MountedWith>> {
+    match Reader::new(BufReader::new(journal)).next_record() {
+        Ok(Some(record)) => match record.op {
+            Op::Begin { mounted, .. } => Some(mounted),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

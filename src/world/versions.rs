@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::blocks::{Blocks, copy_range, same_content};
 use super::meta::Id;
 use super::open_state::{OpenState, StartedVersion};
+use super::options::{COPIED_UP_TO, KeepOptions};
 use super::pending::Pending;
 use super::quota::Quota;
 use super::root::{Node, Root, open_beneath, stat_fd};
@@ -30,33 +31,6 @@ const LONG: u64 = 4 << 20;
 
 /// The directory of versions in a session's directory.
 pub const VERSIONS: &str = "versions";
-
-/// The default size limit, in bytes, for copying files when they are opened for writing.
-pub const COPIED_UP_TO: u64 = 1 << 20;
-
-/// Options for keeping contents.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct KeepOptions {
-    /// Whether contents are kept as well as removals.
-    pub versions: bool,
-    /// The size limit, in bytes, for copying files when they are opened for writing.
-    pub copied_up_to: u64,
-    /// The most bytes that the versions of all sessions may take together.
-    pub max: Option<u64>,
-    /// Whether old versions are evicted at that limit; if not, the write fails.
-    pub evict: bool,
-}
-
-impl Default for KeepOptions {
-    fn default() -> KeepOptions {
-        KeepOptions {
-            versions: true,
-            copied_up_to: COPIED_UP_TO,
-            max: None,
-            evict: false,
-        }
-    }
-}
 
 /// The extent of what is about to be destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

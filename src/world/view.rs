@@ -99,7 +99,7 @@ impl View {
     /// exists in the root.
     ///
     /// # Errors
-    /// [`Error::Refused`] naming the pattern that cannot be parsed.
+    /// [`Error::Usage`] naming the pattern that cannot be parsed.
     pub fn new(options: ViewOptions, state: Option<Id>, pinned: HashSet<Id>) -> Result<View> {
         Ok(View {
             hide: Patterns::new("--hide", &options.hide)?,
@@ -316,7 +316,7 @@ struct Patterns {
 impl Patterns {
     fn new(flag: &str, patterns: &[String]) -> Result<Patterns> {
         let refuse = |pattern: &str, error: &dyn std::fmt::Display| {
-            Error::refused(
+            Error::usage(
                 format!("{flag} {pattern}: not a pattern: {error}"),
                 "Patterns are written as in a .gitignore file (gitignore(5)).",
             )

@@ -546,6 +546,7 @@ fn unfinished_session(store: &Path, op: Op) {
         store: None,
         after: None,
         copied: None,
+        mounted: None,
     };
     journal.note(begin, None).unwrap();
     journal.begin(op, &[], None).unwrap().done();

@@ -22,6 +22,7 @@ mod fsck;
 mod full_disk;
 mod history;
 mod interrupted;
+mod offline;
 mod partly;
 mod prepared;
 mod report;

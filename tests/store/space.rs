@@ -427,7 +427,7 @@ fn killed_while_it_gives_back_it_leaves_all_readable() {
         let id = crate::common::trumanfs(&["session", "list", store, "--json"]);
         let first: serde_json::Value =
             serde_json::from_slice(id.stdout.split(|b| *b == b'\n').next().unwrap()).unwrap();
-        let id = first["id"].as_str().or(first["session"].as_str()).unwrap();
+        let id = first["session"].as_str().unwrap();
         let undo = crate::common::trumanfs(&["undo", store, "--session", id]);
         assert!(undo.status.success(), "{undo:?}");
         assert!(fs::read(home.store().join("f")).unwrap() == original);

@@ -364,8 +364,8 @@ fn a_dry_run_changes_nothing_and_says_what_would() {
     assert!(again.contains("already"), "{again}");
     let listed = run(0, home.home(), "checkpoint list");
     assert!(listed.contains("start"), "{listed}");
-    run(6, home.home(), "checkpoint create 12");
-    run(6, home.home(), "undo");
+    run(2, home.home(), "checkpoint create 12");
+    run(2, home.home(), "undo");
     run(3, home.home(), "redo");
 }
 
@@ -543,7 +543,7 @@ fn what_concerns_a_path_is_undone_and_nothing_else() {
     run(0, home.home(), "undo --path proj");
     assert_same(&look(&home), &start, "in two parts, all of it");
     run(3, home.home(), "undo --path nothing");
-    let said = run(6, home.home(), "undo --path a[");
+    let said = run(2, home.home(), "undo --path a[");
     assert!(said.contains("not a pattern"), "{said}");
 
     // By the name it had: a rename concerns both names.

@@ -6,14 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::output::{Printer, Style, bytes, count};
-use super::super::place::in_home;
-use super::super::{Exit, open_store, seal};
+use super::super::Exit;
+use super::super::output::{Printer, Style, bytes, count, warn};
 use super::patch::{self, Texts};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::{Diff, Difference, Side, Status};
-use crate::operator::point;
 
 /// How long the bar of `--stat` gets.
 const BAR: u64 = 40;
@@ -47,16 +46,11 @@ pub(in crate::cli) struct DiffArgs {
 
 /// Says what differs.
 pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
-    let (at, store) = open_store(&args.target)?;
-    seal(&store);
+    let client = Client::open(&args.target)?;
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
     let (range, path) = split(&what);
-    let path = path.map_or_else(
-        || Ok(WorldPath::root()),
-        |path| in_home(&args.target, &at, &store, path),
-    )?;
-    let (from, to) = point::range(&store, &range)?;
-    let diff = Diff::between(&store, &from, &to, &path)?;
+    let path = path.map_or_else(|| Ok(WorldPath::root()), |path| client.in_home(path))?;
+    let diff = client.diff(&range, &path)?;
     let mut printer = Printer::new();
     let mut unknown = Unknown::default();
     if args.stat {
@@ -78,7 +72,7 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     }
     printer.flush();
     for line in &unknown.0 {
-        eprintln!("trumanfs: {line}");
+        warn(args.json, line);
     }
     Ok(match (unknown.0.is_empty(), diff.is_empty()) {
         (false, _) => Exit::Partly,

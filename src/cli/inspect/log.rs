@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::output::{Printer, Style, time};
-use super::super::{Exit, open_store};
+use super::super::Exit;
+use super::super::output::{Printer, Style, time, warn};
 use super::words::{describe, run, tell, who};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, Op, Record, RecordHeader, WORDS};
 use crate::name::escape;
 use crate::operator::filter::{Filter, Paths};
 use crate::operator::fold::{Activity, Fold, FoldEvent};
 use crate::operator::log::Log;
-use crate::operator::{Store, point};
 
 /// How often it is looked whether something has come.
 const POLL: Duration = Duration::from_millis(200);
@@ -28,7 +28,7 @@ const LOOKS: u32 = 5;
 pub(in crate::cli) struct LogArgs {
     /// A store or a home
     target: PathBuf,
-    /// Print the records as they are, one JSON object a line; with a filter each also has its `session`
+    /// Print the records as they are, one JSON object a line, each with its `session`
     #[arg(long)]
     json: bool,
     /// Print each operation, instead of what a process did in one go
@@ -62,13 +62,12 @@ pub(in crate::cli) struct LogArgs {
 
 /// Prints the log.
 pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let filter = filter(&store, args)?;
-    let mut log = filter.open(&store)?;
+    let client = Client::open(&args.target)?;
+    let filter = filter(&client, args)?;
+    let mut log = client.log(&filter)?;
     let mut log_printer = LogPrinter {
         printer: Printer::new(),
         form: match (args.json, args.all) {
-            (true, _) if filter.is_any() => Form::JsonWithSession,
             (true, _) => Form::Json,
             (false, true) => Form::All,
             (false, false) => Form::Folded(Fold::default()),
@@ -98,7 +97,7 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
                 // In its place among the lines.
                 log_printer.end()?;
                 log_printer.printer.flush();
-                eprintln!("trumanfs: {error}");
+                warn(args.json, &error.to_string());
             }
             Err(error) => return Err(error),
         }
@@ -111,14 +110,14 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
     })
 }
 
-fn filter(store: &Store, args: &LogArgs) -> Result<Filter> {
+fn filter(client: &Client, args: &LogArgs) -> Result<Filter> {
     let point = |text: &Option<String>| {
         let text = text.as_deref();
-        text.map(|text| point::point(store, text)).transpose()
+        text.map(|text| client.point(text)).transpose()
     };
     let glob = |pattern: &OsString| {
         let text = pattern.to_str().ok_or_else(|| {
-            Error::refused(
+            Error::usage(
                 format!("{:?} is not UTF-8", pattern),
                 "Write a `?` for a byte that is not.",
             )
@@ -127,9 +126,7 @@ fn filter(store: &Store, args: &LogArgs) -> Result<Filter> {
     };
     let session = args.session.as_deref();
     Ok(Filter {
-        session: session
-            .map(|text| point::session(store, text))
-            .transpose()?,
+        session: session.map(|text| client.session(text)).transpose()?,
         pid: args.pid,
         program: args.program.as_ref().map(|name| escape(name.as_bytes())),
         path: args.path.as_ref().map(glob).transpose()?,
@@ -153,7 +150,6 @@ fn next(log: &mut Log<'_>, filter: &Filter, log_printer: &mut LogPrinter) -> Res
 
 enum Form {
     Json,
-    JsonWithSession,
     All,
     Folded(Fold),
 }
@@ -168,11 +164,12 @@ struct LogPrinter {
 impl LogPrinter {
     fn record(&mut self, session: &str, record: &RecordHeader<'_>) -> Result<()> {
         match &mut self.form {
-            Form::Json => {
+            // The first record of a session names it by itself.
+            Form::Json if record.op == "begin" => {
                 self.printer.bytes(record.line);
                 self.printer.bytes(b"\n");
             }
-            Form::JsonWithSession => {
+            Form::Json => {
                 let rest = record.line.strip_prefix(b"{").unwrap_or_default();
                 self.printer
                     .bytes(format!("{{\"session\":\"{session}\",").as_bytes());

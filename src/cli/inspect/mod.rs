@@ -10,7 +10,6 @@ mod status;
 mod versions;
 mod words;
 
-pub(super) use super::output::{bytes, json};
 pub(super) use diff::{DiffArgs, ago, diff};
 pub(super) use log::{LogArgs, log};
 pub(super) use session::{SessionCommand, session};

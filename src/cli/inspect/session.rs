@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::super::output::{Printer, Style, bytes, count, quote, time};
-use super::super::{Exit, open_store};
+use super::super::Exit;
+use super::super::output::{Printer, Style, bytes, count, quote, time, warn};
+use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::operator::point;
-use crate::operator::session::{self, End, Session};
+use crate::operator::session::{End, Session};
 
 /// How many programs are named in the list.
 const PROGRAMS: usize = 5;
@@ -54,8 +54,7 @@ pub(in crate::cli) fn session(command: SessionCommand) -> Result<Exit> {
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let sessions = session::list(&store)?;
+    let sessions = Client::open(&args.target)?.sessions()?;
     let mut printer = Printer::new();
     for session in &sessions {
         if args.json {
@@ -65,24 +64,23 @@ fn list(args: &ListArgs) -> Result<Exit> {
         }
     }
     drop(printer);
-    Ok(exit(&sessions))
+    Ok(exit(&sessions, args.json))
 }
 
 fn show(args: &ShowArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let id = point::session(&store, &args.session)?;
-    let session = session::show(&store, id)?;
+    let client = Client::open(&args.target)?;
+    let session = client.session_by_id(client.session(&args.session)?)?;
     let mut printer = Printer::new();
     match args.json {
         true => printer.json(&session)?,
         false => whole(&mut printer, &session, &args.target),
     }
     drop(printer);
-    Ok(exit(std::slice::from_ref(&session)))
+    Ok(exit(std::slice::from_ref(&session), args.json))
 }
 
 /// Damage is told where it is, and once more in a way that a script notices.
-fn exit(sessions: &[Session]) -> Exit {
+fn exit(sessions: &[Session], as_json: bool) -> Exit {
     let mut exit = if sessions.is_empty() {
         Exit::Nothing
     } else {
@@ -90,10 +88,8 @@ fn exit(sessions: &[Session]) -> Exit {
     };
     for session in sessions {
         if let Some(damage) = &session.damage {
-            eprintln!(
-                "trumanfs: {}",
-                Error::Damaged(format!("session {}: {damage}", session.id))
-            );
+            let damage = Error::Damaged(format!("session {}: {damage}", session.id));
+            warn(as_json, &damage.to_string());
             exit = Exit::Partly;
         }
     }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::super::Exit;
 use super::super::output::{Printer, Style, bytes, quote, time};
-use super::super::{Exit, open_store};
 use super::words::describe;
+use crate::client::Client;
 use crate::error::Result;
 use crate::journal::{How, Op, UndoId};
 use crate::name::{WorldPath, escape};
-use crate::operator::point;
-use crate::operator::show::{self, Former, Shown, Whereabouts};
+use crate::operator::show::{Former, Shown, Whereabouts};
 
 /// What `trumanfs show` takes.
 #[derive(Args, Debug)]
@@ -28,9 +28,8 @@ pub(in crate::cli) struct ShowArgs {
 
 /// Says everything about one operation.
 pub(in crate::cli) fn show(args: &ShowArgs) -> Result<Exit> {
-    let (_, store) = open_store(&args.target)?;
-    let operation = point::operation(&store, &args.operation)?;
-    let shown = show::show(&store, &operation)?;
+    let client = Client::open(&args.target)?;
+    let shown = client.show(&client.operation(&args.operation)?)?;
     let mut printer = Printer::new();
     match args.json {
         true => printer.json(&shown)?,

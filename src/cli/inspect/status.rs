@@ -1,15 +1,15 @@
 //! `status`: what is mounted, and how it is going.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::output::{bytes, json};
-use super::super::{Exit, open_store, say};
-use crate::daemon;
-use crate::daemon::control::{Answer, Request, Status};
-use crate::error::{Error, Result};
-use crate::mounts::{registry, table};
+use super::super::output::{Printer, bytes, warn};
+use super::super::{Exit, say};
+use crate::client::{Client, Mount, Status, mounts};
+use crate::error::Result;
+use crate::name::escape;
 
 /// What `trumanfs status` takes.
 #[derive(Args, Debug)]
@@ -26,59 +26,75 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
     let Some(target) = &args.target else {
         return status_of_all(args.json);
     };
-    match ask(target)? {
-        Some(status) if args.json => say(format_args!("{}", json(&status)?)),
-        Some(status) => print_status(&status),
-        None => {
-            say(format_args!("{} is not mounted", target.display()));
-            return Ok(Exit::Nothing);
+    let client = Client::open(target)?;
+    let status = client.status()?;
+    match (&status, args.json) {
+        (Some(status), false) => print_status(status),
+        (None, false) => say(format_args!("{} is not mounted", target.display())),
+        (status, true) => {
+            let store = escape(client.path().as_os_str().as_bytes());
+            Printer::new().json(&Served::of(status.as_ref(), store))?;
         }
     }
-    Ok(Exit::Ok)
+    Ok(match status {
+        Some(_) => Exit::Ok,
+        None => Exit::Nothing,
+    })
+}
+
+/// One store, in JSON.
+#[derive(serde::Serialize)]
+struct Served<'a> {
+    mounted: bool,
+    #[serde(flatten)]
+    status: Option<&'a Status>,
+    /// Of a store that is not mounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
+}
+
+impl Served<'_> {
+    fn of(status: Option<&Status>, store: String) -> Served<'_> {
+        Served {
+            mounted: status.is_some(),
+            store: status.is_none().then_some(store),
+            status,
+        }
+    }
 }
 
 fn status_of_all(as_json: bool) -> Result<Exit> {
     let mut found = Vec::new();
-    for mounted in table::mounted() {
-        let Some(entry) = registry::find(&mounted.device) else {
-            eprintln!(
-                "trumanfs: {}: mounted by somebody else",
-                mounted.path.display()
-            );
-            continue;
-        };
-        match ask(&entry.store()) {
-            Ok(Some(status)) => found.push(status),
-            Ok(None) => eprintln!(
-                "trumanfs: {}: its daemon has died; `trumanfs umount` cleans up, nothing is lost",
-                mounted.path.display()
+    for mount in mounts() {
+        match mount {
+            Mount::Served(status) => found.push(status),
+            Mount::Dead(home) => warn(
+                as_json,
+                &format!(
+                    "{}: its daemon has died; `trumanfs umount` cleans up, nothing is lost",
+                    home.display()
+                ),
             ),
-            Err(error) => eprintln!("trumanfs: {}: {error}", mounted.path.display()),
+            Mount::Foreign(home) => warn(
+                as_json,
+                &format!("{}: mounted by another user", home.display()),
+            ),
+            Mount::Unknown(home, error) => {
+                warn(as_json, &format!("{}: {error}", home.display()));
+            }
         }
     }
-    match as_json {
-        true => say(format_args!("{}", json(&found)?)),
-        false => found.iter().for_each(print_status),
-    }
-    Ok(if found.is_empty() {
-        Exit::Nothing
+    if as_json {
+        let served = |status| Served::of(Some(status), String::new());
+        let mounts: Vec<_> = found.iter().map(|status| served(&**status)).collect();
+        Printer::new().json(&serde_json::json!({ "mounts": mounts }))?;
     } else {
-        Exit::Ok
+        found.iter().for_each(|status| print_status(status));
+    }
+    Ok(match found.is_empty() {
+        true => Exit::Nothing,
+        false => Exit::Ok,
     })
-}
-
-fn ask(target: &std::path::Path) -> Result<Option<Status>> {
-    let (_, store) = open_store(target)?;
-    if !store.is_served()? {
-        return Ok(None);
-    }
-    match daemon::ask(store.state(), &Request::Status, "")? {
-        Answer::Status(status) => Ok(Some(*status)),
-        _ => Err(Error::refused(
-            "the daemon gave an answer to another question",
-            "",
-        )),
-    }
 }
 
 fn print_status(status: &Status) {

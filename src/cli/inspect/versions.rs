@@ -5,15 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::output::{Printer, Style, bytes, quote, time};
-use super::super::place::in_home;
-use super::super::{Exit, open_store, seal};
+use super::super::Exit;
+use super::super::output::{Printer, Style, bytes, quote, time, warn};
 use super::words::who;
+use crate::client::Client;
 use crate::error::Result;
 use crate::journal::How;
 use crate::name::{WorldPath, escape};
-use crate::operator::point;
-use crate::operator::versions::{FormerContent, KeptAs, content_at, versions as find};
+use crate::operator::versions::{FormerContent, KeptAs};
 
 /// How much is written at once.
 const PIECE: usize = 1 << 16;
@@ -49,10 +48,9 @@ pub(in crate::cli) struct CatArgs {
 
 /// Lists the former contents of a path, the newest first.
 pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
-    let (at, store) = open_store(&args.target)?;
-    seal(&store);
-    let path = in_home(&args.target, &at, &store, &args.path)?;
-    let found = find(&store, &path)?;
+    let client = Client::open(&args.target)?;
+    let path = client.in_home(&args.path)?;
+    let found = client.versions(&path)?;
     let mut printer = Printer::new();
     let target = quote(args.target.as_os_str().as_encoded_bytes());
     if !args.json {
@@ -71,7 +69,7 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
     }
     printer.flush();
     if let Some(error) = &found.older {
-        eprintln!("trumanfs: {error}");
+        warn(args.json, &error.to_string());
     }
     Ok(if found.older.is_some() {
         Exit::Partly
@@ -143,11 +141,9 @@ fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &Wo
 
 /// Writes the content that a path had to standard output.
 pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
-    let (at, store) = open_store(&args.target)?;
-    seal(&store);
-    let path = in_home(&args.target, &at, &store, &args.path)?;
-    let point = point::point(&store, &args.at)?;
-    let content = content_at(&store, &path, &point)?;
+    let client = Client::open(&args.target)?;
+    let path = client.in_home(&args.path)?;
+    let content = client.content_at(&path, &args.at)?;
     let mut printer = Printer::new();
     let mut piece = vec![0; PIECE];
     let mut offset = 0;
@@ -163,7 +159,7 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
         None => Exit::Ok,
         Some(missing) => {
             printer.flush();
-            eprintln!("trumanfs: {path}: {missing}");
+            warn(false, &format!("{path}: {missing}"));
             Exit::Partly
         }
     })

@@ -252,6 +252,7 @@ fn the_last_session_is_the_last_that_was_mounted() {
         store: None,
         after: None,
         copied: None,
+        mounted: None,
     };
     let (_dir, store) = store(&[
         (FIRST, &[begin(Some("/home")), made("/a")]),

@@ -1,0 +1,63 @@
+//! Who carries a change out: the daemon where the store is mounted, else this process under the store's lock.
+
+use super::connect::{ask, misunderstood};
+use super::target::Client;
+use crate::control::{Answer, Request};
+use crate::error::Result;
+use crate::operator::Store;
+use crate::operator::undo::{Applier, InProcess};
+use crate::world::World;
+
+impl Client {
+    /// Carries a change out. `answered` takes the daemon's answer apart; `offline` makes the change where nothing is mounted.
+    pub(super) fn change<T>(
+        &self,
+        request: &Request,
+        answered: impl FnOnce(Answer) -> Option<T>,
+        offline: impl FnOnce(&Store, &dyn Applier) -> Result<T>,
+    ) -> Result<T> {
+        if self.store.served_by()?.is_some() {
+            self.flush();
+            let answer = ask(self.store.state(), request)?;
+            return answered(answer)
+                .ok_or_else(|| misunderstood(request, "it answers another question"));
+        }
+        self.in_process(|world| {
+            let store = Store::of(world)?;
+            offline(&store, &InProcess(world))
+        })
+    }
+
+    /// Works on the store in process, under its lock, in a session of its own and with what it was last mounted with.
+    pub(super) fn in_process<T>(&self, act: impl FnOnce(&World) -> Result<T>) -> Result<T> {
+        let (world, settled) = World::as_last_mounted(&self.path)?;
+        for found in settled {
+            log::info!("{found}");
+        }
+        let done = act(&world);
+        world.close();
+        done
+    }
+
+    /// Has the kernel hand on what programs have written: it counts as done. Where the home cannot be seen from here, the kernel
+    /// applier on in its own time.
+    fn flush(&self) {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Some(home) = self.home()
+            && let Ok(home) = rustix::fs::open(home, flags, Mode::empty())
+        {
+            let _ = rustix::fs::syncfs(home);
+        }
+    }
+
+    /// Has the journal sealed where the store is mounted, before it is read: what is read is vouched for then. Who may not ask, or
+    /// asks a daemon that knows no seals, reads it as it is.
+    pub(super) fn seal(&self) {
+        if self.store.served_by().is_ok_and(|holder| holder.is_some())
+            && let Err(error) = ask(self.store.state(), &Request::Seal)
+        {
+            log::debug!("the journal is read as it is: {error}");
+        }
+    }
+}

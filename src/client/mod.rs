@@ -1,0 +1,29 @@
+//! One client for every front end: what an operator can ask of a store, each verb once.
+//!
+//! A [`Client`] stands for a TARGET: a store, a home, or something in a home. Each verb finds out by itself whether the store is
+//! served: then the daemon carries a change out, over its control socket; else this process does, under the store's lock, in a
+//! session of its own and with what the store was last mounted with. Reading needs neither.
+//!
+//! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an [`Error`], and
+//! [`Error::kind`] is what front ends make exit codes of.
+
+mod change;
+mod check;
+mod connect;
+mod points;
+mod purge;
+mod read;
+mod status;
+mod target;
+mod trash;
+mod umount;
+mod undo;
+
+pub use crate::control::Status;
+pub use crate::world::Purged;
+pub use purge::Freed;
+pub use status::{Mount, mounts};
+pub use target::{Client, Site, site};
+pub use trash::Restored;
+pub use umount::umount;
+pub use undo::{UndoHow, UndoWhat};

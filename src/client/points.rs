@@ -1,0 +1,72 @@
+//! Sessions, operations, points, and the names that points are given.
+
+use super::target::Client;
+use crate::control::{Answer, Request};
+use crate::error::{Error, Result};
+use crate::operator::checkpoint::{self, Checkpoint};
+use crate::operator::point::{self, Operation, Point};
+use crate::world::Caller;
+
+impl Client {
+    /// Finds a session, as [`point::session`].
+    ///
+    /// # Errors
+    /// As [`point::session`].
+    pub fn session(&self, text: &str) -> Result<String> {
+        point::session(&self.store, text)
+    }
+
+    /// Finds a record, as [`point::operation`].
+    ///
+    /// # Errors
+    /// As [`point::operation`].
+    pub fn operation(&self, text: &str) -> Result<Operation> {
+        point::operation(&self.store, text)
+    }
+
+    /// Finds a point, as [`point::point`].
+    ///
+    /// # Errors
+    /// As [`point::point`].
+    pub fn point(&self, text: &str) -> Result<Point> {
+        point::point(&self.store, text)
+    }
+
+    /// Finds two points, as [`point::range`].
+    ///
+    /// # Errors
+    /// As [`point::range`].
+    pub fn range(&self, text: &str) -> Result<(Point, Point)> {
+        point::range(&self.store, text)
+    }
+
+    /// Gives the present point a name.
+    ///
+    /// # Errors
+    /// As [`checkpoint::create`]; as [`Client::open`] where the store cannot be had.
+    pub fn checkpoint(&self, name: &str) -> Result<Checkpoint> {
+        let request = Request::Checkpoint {
+            name: name.to_owned(),
+        };
+        let seq = self.change(
+            &request,
+            |answer| match answer {
+                Answer::Checkpoint(seq) => Some(seq),
+                _ => None,
+            },
+            |store, applier| checkpoint::create(store, applier.world(), name, Caller::myself()),
+        )?;
+        let mut known = self.checkpoints()?.into_iter();
+        known
+            .find(|known| known.name == name && known.seq == seq)
+            .ok_or(Error::NotFound)
+    }
+
+    /// Lists all checkpoints, the newest first.
+    ///
+    /// # Errors
+    /// As [`checkpoint::list`].
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        checkpoint::list(&self.store)
+    }
+}

@@ -1,0 +1,89 @@
+//! Deleting for good.
+
+use super::connect::{ask, misunderstood};
+use super::target::Client;
+use crate::control::{Answer, Request};
+use crate::error::{Error, Result};
+use crate::name::Escaped;
+use crate::operator::kept::KeptVersion;
+use crate::operator::purge::{self, PurgePlan, PurgeRequest};
+use crate::world::{Caller, Purged};
+
+/// How many things one request to the daemon names: others can ask it something in between.
+const AT_ONCE: usize = 50;
+
+/// What is told of how many bytes have become free since it was told last.
+pub type Freed<'a> = &'a mut dyn FnMut(u64);
+
+/// Entries of the trash, and former contents by session and number.
+type Things = (Vec<Escaped>, Vec<(String, u64)>);
+
+impl Client {
+    /// Finds out what a request means for the store as it is now.
+    ///
+    /// # Errors
+    /// As [`purge::choose`].
+    pub fn purge_plan(&self, request: &PurgeRequest) -> Result<PurgePlan> {
+        purge::choose(&self.store, request)
+    }
+
+    /// Deletes for good what was chosen.
+    ///
+    /// # Errors
+    /// As [`purge::carry_out`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
+    /// later is in [`Purged::stopped`].
+    pub fn purge(&self, plan: &PurgePlan, freed: Freed<'_>) -> Result<Purged> {
+        let entries: Vec<Escaped> = plan.entries.iter().map(|l| l.entry.clone()).collect();
+        let version = |version: &KeptVersion| (version.session.clone(), version.n);
+        let versions: Vec<_> = plan.versions.iter().map(version).collect();
+        if self.store.served_by()?.is_some() {
+            return self.purge_live((entries, versions), freed);
+        }
+        self.in_process(|world| {
+            purge::carry_out(world, &entries, &versions, Caller::myself(), freed)
+        })
+    }
+
+    /// Returns how many of the chosen things are still there.
+    ///
+    /// # Errors
+    /// As [`purge::still_there`].
+    pub fn still_there(&self, plan: &PurgePlan) -> Result<u64> {
+        purge::still_there(&self.store, plan)
+    }
+
+    fn purge_live(&self, (entries, versions): Things, freed: Freed<'_>) -> Result<Purged> {
+        let mut purged = Purged::default();
+        let entries = entries
+            .chunks(AT_ONCE)
+            .map(|some| (some.to_vec(), Vec::new()));
+        let versions = versions
+            .chunks(AT_ONCE)
+            .map(|some| (Vec::new(), some.to_vec()));
+        for things in entries.chain(versions) {
+            match self.purge_some(things) {
+                Ok(some) => {
+                    freed(some.bytes);
+                    purged.add(some);
+                }
+                // Nothing was done yet: it is not half-way.
+                Err(error) if purged.entries == 0 && !matches!(error, Error::Partly { .. }) => {
+                    return Err(error);
+                }
+                Err(error) => purged.stopped = Some(error.into_words().0),
+            }
+            if purged.stopped.is_some() {
+                break;
+            }
+        }
+        Ok(purged)
+    }
+
+    fn purge_some(&self, (entries, versions): Things) -> Result<Purged> {
+        let request = Request::Purge { entries, versions };
+        match ask(self.store.state(), &request)? {
+            Answer::Purged(some) => Ok(some),
+            _ => Err(misunderstood(&request, "it answers another question")),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The reading verbs: what happened, what differs, what was there before. None of them needs the store's lock or the daemon; where
+//! there is one, it first seals the journal that is read.
+
+use super::target::Client;
+use crate::error::Result;
+use crate::name::WorldPath;
+use crate::operator::diff::Diff;
+use crate::operator::filter::Filter;
+use crate::operator::log::Log;
+use crate::operator::past::Content;
+use crate::operator::point::Operation;
+use crate::operator::session::Session;
+use crate::operator::show::Shown;
+use crate::operator::versions::Versions;
+use crate::operator::{diff, report, session, show, versions};
+
+impl Client {
+    /// Opens the log at the first record that a filter can want.
+    ///
+    /// # Errors
+    /// As [`Filter::open`].
+    pub fn log(&self, filter: &Filter) -> Result<Log<'_>> {
+        filter.open(&self.store)
+    }
+
+    /// Finds out all that is known of one operation.
+    ///
+    /// # Errors
+    /// As [`show::show`].
+    pub fn show(&self, operation: &Operation) -> Result<Shown> {
+        show::show(&self.store, operation)
+    }
+
+    /// Lists the sessions, oldest first.
+    ///
+    /// # Errors
+    /// As [`session::list`].
+    pub fn sessions(&self) -> Result<Vec<Session>> {
+        session::list(&self.store)
+    }
+
+    /// Finds out what is known of one session.
+    ///
+    /// # Errors
+    /// As [`session::show`].
+    pub fn session_by_id(&self, id: String) -> Result<Session> {
+        session::show(&self.store, id)
+    }
+
+    /// Finds out what differs between two points, at a path or below it.
+    ///
+    /// # Errors
+    /// As [`Diff::between`].
+    pub fn diff(&self, range: &str, path: &WorldPath) -> Result<Diff<'_>> {
+        self.seal();
+        let (from, to) = self.range(range)?;
+        diff::Diff::between(&self.store, &from, &to, path)
+    }
+
+    /// Finds the former contents of a path, the newest first.
+    ///
+    /// # Errors
+    /// As [`versions::versions`].
+    pub fn versions(&self, path: &WorldPath) -> Result<Versions> {
+        self.seal();
+        versions::versions(&self.store, path)
+    }
+
+    /// Opens the content that a path had at a point.
+    ///
+    /// # Errors
+    /// As [`versions::content_at`].
+    pub fn content_at(&self, path: &WorldPath, at: &str) -> Result<Content> {
+        self.seal();
+        versions::content_at(&self.store, path, &self.point(at)?)
+    }
+
+    /// Writes a session down as a page of HTML. `session` is as it was typed; the newest mount where it is absent. Returns its id and
+    /// the page.
+    ///
+    /// # Errors
+    /// As [`report::page`].
+    pub fn report(
+        &self,
+        session: Option<&str>,
+        step: &mut dyn FnMut(&'static str),
+    ) -> Result<(String, String)> {
+        use std::os::unix::ffi::OsStrExt;
+        let id = match session {
+            Some(session) => self.session(session)?,
+            None => report::newest(&self.store)?,
+        };
+        // The commands in the page work wherever they are typed.
+        let whole = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let page = report::page(&self.store, &id, whole.as_os_str().as_bytes(), step)?;
+        Ok((id, page))
+    }
+}

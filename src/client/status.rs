@@ -1,0 +1,56 @@
+//! How mounts are going.
+
+use std::path::PathBuf;
+
+use super::connect::{ask, misunderstood};
+use super::target::Client;
+use crate::control::{Answer, Request, Status};
+use crate::error::Result;
+use crate::mounts::{registry, table};
+
+/// A mounted home of this machine, and what could be found out about it.
+#[derive(Debug)]
+pub enum Mount {
+    /// It is served.
+    Served(Box<Status>),
+    /// Its daemon has died.
+    Dead(PathBuf),
+    /// Another user mounted it, and only they and root may know of which store.
+    Foreign(PathBuf),
+    /// Its daemon does not say.
+    Unknown(PathBuf, crate::error::Error),
+}
+
+/// Finds out about all homes of this machine.
+pub fn mounts() -> Vec<Mount> {
+    let status = |home: table::MountedAt| {
+        let Some(entry) = registry::find(&home.device) else {
+            return Mount::Foreign(home.path);
+        };
+        match Client::open(&entry.store()).and_then(|client| client.status()) {
+            Ok(Some(status)) => Mount::Served(Box::new(status)),
+            Ok(None) => Mount::Dead(home.path),
+            Err(error) => Mount::Unknown(home.path, error),
+        }
+    };
+    table::mounted().into_iter().map(status).collect()
+}
+
+impl Client {
+    /// Finds out how the mount of this store is going; `None` where it is not mounted.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::error::Error::Refused) where its daemon does not answer.
+    pub fn status(&self) -> Result<Option<Status>> {
+        if self.store.served_by()?.is_none() {
+            return Ok(None);
+        }
+        match ask(self.store.state(), &Request::Status)? {
+            Answer::Status(status) => Ok(Some(*status)),
+            _ => Err(misunderstood(
+                &Request::Status,
+                "it answers another question",
+            )),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What TARGET and PATH stand for: the store behind a home, and a path as somebody types it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::mounts::{nesting, registry, table};
+use crate::name::WorldPath;
+use crate::operator::Store;
+use crate::world::view::STATE;
+
+/// A store, by the TARGET that stands for it.
+#[derive(Debug)]
+pub struct Client {
+    /// As it was given.
+    target: PathBuf,
+    /// Where the store is.
+    pub(super) path: PathBuf,
+    pub(super) store: Store,
+}
+
+impl Client {
+    /// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no store, and for the home of a mount that only
+    /// another user knows.
+    pub fn open(target: &Path) -> Result<Client> {
+        let path = store_of(target)?;
+        let store = Store::open(&path).map_err(|error| match error {
+            Error::NotFound => missing(&path),
+            Error::NotDirectory => Error::refused(
+                format!("{} is not a directory", path.display()),
+                "Give a store or a home.",
+            ),
+            error => error,
+        })?;
+        Ok(Client {
+            target: target.to_owned(),
+            path,
+            store,
+        })
+    }
+
+    /// Returns where the store is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// What a directory is to somebody who wants to work in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Site {
+    /// It lies in a mounted home.
+    Home,
+    /// It is a store that nobody has mounted, or may become one.
+    Store,
+}
+
+/// Finds out whether a directory lies in a mounted home. One that does not must be fit to be a store.
+///
+/// # Errors
+/// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store or around
+/// one ([`nesting::check`]).
+pub fn site(root: &Path) -> Result<Site> {
+    let meta = look(root)?;
+    if !meta.is_dir() {
+        return Err(Error::refused(
+            format!("{}: not a directory", root.display()),
+            "Give a mounted home, or a store that nobody has mounted.",
+        ));
+    }
+    match table::holds(&meta) {
+        true => Ok(Site::Home),
+        false => nesting::check(root, STATE).map(|()| Site::Store),
+    }
+}
+
+/// Finds the store behind a TARGET.
+pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
+    if let Some(mounted) = table::find(target) {
+        return of_device(target, &mounted.device);
+    }
+    let device = table::device(&look(target)?);
+    match table::mounted().iter().any(|home| home.device == device) {
+        true => of_device(target, &device),
+        false => Ok(target.to_owned()),
+    }
+}
+
+fn of_device(target: &Path, device: &str) -> Result<PathBuf> {
+    let entry = registry::find(device).ok_or_else(|| {
+        Error::refused(
+            format!(
+                "{} is a home, but its store is known only to the user who mounted it",
+                target.display()
+            ),
+            "Run this as that user or as root, or give the store instead of the home.",
+        )
+    })?;
+    Ok(entry.store())
+}
+
+fn look(target: &Path) -> Result<std::fs::Metadata> {
+    std::fs::metadata(target).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => missing(target),
+        _ => Error::refused(
+            format!("{}: {}", target.display(), Error::io("stat", &error)),
+            "Give a store, or the home it is mounted at.",
+        ),
+    })
+}
+
+pub(super) fn missing(target: &Path) -> Error {
+    Error::Missing {
+        what: format!("{}: No such file or directory", target.display()),
+        remedy: "Give a store, or the home it is mounted at.".to_owned(),
+    }
+}
+
+impl Client {
+    /// Understands a path as it is typed. With a slash before it, it counts from the root of the store; where it leads through the
+    /// home or the store by its path on this machine, from there. Without, from TARGET: the root of a store or a home, or a
+    /// directory in a home. `home/f`, with `home` as TARGET, is `f`, unless the home has a `home` of its own.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for what cannot be a path in a home.
+    pub fn in_home(&self, path: &OsStr) -> Result<WorldPath> {
+        let at = Path::new(path);
+        // The home's own path is not resolved: it may be dead, and is as the daemon resolved it.
+        let tops: Vec<PathBuf> = self
+            .home()
+            .into_iter()
+            .chain(std::fs::canonicalize(&self.path))
+            .collect();
+        let in_tops = |path: &Path| tops.iter().find_map(|top| below(path, top));
+        if at.is_absolute() {
+            let inside = in_tops(at);
+            return parse(inside.as_deref().unwrap_or(at));
+        }
+        // A directory in a home is where its paths count from.
+        let resolved = std::fs::canonicalize(&self.target).unwrap_or_else(|_| self.target.clone());
+        let from = in_tops(&resolved).unwrap_or_default();
+        let as_typed = parse(&from.join(at))?;
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let typed = absolute(at);
+        let inside = below(&typed, &resolved).or_else(|| below(&typed, &absolute(&self.target)));
+        let first = at.components().next().map(|first| from.join(first));
+        let first = first.as_deref().map(parse).transpose()?;
+        match inside {
+            Some(inside) if !first.is_some_and(|first| is_there(&self.store, &first)) => {
+                parse(&from.join(inside))
+            }
+            _ => Ok(as_typed),
+        }
+    }
+
+    /// Returns where the store is mounted, as far as it is.
+    pub(super) fn home(&self) -> Option<PathBuf> {
+        let home = self.store.served_by().ok()??.home?;
+        let home = crate::name::unescape(&home)?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(home)))
+    }
+}
+
+fn is_there(store: &Store, path: &WorldPath) -> bool {
+    let parent = path.parent().and_then(|dir| store.root().dir(&dir).ok());
+    matches!((parent, path.name()), (Some(dir), Some(name)) if dir.stat(name).is_ok())
+}
+
+/// What is left of a path below another one; nothing for that path itself.
+fn below(path: &Path, top: &Path) -> Option<PathBuf> {
+    path.strip_prefix(top).ok().map(Path::to_owned)
+}
+
+fn parse(path: &Path) -> Result<WorldPath> {
+    WorldPath::parse(path.as_os_str().as_bytes()).map_err(|_| Error::Missing {
+        what: format!("{}: not a path in a home", path.display()),
+        remedy: "Give it as it is seen in the home, such as /src/main.rs, without `..`.".to_owned(),
+    })
+}

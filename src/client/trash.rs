@@ -1,0 +1,58 @@
+//! The trash: what lies there, and putting it back.
+
+use super::target::Client;
+use crate::control::{Answer, Request};
+use crate::error::Result;
+use crate::name::{Escaped, WorldPath};
+use crate::operator::trash::{self, Listed};
+use crate::operator::usage::{Usage, usage};
+use crate::world::Caller;
+
+/// An entry that is no longer in the trash.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Restored {
+    /// The entry.
+    pub entry: Escaped,
+    /// Where it is now.
+    pub to: WorldPath,
+}
+
+impl Client {
+    /// Lists the trash, oldest first.
+    ///
+    /// # Errors
+    /// As [`trash::list`].
+    pub fn trash(&self) -> Result<Vec<Listed>> {
+        trash::list(&self.store)
+    }
+
+    /// Puts an entry of the trash, or something in one, back: to a path, or to where it was.
+    ///
+    /// # Errors
+    /// As [`trash::origin`] and [`trash::restore`]; as [`Client::open`] where the store cannot be had.
+    pub fn trash_restore(&self, entry: &[u8], to: Option<&WorldPath>) -> Result<Restored> {
+        let to = match to {
+            Some(to) => to.clone(),
+            None => trash::origin(&self.store, entry)?,
+        };
+        let entry = Escaped(entry.to_vec());
+        let request = Request::TrashRestore {
+            entry: entry.clone(),
+            to: to.clone(),
+        };
+        self.change(
+            &request,
+            |answer| matches!(answer, Answer::Done).then_some(()),
+            |_, applier| trash::restore(applier.world(), &entry.0, &to, Caller::myself()).map(drop),
+        )?;
+        Ok(Restored { entry, to })
+    }
+
+    /// Finds out what the trash and the former contents take, by session and by program.
+    ///
+    /// # Errors
+    /// As [`usage`].
+    pub fn usage(&self) -> Result<Usage> {
+        usage(&self.store)
+    }
+}

@@ -1,0 +1,187 @@
+//! Taking back: `undo`, `redo`, `restore`.
+
+use std::fmt::Write;
+
+use super::target::Client;
+use crate::control::{Answer, Request};
+use crate::error::{Error, Result};
+use crate::operator::point::{self, Operation, Point};
+use crate::operator::session;
+use crate::operator::undo::restore::{RestoreRequest, Restored, restore};
+use crate::operator::undo::{
+    LastDone, OnConflict, UndoReport, UndoRequest, Wanted, last_done, run,
+};
+use crate::world::Caller;
+
+/// What is to be taken back, as it was typed. What is given narrows the choice; operations stand alone.
+#[derive(Debug, Clone, Default)]
+pub struct UndoWhat {
+    /// Operations, as NUMBER (of the last session) or SESSION:NUMBER.
+    pub operations: Vec<String>,
+    /// In this session.
+    pub session: Option<String>,
+    /// Since a time.
+    pub since: Option<String>,
+    /// Everything after a point.
+    pub to: Option<String>,
+    /// By this process.
+    pub pid: Option<u32>,
+    /// By this program.
+    pub program: Option<String>,
+    /// What concerns these paths.
+    pub paths: Vec<String>,
+}
+
+/// How it is to be taken back.
+#[derive(Debug, Clone, Copy)]
+pub struct UndoHow {
+    /// What is done where something later is in the way.
+    pub on_conflict: OnConflict,
+    /// Whether nothing is changed.
+    pub dry_run: bool,
+}
+
+impl UndoWhat {
+    /// Returns the words for the record of the undo: what was given, with a space before each.
+    fn words(&self) -> String {
+        let mut words = String::new();
+        for operation in &self.operations {
+            let _ = write!(words, " {operation}");
+        }
+        let pid = self.pid.map(|pid| pid.to_string());
+        for (flag, value) in [
+            ("--session", &self.session),
+            ("--since", &self.since),
+            ("--to", &self.to),
+            ("--pid", &pid),
+            ("--program", &self.program),
+        ] {
+            if let Some(value) = value {
+                let _ = write!(words, " {flag} {value}");
+            }
+        }
+        for path in &self.paths {
+            let _ = write!(words, " --path {path}");
+        }
+        words
+    }
+}
+
+impl Client {
+    /// Finds out what is to be taken back: what was typed becomes points and sessions of this store.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where nothing was given; as [`point::point`], [`point::operation`] and [`point::session`].
+    pub fn undo_request(&self, what: &UndoWhat, how: UndoHow) -> Result<UndoRequest> {
+        let words = what.words();
+        if words.is_empty() {
+            return Err(Error::usage(
+                "undo what?",
+                "Give operations, or --session, --since, --to, --pid, --program or --path. `trumanfs log` shows what was done.",
+            ));
+        }
+        let request = |wanted| UndoRequest {
+            wanted,
+            choice: how.on_conflict,
+            dry_run: how.dry_run,
+            what: format!("undo{words}"),
+        };
+        if !what.operations.is_empty() {
+            let operations = what.operations.iter();
+            let operations = operations.map(|text| point::operation(&self.store, text));
+            return Ok(request(Wanted::Operations(
+                operations.collect::<Result<_>>()?,
+            )));
+        }
+        let from = what.since.as_ref().or(what.to.as_ref());
+        let from = from
+            .map(|text| point::point(&self.store, text))
+            .transpose()?;
+        let session = match (&what.session, &from) {
+            (Some(text), _) => Some(point::session(&self.store, text)?),
+            // A process's number means something in one session only; a program is meant as it ran last.
+            (None, None) => Some(match session::last_mounted(&self.store)? {
+                Some(session) => session,
+                None => point::session(&self.store, "last")?,
+            }),
+            (None, Some(_)) => None,
+        };
+        let start = session.clone().unwrap_or_default();
+        Ok(request(Wanted::Since {
+            from: from.unwrap_or_else(|| Point::After(Operation::start_of(start))),
+            session,
+            pid: what.pid,
+            program: what.program.clone(),
+            paths: what.paths.clone(),
+        }))
+    }
+
+    /// Finds out what `redo` takes back: the last undo or restore. Which one that is, is settled here, so that a redo that stopped
+    /// half-way can be named when it is asked for again.
+    ///
+    /// # Errors
+    /// As [`last_done`].
+    pub fn redo_request(&self, how: UndoHow) -> Result<(UndoRequest, LastDone)> {
+        let last = last_done(&self.store)?;
+        let request = UndoRequest {
+            wanted: Wanted::Operations(vec![last.operation.clone()]),
+            choice: how.on_conflict,
+            dry_run: how.dry_run,
+            what: format!("redo: takes back {} ({})", last.operation, last.what),
+        };
+        Ok((request, last))
+    }
+
+    /// Takes operations back.
+    ///
+    /// # Errors
+    /// As [`run`]; as [`Client::open`] where the store cannot be had.
+    pub fn undo(&self, request: &UndoRequest) -> Result<UndoReport> {
+        if request.dry_run {
+            return run(&self.store, request, None, Caller::myself());
+        }
+        self.refuse_early(|| {
+            let dry = UndoRequest {
+                dry_run: true,
+                ..request.clone()
+            };
+            run(&self.store, &dry, None, Caller::myself()).map(drop)
+        })?;
+        self.change(
+            &Request::Undo(request.clone()),
+            |answer| match answer {
+                Answer::Undone(report) => Some(*report),
+                _ => None,
+            },
+            |store, applier| run(store, request, Some(applier), Caller::myself()),
+        )
+    }
+
+    /// Puts a file or a tree back as it was.
+    ///
+    /// # Errors
+    /// As [`restore`]; as [`Client::open`] where the store cannot be had.
+    pub fn restore(&self, request: &RestoreRequest) -> Result<Restored> {
+        if request.dry_run {
+            return restore(&self.store, request, None, Caller::myself());
+        }
+        self.refuse_early(|| restore(&self.store, request, None, Caller::myself()).map(drop))?;
+        self.change(
+            &Request::Restore(request.clone()),
+            |answer| match answer {
+                Answer::Restored(restored) => Some(restored),
+                _ => None,
+            },
+            |store, applier| restore(store, request, Some(applier), Caller::myself()),
+        )
+    }
+
+    /// In a copy of a store, much cannot be told. That is found out before a session begins in it: one that begins makes it a store of
+    /// its own.
+    fn refuse_early(&self, dry: impl FnOnce() -> Result<()>) -> Result<()> {
+        match self.store.served_by()?.is_none() && self.store.copied()?.is_some() {
+            true => dry(),
+            false => Ok(()),
+        }
+    }
+}

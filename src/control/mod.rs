@@ -1,0 +1,195 @@
+//! The protocol of the control socket: what a client asks of the daemon that serves a store, and what is answered.
+//!
+//! One line of JSON in, one out. The socket lies in the store's state directory, where no occupant gets. `daemon/control.rs` is the
+//! one end of it, `client/connect.rs` the other.
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::name::{Escaped, WorldPath};
+use crate::operator::undo;
+use crate::world::state::SOCKET;
+use crate::world::{Purged, Run, RunId};
+
+/// What can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "lowercase")]
+pub enum Request {
+    /// How it is going.
+    Status,
+    /// Put an entry of the trash back.
+    TrashRestore {
+        /// The entry.
+        entry: Escaped,
+        /// Where to.
+        to: WorldPath,
+    },
+    /// Delete entries of the trash, and former contents (session and number), for good.
+    Purge {
+        /// The entries.
+        entries: Vec<Escaped>,
+        /// The former contents.
+        versions: Vec<(String, u64)>,
+    },
+    /// Take operations back.
+    Undo(undo::UndoRequest),
+    /// Put a file or a tree back as it was.
+    Restore(undo::restore::RestoreRequest),
+    /// Give this point a name.
+    Checkpoint {
+        /// The name.
+        name: String,
+    },
+    /// Seal the journal, for somebody who is about to read it.
+    Seal,
+    /// Say what works for a run. Such requests come one after the other on one connection, and end with it.
+    Run(RunRequest),
+}
+
+impl Request {
+    /// Returns whether it asks for a change.
+    pub fn changes(&self) -> bool {
+        !matches!(self, Request::Status | Request::Seal | Request::Run(_))
+    }
+}
+
+/// What an executor says of its runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "lowercase")]
+pub enum RunRequest {
+    /// A run begins.
+    Begin {
+        /// It.
+        #[serde(flatten)]
+        run: Run,
+        /// The threads that work for it from now on, by their ids in the daemon's PID namespace.
+        #[serde(default)]
+        threads: Vec<u32>,
+    },
+    /// More threads work for it.
+    Join {
+        /// The run.
+        id: RunId,
+        /// The threads.
+        threads: Vec<u32>,
+    },
+    /// Some threads do not work for it any more.
+    Leave {
+        /// The run.
+        id: RunId,
+        /// The threads.
+        threads: Vec<u32>,
+    },
+    /// All processes work for it that share the PID namespace of one of them.
+    Namespace {
+        /// The run.
+        id: RunId,
+        /// That process, by its number in the daemon's PID namespace.
+        process: u32,
+    },
+    /// It has ended.
+    End {
+        /// The run.
+        id: RunId,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// How it is going.
+    Status(Box<Status>),
+    /// It was done.
+    Done,
+    /// It was deleted, as far as it says.
+    Purged(Purged),
+    /// What was taken back, or what stands in the way.
+    Undone(Box<undo::UndoReport>),
+    /// What was put back.
+    Restored(undo::restore::Restored),
+    /// The number of the record.
+    Checkpoint(u64),
+    /// It was not done, and nothing was changed.
+    Failed {
+        /// Which kind of failure.
+        kind: Kind,
+        /// What is wrong.
+        what: String,
+        /// What can be done about it.
+        remedy: String,
+    },
+}
+
+impl From<Error> for Answer {
+    fn from(error: Error) -> Answer {
+        let kind = error.kind();
+        let (what, remedy) = error.into_words();
+        Answer::Failed { kind, what, remedy }
+    }
+}
+
+/// How a mount is going.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// The home, escaped.
+    pub home: String,
+    /// The store, escaped.
+    pub store: String,
+    /// The daemon's process.
+    pub pid: u32,
+    /// The release.
+    pub version: String,
+    /// The session.
+    pub session: String,
+    /// Since when, RFC 3339.
+    pub since: String,
+    /// Which mechanisms are in force.
+    pub mechanisms: serde_json::Value,
+    /// How many requests of each kind there were.
+    pub counters: serde_json::Value,
+    /// How many files and directories the kernel knows.
+    pub known: usize,
+    /// How many files are open.
+    pub open: usize,
+    /// How many threads and PID namespaces belong to runs that are under way.
+    #[serde(default)]
+    pub members: usize,
+    /// How many directories are watched for changes behind the mount.
+    pub watched: usize,
+    /// How many records the session has.
+    pub records: u64,
+    /// How much the trash takes on disk, in bytes.
+    pub trash_bytes: u64,
+    /// How much former contents take on disk, in bytes.
+    #[serde(default)]
+    pub kept_bytes: u64,
+    /// How many writes were refused because former contents had reached their limit (`--keep-max`).
+    #[serde(default)]
+    pub refused: u64,
+    /// How many files have former contents that are not final: they may still give space back.
+    #[serde(default)]
+    pub not_final: usize,
+}
+
+/// Returns where the socket of a store is: by the descriptor of its state directory, because a socket's path may have 108 bytes
+/// at most (unix(7)).
+pub fn socket_path(state: impl AsFd) -> String {
+    format!("/proc/self/fd/{}/{SOCKET}", state.as_fd().as_raw_fd())
+}
+
+/// Sends one message.
+///
+/// # Errors
+/// What `write(2)` says.
+pub fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    connection
+        .write_all(&line)
+        .map_err(|error| Error::io("write", &error))
+}

@@ -1,0 +1,38 @@
+//! The world of a store that nobody has mounted, with what it was last mounted with.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::lock::{self, PATIENCE};
+use super::root::Root;
+use super::sessions::{last_mount, new_session_id};
+use super::settled::Settled;
+use super::state::{open_unlocked, read_holder};
+use super::{World, WorldOptions};
+use crate::error::Result;
+
+impl World {
+    /// Opens a store that nobody has mounted, as [`World::open`], with what it was last mounted with.
+    ///
+    /// # Errors
+    /// As [`World::open`].
+    pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<Settled>)> {
+        let root = Root::open(store)?;
+        let (held, last) = match open_unlocked(&root)? {
+            Some(state) => {
+                let mut held = lock::for_changes(state.as_fd(), PATIENCE)?;
+                let holder = held.as_mut().and_then(read_holder);
+                let named = holder.as_ref().map(|holder| &*holder.session);
+                (held, last_mount(state.as_fd(), named)?)
+            }
+            None => (None, None),
+        };
+        let options = WorldOptions::as_last_mounted(new_session_id(), last);
+        let is_limited = options.keep.max.is_some();
+        let (world, settled) = World::over((root, held), options)?;
+        if is_limited {
+            world.count_versions()?;
+        }
+        Ok((world, settled))
+    }
+}

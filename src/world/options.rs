@@ -1,0 +1,115 @@
+//! The choices that a world is made from, and how they are told to the next session.
+
+use super::view::{Symlinks, ViewOptions};
+use crate::journal::{KeptWith, MountedWith};
+
+/// The owner of newly created files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Identity {
+    /// The acting thread's user: a home with one owner.
+    #[default]
+    Thread,
+    /// The caller of each request; the kernel has already checked its permissions.
+    Caller,
+}
+
+/// The options of a world.
+#[derive(Debug, Clone, Default)]
+pub struct WorldOptions {
+    /// What the occupant can see and change.
+    pub view: ViewOptions,
+    /// The owner of newly created files.
+    pub identity: Identity,
+    /// Whether each record is on disk before its act, to survive power cuts.
+    pub durable: bool,
+    /// The user that acts on the store, if not this process's own: the trash must belong to that user.
+    pub owner: Option<(u32, u32)>,
+    /// Which former contents are kept.
+    pub keep: KeepOptions,
+    /// The id of the session, unless that would not be the newest ([`StateDir::session`](super::state::StateDir::session)); it names its directory.
+    pub session: String,
+    /// The home's mountpoint, for the record; absent for an unmounted store.
+    pub home: Option<Vec<u8>>,
+    /// For work on an unmounted store: what it was last mounted with, as far as a session says so ([`World::as_last_mounted`](super::World::as_last_mounted)).
+    pub last_mount: Option<MountedWith>,
+}
+
+/// The default size limit, in bytes, for copying files when they are opened for writing.
+pub(super) const COPIED_UP_TO: u64 = 1 << 20;
+
+/// Options for keeping contents.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct KeepOptions {
+    /// Whether contents are kept as well as removals.
+    pub versions: bool,
+    /// The size limit, in bytes, for copying files when they are opened for writing.
+    pub copied_up_to: u64,
+    /// The most bytes that the versions of all sessions may take together.
+    pub max: Option<u64>,
+    /// Whether old versions are evicted at that limit; if not, the write fails.
+    pub evict: bool,
+}
+
+impl Default for KeepOptions {
+    fn default() -> KeepOptions {
+        KeepOptions {
+            versions: true,
+            copied_up_to: COPIED_UP_TO,
+            max: None,
+            evict: false,
+        }
+    }
+}
+
+impl WorldOptions {
+    /// Returns the options of a session in which nothing is mounted. That a mount was read-only (`-o ro`) was said of that mount, and
+    /// not of the store.
+    ///
+    /// Where no session says what the store was mounted with, symlinks that stay inside exist: what an earlier release removed can be
+    /// brought back then.
+    pub fn as_last_mounted(session: String, last: Option<MountedWith>) -> WorldOptions {
+        let with = last.clone().unwrap_or_else(|| MountedWith {
+            symlinks_inside: true,
+            ..WorldOptions::default().mounted_with()
+        });
+        WorldOptions {
+            view: ViewOptions {
+                hide: with.hide,
+                read_only: with.read_only,
+                all_read_only: false,
+                symlinks: match with.symlinks_inside {
+                    true => Symlinks::Inside,
+                    false => Symlinks::Hidden,
+                },
+                list_trash: with.list_trash,
+            },
+            durable: with.durable,
+            keep: KeepOptions {
+                versions: with.keep.versions,
+                copied_up_to: with.keep.copied_up_to,
+                max: with.keep.max,
+                evict: with.keep.evict,
+            },
+            session,
+            last_mount: last,
+            ..WorldOptions::default()
+        }
+    }
+
+    /// Returns what a mount with these options says in its `begin`.
+    pub(super) fn mounted_with(&self) -> MountedWith {
+        MountedWith {
+            hide: self.view.hide.clone(),
+            read_only: self.view.read_only.clone(),
+            symlinks_inside: self.view.symlinks == Symlinks::Inside,
+            list_trash: self.view.list_trash,
+            durable: self.durable,
+            keep: KeptWith {
+                versions: self.keep.versions,
+                copied_up_to: self.keep.copied_up_to,
+                max: self.keep.max,
+                evict: self.keep.evict,
+            },
+        }
+    }
+}
