@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::mounts::{nesting, registry, table};
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::world::view::STATE;
+use crate::world::layout::STATE;
 
 /// A store, by the TARGET that stands for it.
 #[derive(Debug)]

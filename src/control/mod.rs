@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::undo;
-use crate::world::state::SOCKET;
+use crate::world::layout::SOCKET;
 use crate::world::{Purged, Run, RunId};
 
 /// What can be asked.

@@ -15,8 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, WorldPath};
 use crate::operator;
-use crate::world::state::SOCKET;
-use crate::world::view::TRASH;
+use crate::world::layout::{SOCKET, TRASH};
 use crate::world::{Caller, Purged, World};
 
 /// Whose turn it is to change something for an operator: one after the other, and nobody any more once the session ends.

@@ -7,7 +7,7 @@ use super::{Wanted, mountpoint};
 use crate::error::{Error, Kind, Result};
 use crate::mounts::{nesting, table};
 use crate::sys::users::{self, User};
-use crate::world::view::STATE;
+use crate::world::layout::STATE;
 
 /// The results of the checks.
 #[derive(Debug)]

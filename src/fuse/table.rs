@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::Id;
-use crate::world::view::{TRASH, in_trash};
+use crate::world::layout::TRASH;
+use crate::world::view::in_trash;
 
 /// The number of the root (FUSE_ROOT_ID).
 pub const ROOT: u64 = 1;

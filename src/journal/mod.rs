@@ -60,9 +60,6 @@ use crate::name::Escaped;
 use reserve::{For, Reserve};
 use sealing::Sealing;
 
-/// The file name of a journal in its session's directory.
-pub const FILE: &str = "journal.jsonl";
-
 /// The `prev` of the first record.
 const START: [u8; 64] = [b'0'; 64];
 

@@ -9,10 +9,10 @@ use super::log::Log;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How, Ids, Op};
 use crate::name::{Name, WorldPath};
-use crate::world::quota::versions_of;
+use crate::world::layout::{self, VersionFile};
 use crate::world::root::stat_at;
 use crate::world::settle::sessions;
-use crate::world::versions::number_of;
+use crate::world::version_files::versions_of;
 
 /// The files of one version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,22 +84,21 @@ pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
         let Ok(meta) = stat_at(std::os::fd::AsFd::as_fd(&dir), name) else {
             continue; // evicted meanwhile
         };
-        // A list that was being written when the daemon died.
-        if bytes.ends_with(b".map.new") {
-            continue;
-        }
-        let (number, map) = match bytes.strip_suffix(b".map") {
-            Some(number) => (number, true),
-            None => (bytes, false),
-        };
-        match number_of(number) {
-            Some(n) => {
-                let files = found.versions.entry(n).or_default();
-                files.disk += meta.blocks * 512;
-                files.map |= map;
-                files.size = if map { files.size } else { Some(meta.size) };
+        let (n, is_map) = match layout::version_file(bytes) {
+            Some(VersionFile::Version(n)) => (n, false),
+            Some(VersionFile::Map(n)) => (n, true),
+            // It was being written when the daemon died.
+            Some(VersionFile::NewMap(_)) => continue,
+            None => {
+                found.strange.push(bytes.to_vec());
+                continue;
             }
-            _ => found.strange.push(bytes.to_vec()),
+        };
+        let files = found.versions.entry(n).or_default();
+        files.disk += meta.blocks * 512;
+        match is_map {
+            true => files.map = true,
+            false => files.size = Some(meta.size),
         }
     }
     Ok(found)

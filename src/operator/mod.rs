@@ -31,9 +31,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::world::holder::Holder;
 use crate::world::lock;
 use crate::world::origin::{self, Copied};
-use crate::world::state::{self, Holder};
+use crate::world::state;
 use crate::world::{Root, World};
 
 /// A store opened for reading.
@@ -83,7 +84,7 @@ impl Store {
     /// # Errors
     /// Those of reading the lock.
     pub fn holder(&self) -> Result<Option<Holder>> {
-        state::holder(std::os::fd::AsFd::as_fd(&self.state))
+        crate::world::holder::holder(std::os::fd::AsFd::as_fd(&self.state))
     }
 
     /// Returns whether the store is being served.

@@ -11,12 +11,8 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Reader};
 use crate::name::{Name, WorldPath};
 use crate::world::Dir;
+use crate::world::layout::{SESSIONS, STATE, VERSIONS};
 use crate::world::settle::{open_journal, sessions};
-use crate::world::state::SESSIONS;
-use crate::world::view::STATE;
-
-/// The name of a session's directory of versions.
-const VERSIONS: &str = "versions";
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

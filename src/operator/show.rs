@@ -10,7 +10,7 @@ use super::{Store, trash};
 use crate::error::{Error, Result};
 use crate::journal::{How, Op, Record, RunId, UndoId};
 use crate::name::{Escaped, Name, WorldPath, escape};
-use crate::world::view::TRASH;
+use crate::world::layout::TRASH;
 
 /// An undo or redo of a record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

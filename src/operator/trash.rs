@@ -14,9 +14,9 @@ use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::Actor;
 use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::world::layout::TRASH;
 use crate::world::own::is_for_git;
 use crate::world::trash::parse_entry;
-use crate::world::view::TRASH;
 use crate::world::{
     Caller, Dir, Id, Meta, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, Xattrs,
 };

@@ -13,8 +13,8 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom};
 use sha2::{Digest, Sha256};
 
+use super::layout::{map_name, version_name};
 use super::root::open_beneath;
-use super::versions::{file_name, map_name};
 use crate::error::{Error, Result};
 
 /// The unit, in bytes, in which zeros are left out.
@@ -46,7 +46,7 @@ pub fn of_file(file: &File, on: Patience<'_>) -> Result<Option<Sum>> {
 /// # Errors
 /// Any error from the system calls.
 pub fn of_version(dir: &OwnedFd, n: u64, on: Patience<'_>) -> Result<Option<Sum>> {
-    let Some(file) = open(dir, &file_name(n))? else {
+    let Some(file) = open(dir, &version_name(n))? else {
         return Ok(None);
     };
     // The lock keeps the version from being punched. If punching has begun, the list is already in place.
@@ -258,17 +258,17 @@ mod tests {
         let fd: OwnedFd = File::open(dir.path()).unwrap().into();
         let path = |name: String| dir.path().join(name);
         let mut bytes: Vec<u8> = (0..20_000).map(|i| (i % 251 + 1) as u8).collect();
-        std::fs::write(path(file_name(7)), &bytes).unwrap();
+        std::fs::write(path(version_name(7)), &bytes).unwrap();
         std::fs::write(path(map_name(7)), "0 4096\n8192 5000\ncontent 20000 ab\n").unwrap();
         let found = |n| of_version(&fd, n, &mut |_| true).unwrap();
         let before = found(7).unwrap();
         for (place, counts) in [(3, true), (5000, false), (9000, true), (19_999, false)] {
             bytes[place] ^= 1;
-            std::fs::write(path(file_name(7)), &bytes).unwrap();
+            std::fs::write(path(version_name(7)), &bytes).unwrap();
             assert_eq!(found(7).unwrap() != before, counts, "{place}");
             bytes[place] ^= 1;
         }
-        std::fs::write(path(file_name(7)), &bytes).unwrap();
+        std::fs::write(path(version_name(7)), &bytes).unwrap();
         std::fs::write(path(map_name(7)), "0 4096\n8192 5001\ncontent 20000 ab\n").unwrap();
         assert_ne!(found(7).unwrap(), before);
         assert_eq!(found(8), None);

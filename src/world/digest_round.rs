@@ -2,24 +2,25 @@
 //!
 //! Used only by `digests.rs`. It holds no lock except the round's own.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fs::File;
 use std::io::BufReader;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::FileType;
 
 use super::digest::Sum;
-use super::digests::Digests;
 use super::hashing::{Hashing, Job};
+use super::layout::TRASH;
 use super::meta::{Id, Meta};
-use super::root::{Dir, stat_fd};
+use super::root::{Dir, Root, stat_fd};
 use super::sessions::open_journal;
-use super::view::TRASH;
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Reader, Record, RecordHeader};
+use crate::journal::{Content, Digest, Journal, Reader, Record, RecordHeader};
 use crate::name::{Name, WorldPath};
 
 /// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
@@ -65,9 +66,20 @@ struct NewTrashEntry {
 /// Returns whether there is still time.
 pub(super) type On<'a> = &'a mut dyn FnMut() -> bool;
 
+/// What the contents of one session are found by, and its versions that are final.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) journal: Arc<Journal>,
+    pub(super) root: Root,
+    pub(super) state: OwnedFd,
+    pub(super) session: String,
+    /// Versions that are final.
+    pub(super) versions: Mutex<BTreeSet<u64>>,
+}
+
 /// A round of work.
 pub(super) struct Round<'a> {
-    pub(super) digests: &'a Digests,
+    pub(super) contents: &'a Contents,
     pub(super) work: &'a mut Work,
     pub(super) writers: &'a dyn Writers,
 }
@@ -111,7 +123,7 @@ impl Round<'_> {
         let reader = match &mut self.work.reader {
             Some(reader) => reader,
             none => {
-                let file = open_journal(&self.digests.state, &self.digests.session)?;
+                let file = open_journal(&self.contents.state, &self.contents.session)?;
                 none.insert(Reader::new(BufReader::with_capacity(1 << 16, file)))
             }
         };
@@ -119,7 +131,7 @@ impl Round<'_> {
             if let Some(entry) = entry(&record) {
                 self.work
                     .done
-                    .remove(&Id(self.digests.root.id().0, entry.inode));
+                    .remove(&Id(self.contents.root.id().0, entry.inode));
                 return Ok(Some(entry));
             }
         }
@@ -130,7 +142,7 @@ impl Round<'_> {
     fn entry(&mut self, path: &WorldPath, on: On<'_>) {
         let mut pending = vec![path.clone()];
         while let Some(path) = pending.pop() {
-            let dir = match self.digests.root.dir(&path) {
+            let dir = match self.contents.root.dir(&path) {
                 Ok(dir) => dir,
                 Err(Error::NotDirectory) => {
                     self.file_at(&path, on);
@@ -157,7 +169,7 @@ impl Round<'_> {
     }
 
     fn list(&self, dir: &Dir) -> Result<Vec<(Vec<u8>, FileType)>> {
-        let fd = self.digests.root.read_dir(dir)?;
+        let fd = self.contents.root.read_dir(dir)?;
         let listed = rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))?;
         let entry = |entry: rustix::fs::DirEntry| {
             let kind = entry.file_type();
@@ -177,15 +189,15 @@ impl Round<'_> {
 
     fn file(&mut self, path: &WorldPath, on: On<'_>) -> Result<Option<Digest>> {
         // Any later change of the file has a record with a greater number.
-        let seq = self.digests.journal.last();
-        let node = self.digests.root.node(path)?;
+        let seq = self.contents.journal.last();
+        let node = self.contents.root.node(path)?;
         let id = node.meta().id;
         // A second name could be used to change the file; without a time of birth the inode number could come to mean
         // another file.
         let fit = |meta: &Meta| {
             meta.kind == FileType::RegularFile && meta.nlink == 1 && meta.born != 0 && meta.id == id
         };
-        let mine = id.0 == self.digests.root.id().0 && !self.work.done.contains(&id);
+        let mine = id.0 == self.contents.root.id().0 && !self.work.done.contains(&id);
         if !mine || !fit(node.meta()) {
             return Ok(None);
         }
@@ -230,15 +242,16 @@ impl Round<'_> {
 
     /// Computes the digests of final versions.
     fn versions(&mut self, on: On<'_>) -> Result<()> {
-        if self.digests.versions.lock().is_empty() {
+        if self.contents.versions.lock().is_empty() {
             return Ok(());
         }
-        let Some(dir) = super::quota::versions_of(&self.digests.state, &self.digests.session)?
+        let Some(dir) =
+            super::version_files::versions_of(&self.contents.state, &self.contents.session)?
         else {
             return Ok(());
         };
         loop {
-            let next = self.digests.versions.lock().pop_first();
+            let next = self.contents.versions.lock().pop_first();
             let Some(n) = next else {
                 return Ok(());
             };
@@ -249,17 +262,17 @@ impl Round<'_> {
                 Err(error) => log::debug!("no digest of version {n}: {error}"),
             }
             if !on() {
-                self.digests.versions.lock().insert(n);
+                self.contents.versions.lock().insert(n);
                 return Ok(());
             }
         }
     }
 
     fn known(&self, digest: Digest, on: On<'_>) {
-        let mut waiting = self.digests.journal.digested(Some(digest));
+        let mut waiting = self.contents.journal.digested(Some(digest));
         while waiting > UNSEALED && on() {
             std::thread::sleep(Duration::from_millis(100));
-            waiting = self.digests.journal.digested(None);
+            waiting = self.contents.journal.digested(None);
         }
     }
 }

@@ -9,16 +9,14 @@
 //! A file in the trash gets a digest when it is at rest: nobody has it open for writing, and it has no other name. The
 //! digest names the last record before it; any later record that names the inode ends its validity.
 
-use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::World;
-use super::digest_round::{On, Round, Work};
+use super::digest_round::{Contents, On, Round, Work};
 use super::finals::{Final, Finals};
 use super::hashing::Hashing;
 use super::root::Root;
@@ -27,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::journal::Journal;
 
 /// The number of versions that may wait; any more are left out.
-const VERSIONS: usize = 1 << 16;
+const WAITING: usize = 1 << 16;
 
 /// The pause before work that could not be done is tried again.
 const LATER: Duration = Duration::from_secs(3);
@@ -41,13 +39,8 @@ const AT_ONCE: Duration = Duration::from_millis(250);
 /// The digests of one session.
 #[derive(Debug)]
 pub struct Digests {
-    pub(super) journal: Arc<Journal>,
-    pub(super) root: Root,
-    pub(super) state: OwnedFd,
-    pub(super) session: String,
+    contents: Contents,
     writers: OnceLock<Box<dyn Writers>>,
-    /// The final versions that wait.
-    pub(super) versions: Mutex<BTreeSet<u64>>,
     work: Mutex<Work>,
     ended: Arc<AtomicBool>,
 }
@@ -61,12 +54,14 @@ impl Digests {
     ) -> Result<Digests> {
         let state = rustix::io::fcntl_dupfd_cloexec(state, 0).map_err(Error::os("fcntl"))?;
         Ok(Digests {
-            journal: journal.clone(),
-            root: root.again()?,
-            state,
-            session: session.to_owned(),
+            contents: Contents {
+                journal: journal.clone(),
+                root: root.again()?,
+                state,
+                session: session.to_owned(),
+                versions: Mutex::default(),
+            },
             writers: OnceLock::new(),
-            versions: Mutex::default(),
             work: Mutex::default(),
             ended: Arc::default(),
         })
@@ -99,7 +94,7 @@ impl Digests {
         };
         let thread = std::thread::Builder::new().name("digests".to_owned());
         match thread.spawn(run) {
-            Ok(thread) => self.journal.tell(thread.thread().clone()),
+            Ok(thread) => self.contents.journal.tell(thread.thread().clone()),
             Err(error) => log::warn!("no thread to make digests: {error}"),
         }
     }
@@ -109,7 +104,7 @@ impl Digests {
     pub(super) fn finish(&self, writers: &dyn Writers, mounted: bool) {
         let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
         self.ended.store(true, Ordering::Release);
-        self.journal.tell_of_records();
+        self.contents.journal.tell_of_records();
         let writers = self.writers.get().map_or(writers, |writers| &**writers);
         self.work(writers, true, &mut || Instant::now() < until);
     }
@@ -124,7 +119,7 @@ impl Digests {
             work.hashing = None;
         }
         let mut round = Round {
-            digests: self,
+            contents: &self.contents,
             work: &mut work,
             writers,
         };
@@ -138,32 +133,11 @@ impl Digests {
 
 impl Finals for Arc<Digests> {
     fn became_final(&self, version: &Final<'_>) {
-        let mut versions = self.versions.lock();
-        if versions.len() < VERSIONS {
+        let mut versions = self.contents.versions.lock();
+        if versions.len() < WAITING {
             versions.insert(version.n);
         }
         drop(versions);
-        self.journal.tell_of_records();
-    }
-}
-
-impl World {
-    /// Lets the journal's thread seal records now and then, and write them out soon after they are made, for the rest
-    /// of the session ([`Journal::attend`]).
-    pub fn attend_records(&self) {
-        self.journal.attend();
-    }
-
-    /// Seals the records so far, for a reader that is about to rely on them. If that fails, they are read without a
-    /// seal.
-    pub fn seal(&self) {
-        if let Err(error) = self.journal.seal() {
-            log::warn!("the journal could not be sealed: {error}");
-        }
-    }
-
-    /// Returns the session's digests.
-    pub fn digests(&self) -> &Arc<Digests> {
-        &self.digests
+        self.contents.journal.tell_of_records();
     }
 }

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Weak};
 
 use rustix::fs::{Mode, OFlags};
@@ -20,10 +20,11 @@ use rustix::fs::{Mode, OFlags};
 use super::blocks::copy_range;
 use super::chains::{Chains, Link};
 use super::finalize::Finalizer;
-use super::quota::{Asked, Quota, delete, list, versions_of};
+use super::layout::version_name;
+use super::quota::{Asked, Quota};
 use super::ranges::{self, merged, outside};
 use super::root::{open_beneath, stat_fd};
-use super::versions::file_name;
+use super::version_files::{delete, list, versions_of};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Op};
 
@@ -67,8 +68,20 @@ impl Kept {
 }
 
 impl Evictor {
+    /// Starts a thread that evicts versions at the limit.
+    pub(super) fn start(self, quota: &Arc<Quota>) {
+        let (sender, asked) = channel();
+        let weak = Arc::downgrade(quota);
+        let thread = std::thread::Builder::new().name("evict".to_owned());
+        match thread.spawn(move || self.serve(&asked, &weak)) {
+            Ok(_) => quota.evict_by(sender),
+            // Nothing is evicted then, and writes fail at the limit.
+            Err(error) => log::warn!("no thread to delete former contents: {error}"),
+        }
+    }
+
     /// Answers requests for space, as long as the quota exists.
-    pub(super) fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Quota>) {
+    fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Quota>) {
         let mut chains = None;
         for (wanted, answer) in asked {
             let (Some(room), Some(finalizer)) = (room.upgrade(), self.finalizer.upgrade()) else {
@@ -177,7 +190,7 @@ pub(super) fn fold(
     let open = |link: &Link, flags| {
         let dir = versions_of(state.as_fd(), &link.session)?.ok_or(Error::NotFound)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let name = file_name(link.n);
+        let name = version_name(link.n);
         let file = open_beneath(dir.as_fd(), name.as_bytes(), flags, Mode::empty())?;
         Ok::<_, Error>((dir, file))
     };

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, OFlags};
 
 use super::attr::SET_IDS;
+use super::keep::{Destroys, readable};
 use super::open_state::OpenState;
 use super::root::{Dir, Node};
-use super::versions::{Destroys, readable};
 use super::{Caller, Located, World, holes};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Kept, Op};

@@ -31,12 +31,12 @@ use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 
 use super::compare::{BLOCK, Found, Part, compare, secure};
 use super::finals::{Final, Finals};
+use super::layout::version_name;
 use super::meta::Id;
 use super::pending::{DraftVersion, Pending};
 use super::quota::Quota;
 use super::ranges::{self, Ranges, outside, without};
 use super::root::{open_beneath, stat_fd};
-use super::versions::file_name;
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids};
@@ -353,7 +353,7 @@ impl Finalizer {
 
     fn open(&self, n: u64, flags: OFlags) -> Result<Option<OwnedFd>> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
-        let name = file_name(n);
+        let name = version_name(n);
         let open = |flags| open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty());
         match open(flags) {
             Err(Error::NotFound) => Ok(None),

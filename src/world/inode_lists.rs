@@ -10,14 +10,10 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{AtFlags, OFlags};
 
+use super::layout::{LINKS, PINNED, new_name, original_name};
 use super::meta::Id;
 use super::own;
 use crate::error::{Error, Result};
-
-/// The list of hard links in the trash.
-pub const LINKS: &str = "links";
-/// The list of inodes that stay hidden wherever they go.
-pub const PINNED: &str = "pinned";
 
 /// The longest list, in bytes: twenty million lines.
 pub(super) const LONGEST: u64 = 256 << 20;
@@ -113,7 +109,7 @@ pub(super) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
     let hidden = parse_pinned(&text(state, PINNED)?, 0).len();
     for name in [LINKS, PINNED] {
         if !text(state, name)?.is_empty() {
-            let aside = format!("{name}.original");
+            let aside = original_name(name);
             rustix::fs::renameat(state, name, state, aside.as_str())
                 .map_err(Error::os("renameat"))?;
         }
@@ -122,7 +118,7 @@ pub(super) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
 }
 
 fn replace(state: BorrowedFd<'_>, name: &str, text: &str) -> Result<()> {
-    let new = format!("{name}.new");
+    let new = new_name(name);
     // An existing file was left by a crash here, or came with the store and may have second names.
     let _ = rustix::fs::unlinkat(state, new.as_str(), AtFlags::empty());
     let mut file = own::make(state, new.as_bytes(), OFlags::WRONLY, 0o600)?;

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+use super::holder::{Holder, boot_id, read_holder};
+use super::layout::LOCK;
 use super::own;
-use super::state::{Holder, LOCK, boot_id, read_holder};
 use crate::error::{Error, Result};
 use crate::sys::locks;
 

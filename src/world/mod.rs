@@ -26,14 +26,19 @@ mod file;
 mod finalize;
 mod finals;
 mod hashing;
+pub mod holder;
 pub mod holes;
 pub mod inode_lists;
+mod keep;
+pub mod layout;
 mod likeness;
 mod list;
+mod located;
 pub mod lock;
 mod mark;
 pub mod meta;
 mod offline;
+mod open;
 mod open_state;
 mod options;
 pub mod origin;
@@ -57,8 +62,10 @@ mod space;
 pub mod state;
 pub mod store_view;
 pub mod trash;
+pub mod version_files;
 pub mod versions;
 pub mod view;
+mod walk;
 mod writers;
 mod xattr;
 
@@ -73,6 +80,7 @@ pub use finalize::Finalizer;
 pub use finals::{Final, Finals};
 pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
+pub use located::Located;
 pub use meta::{Id, Meta, Time};
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
 pub use options::{Identity, KeepOptions, WorldOptions};
@@ -89,15 +97,12 @@ pub use view::{Symlinks, View, ViewOptions, Visible};
 pub use writers::{Rest, Writers};
 
 use crate::error::{Error, Result};
-use crate::journal::{Actors, Author, Journal, Op};
+use crate::journal::{Actors, Author, Journal};
 pub use crate::journal::{Caller, Kept, Origin, OriginKind, Run, RunId};
-use crate::name::{Escaped, Name, WorldPath};
-use state::{Holder, StateDir};
+use crate::name::{Name, WorldPath};
+use state::StateDir;
 use trash::Trash;
 use versions::Versions;
-
-/// How long the end of a session waits for versions to become final. A version that is not final by then stays whole.
-const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A store and its rules.
 #[derive(Debug)]
@@ -121,137 +126,24 @@ pub struct World {
     names: parking_lot::RwLock<()>,
 }
 
-/// A node and its path, for operations that come without a name.
-#[derive(Debug)]
-pub struct Located {
-    /// The node.
-    pub node: Node,
-    /// Its path; in the trash after it was removed.
-    pub path: WorldPath,
-    /// Whether it was removed while open: it stays as writable as it was before, wherever it lies.
-    pub removed: bool,
-}
-
 impl World {
-    /// Opens and locks a store, settles what an earlier session left open, and begins a session.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
-    /// [`Error::Damaged`] if the last journal cannot be read.
-    pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        World::over((Root::open(store)?, None), options)
+    /// Lets the journal's thread seal records now and then, and write them out soon after they are made, for the rest
+    /// of the session ([`Journal::attend`]).
+    pub fn attend_records(&self) {
+        self.journal.attend();
     }
 
-    /// Begins a session like [`World::over`], on a disk that has space for one.
-    fn begin((root, located): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        let home = options.home.as_deref().map(crate::name::escape);
-        let mounted_with = match home {
-            Some(_) => Some(options.mounted_with()),
-            None => options.last_mount.clone(),
-        };
-        let mut holder = Holder::this_process(&options.session, home);
-        holder.durable = options.durable;
-        let state = StateDir::open(&root, holder.clone(), located)?;
-        let trash_fd = trash::open(&root)?;
-        trash::ours(&trash_fd, options.owner, &state)?;
-        own::not_for_git(trash_fd.as_fd());
-        if let Some((uid, gid)) = options.owner {
-            let (uid, gid) = (
-                rustix::fs::Uid::from_raw(uid),
-                rustix::fs::Gid::from_raw(gid),
-            );
-            let flags = rustix::fs::AtFlags::EMPTY_PATH;
-            rustix::fs::chownat(&trash_fd, "", Some(uid), Some(gid), flags)
-                .map_err(Error::os("chownat"))?;
+    /// Seals the records so far, for a reader that is about to rely on them. If that fails, they are read without a
+    /// seal.
+    pub fn seal(&self) {
+        if let Err(error) = self.journal.seal() {
+            log::warn!("the journal could not be sealed: {error}");
         }
-        let last = settle::last_session(&root, &state)?;
-        let session = state.session().to_owned();
-        let view = View::new(options.view, Some(state.id()), state.pinned()?)?;
-        let unbegun = sessions::Unbegun::new(&state, &session);
-        let file = state.new_session(&session)?;
-        let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
-        let pending = Arc::new(pending::Pending::default());
-        journal.listen(pending.clone());
-        let dir = state.versions(&session, options.owner)?;
-        let again = rustix::io::fcntl_dupfd_cloexec(&dir, 0).map_err(Error::os("fcntl"))?;
-        let room = quota::Quota::new(options.keep.max);
-        let mounted = options.home.is_some();
-        let finalizer = Finalizer::new(
-            (session.clone(), again),
-            root.id().0,
-            room.clone(),
-            options.durable,
-            pending.clone(),
-        );
-        if options.keep.evict {
-            pending.remember();
-            room.evict_with(evict::Evictor {
-                state: rustix::io::fcntl_dupfd_cloexec(&state, 0).map_err(Error::os("fcntl"))?,
-                journal: journal.clone(),
-                session: session.as_str().into(),
-                durable: options.durable,
-                finalizer: Arc::downgrade(&finalizer),
-            });
-        }
-        let versions = Versions::new(dir, options.keep, room, options.durable, pending);
-        let digests = Arc::new(Digests::new(&journal, &root, &state, &session)?);
-        finalizer.tell(Box::new(digests.clone()));
-        let begin = Op::Begin {
-            session: session.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            host: holder.host,
-            boot: holder.boot,
-            home: options.home.map(Escaped),
-            after: last.after,
-            store: Some(origin::here(state.as_fd())?),
-            copied: state.copied().map(str::to_owned),
-            mounted: mounted_with,
-        };
-        journal.note(begin, None)?;
-        unbegun.has_begun();
-        if options.durable {
-            // The session's directories, and what the store held before the session.
-            state.sync_file_system()?;
-        }
-        let world = World {
-            root,
-            view,
-            trash: Trash::default(),
-            state,
-            journal,
-            versions,
-            finalizer,
-            digests,
-            actors: Actors::default(),
-            identity: options.identity,
-            session,
-            mounted,
-            spare: None,
-            names: parking_lot::RwLock::default(),
-        };
-        let mut settled = world.state.tell_of_copy();
-        settled.extend(last.settled);
-        Ok((world, settled))
     }
 
-    /// Ends the session and releases the store. A session without a home and without a change leaves no trace.
-    pub fn close(&self) {
-        // Only the `begin` record was written.
-        if !self.mounted && self.journal.last() == 1 {
-            self.state.forget_session(&self.session);
-            return self.state.close();
-        }
-        self.finalizer
-            .finish(&writers::NobodyWrites(&self.root), AT_THE_END);
-        self.digests
-            .finish(&writers::NobodyWrites(&self.root), self.mounted);
-        if let Err(error) = self.journal.note(Op::End, None) {
-            log::warn!("the end of the session could not be recorded: {error}");
-        }
-        self.seal();
-        self.journal.trim();
-        reserve::keep(self.state.as_fd());
-        self.state.close();
+    /// Returns the session's digests.
+    pub fn digests(&self) -> &Arc<Digests> {
+        &self.digests
     }
 
     /// Returns the resolver of paths.

@@ -3,11 +3,12 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use super::holder::read_holder;
 use super::lock::{self, PATIENCE};
 use super::root::Root;
 use super::sessions::{last_mount, new_session_id};
 use super::settled::Settled;
-use super::state::{open_unlocked, read_holder};
+use super::state::open_unlocked;
 use super::{World, WorldOptions};
 use crate::error::Result;
 

@@ -12,13 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::layout::{SESSIONS, TRASH, VERSIONS, version_name};
 use super::meta::{Id, Meta};
 use super::root::{Root, open_beneath, stat_at, stat_fd};
 use super::sessions::{newest, open_journal, sessions};
 use super::settled::Settled;
-use super::state::SESSIONS;
-use super::versions::{VERSIONS, file_name};
-use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::journal::{Backward, How, Ids, Kept, Op, Reader, Record, StoreId};
 use crate::name::{Name, WorldPath};
@@ -188,7 +186,7 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
         if let Some((n, ids)) = moved_aside(op)
             && let Some(versions) = &versions
         {
-            let name = file_name(n);
+            let name = version_name(n);
             kept.note(
                 stat_at(versions.as_fd(), Name::new(name.as_bytes())?).ok(),
                 &ids,

@@ -12,14 +12,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use chrono::{DateTime, SecondsFormat, TimeDelta};
 use rustix::fs::{Mode, OFlags};
 
+use super::holder::{Holder, boot_id};
+use super::layout::{POWER_CUT, of_session};
 use super::root::open_beneath;
 use super::sessions::open_journal;
-use super::state::{Holder, SESSIONS, StateDir, boot_id, io};
+use super::state::{StateDir, io};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, Tail};
-
-/// The name of the mark in its session's directory.
-const MARK: &str = "power-cut";
 
 /// The longest time until data reach the disk by themselves: the kernel starts after 30 s, and checks every 5 s.
 const WRITTEN_OUT: TimeDelta = TimeDelta::seconds(60);
@@ -32,7 +31,7 @@ pub(super) fn mark(state: &StateDir, session: &str, tail: Option<&Tail>) -> Resu
         return Ok(None);
     };
     let time = &tail.record.time;
-    let path = format!("{SESSIONS}/{session}/{MARK}");
+    let path = of_session(session, POWER_CUT);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let mut file = File::from(open_beneath(state.as_fd(), path.as_bytes(), flags, mode)?);
@@ -51,7 +50,7 @@ pub fn doubtful_since(
     session: &str,
     last: Option<&Holder>,
 ) -> Option<String> {
-    let path = format!("{SESSIONS}/{session}/{MARK}");
+    let path = of_session(session, POWER_CUT);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let time = match open_beneath(state, path.as_bytes(), flags, Mode::empty()) {
         Ok(file) => {

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 
+use super::layout::{GIT_IGNORE, TRASH};
 use super::meta::Meta;
 use super::root::{open_beneath, stat_fd};
-use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 
@@ -40,6 +40,19 @@ pub(super) fn made_by(name: &[u8], meta: &Meta, uids: &[u32]) -> Result<()> {
             rustix::process::geteuid().as_raw()
         ),
     ))
+}
+
+/// Gives a directory of ours to whoever acts on the store, if that is not this process.
+///
+/// # Errors
+/// As `fchownat(2)`.
+pub(super) fn give_to(dir: BorrowedFd<'_>, owner: Option<(u32, u32)>) -> Result<()> {
+    let Some((uid, gid)) = owner else {
+        return Ok(());
+    };
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::fs::chownat(dir, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
+        .map_err(Error::os("fchownat"))
 }
 
 /// Opens a file below the state directory.
@@ -97,7 +110,7 @@ pub(super) fn make(from: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: u32) 
 }
 
 /// The file that keeps git, on the host, from adding the store's own directories.
-const FOR_GIT: (&str, &[u8]) = (".gitignore", b"*\n");
+const FOR_GIT: (&str, &[u8]) = (GIT_IGNORE, b"*\n");
 
 /// Makes git ignore a directory. Nothing depends on its success.
 pub(super) fn not_for_git(dir: BorrowedFd<'_>) {

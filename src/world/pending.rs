@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::journal::{How, Ids, Kept, Listener, Op};
 use crate::name::{Escaped, Name, WorldPath};
-use crate::world::view::TRASH;
+use crate::world::layout::TRASH;
 
 /// A version that is not final.
 #[derive(Debug, Clone, PartialEq, Eq)]

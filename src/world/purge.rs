@@ -15,16 +15,13 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::chains::{Chains, Link};
 use super::erase::{Gone, erase};
 use super::evict::fold;
-use super::quota::versions_of;
+use super::layout::{PURGING, map_name, version_name};
 use super::root::{open_beneath, stat_at};
-use super::versions::{file_name, map_name};
+use super::version_files::versions_of;
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, escape};
-
-/// The directory for entries that are being deleted, in the state directory.
-pub const PURGING: &str = "purging";
 
 /// The number of entries that one record names, which bounds a journal line.
 const AT_ONCE: usize = 200;
@@ -149,7 +146,7 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let label = |(session, n): &(String, u64)| {
-            Escaped(format!("{session}/{}", file_name(*n)).into_bytes())
+            Escaped(format!("{session}/{}", version_name(*n)).into_bytes())
         };
         self.finalizer.now();
         let _working = self.finalizer.hold();
@@ -224,7 +221,7 @@ impl World {
         let Ok(Some(dir)) = dir else {
             return false;
         };
-        [file_name(*n), map_name(*n)].iter().any(|file| {
+        [version_name(*n), map_name(*n)].iter().any(|file| {
             Name::new(file.as_bytes()).is_ok_and(|name| stat_at(dir.as_fd(), name).is_ok())
         })
     }
@@ -317,7 +314,7 @@ impl World {
     ) -> Result<()> {
         Name::new(session.as_bytes())?;
         let dir = versions_of(&self.state, session)?.ok_or(Error::NotFound)?;
-        let file = file_name(n);
+        let file = version_name(n);
         let name = Name::new(file.as_bytes())?;
         match stat_at(dir.as_fd(), name) {
             Ok(meta) if meta.is_dir() => return Err(Error::IsDirectory),

@@ -6,22 +6,14 @@
 //! Lock: one mutex over the set of versions being written, never held over a system call.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::evict::Evictor;
-use super::ranges::new_name;
-use super::root::{open_beneath, stat_at};
-use super::state::SESSIONS;
-use super::versions::{VERSIONS, map_name, number_of};
 use crate::error::{Error, Result};
-use crate::name::Name;
 
 /// A request for so many bytes, and the channel for the answer: whether there is more space now.
 pub(super) type Asked = (u64, SyncSender<bool>);
@@ -47,16 +39,9 @@ impl Quota {
         })
     }
 
-    /// Starts a thread that evicts versions at the limit.
-    pub(super) fn evict_with(self: &Arc<Quota>, evictor: Evictor) {
-        let (sender, asked) = channel();
-        let weak = Arc::downgrade(self);
-        let thread = std::thread::Builder::new().name("evict".to_owned());
-        match thread.spawn(move || evictor.serve(&asked, &weak)) {
-            Ok(_) => drop(self.evict.set(sender)),
-            // Nothing is evicted then, and writes fail at the limit.
-            Err(error) => log::warn!("no thread to delete former contents: {error}"),
-        }
+    /// Names the thread that is asked for space at the limit.
+    pub(super) fn evict_by(&self, evictor: Sender<Asked>) {
+        let _ = self.evict.set(evictor);
     }
 
     pub(super) fn max(&self) -> Option<u64> {
@@ -81,10 +66,7 @@ impl Quota {
                          with ENOSPC. Make room with `trumanfs trash purge --versions`, or mount with a higher limit"
                     );
                 }
-                return Err(Error::Os {
-                    call: "keep",
-                    errno: Errno::NOSPC,
-                });
+                return Err(Error::os("keep")(Errno::NOSPC));
             }
         }
     }
@@ -136,85 +118,5 @@ impl Quota {
         if *count == 0 {
             all.remove(&n);
         }
-    }
-}
-
-/// Opens the versions of a session; `None` if it has none.
-///
-/// # Errors
-/// Any error from `openat2(2)`.
-pub fn versions_of(state: impl AsFd, session: &str) -> Result<Option<OwnedFd>> {
-    let path = format!("{SESSIONS}/{session}/{VERSIONS}");
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match open_beneath(state.as_fd(), path.as_bytes(), flags, Mode::empty()) {
-        Err(Error::NotFound) => Ok(None),
-        dir => dir.map(Some),
-    }
-}
-
-/// Lists the versions in a directory, oldest first, as numbers and bytes on disk.
-///
-/// # Errors
-/// Any error from `getdents64(2)`.
-pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
-    let mut found = std::collections::BTreeMap::new();
-    for entry in rustix::fs::Dir::read_from(dir).map_err(Error::os("getdents64"))? {
-        let entry = entry.map_err(Error::os("getdents64"))?;
-        let name = entry.file_name().to_bytes();
-        let number = name.strip_suffix(b".map").unwrap_or(name);
-        if let Some(n) = number_of(number)
-            && let Ok(meta) = stat_at(dir.as_fd(), Name::new(name)?)
-        {
-            *found.entry(n).or_insert(0) += meta.blocks * 512;
-        }
-    }
-    Ok(found.into_iter().collect())
-}
-
-/// Deletes lists whose versions are gone: a crash came between the two deletions, or before the version was made.
-/// Returns the message for the operator. Nobody else has the store.
-///
-/// # Errors
-/// Any error from reading the directory.
-pub(super) fn sweep(state: &impl AsFd, session: &str) -> Result<Option<String>> {
-    let Some(dir) = versions_of(state, session)? else {
-        return Ok(None);
-    };
-    let mut lists = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
-        let entry = entry.map_err(Error::os("getdents64"))?;
-        let name = entry.file_name().to_bytes();
-        let of = name
-            .strip_suffix(b".new")
-            .unwrap_or(name)
-            .strip_suffix(b".map");
-        if let Some(n) = of.and_then(number_of)
-            && (name.ends_with(b".new")
-                || !is_there(&dir, Name::new(super::versions::file_name(n).as_bytes())?)?)
-        {
-            lists.push(entry.file_name().to_owned());
-        }
-    }
-    for name in &lists {
-        rustix::fs::unlinkat(&dir, name, AtFlags::empty()).map_err(Error::os("unlinkat"))?;
-    }
-    Ok((!lists.is_empty()).then(|| {
-        let lists = lists.len();
-        format!("{lists} list(s) of ranges had no version, and were deleted")
-    }))
-}
-
-fn is_there(dir: &OwnedFd, name: Name<'_>) -> Result<bool> {
-    match stat_at(dir.as_fd(), name) {
-        Ok(_) => Ok(true),
-        Err(Error::NotFound) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Deletes one version permanently. Its list goes last: without it, a version with holes would be taken for whole.
-pub fn delete(dir: &OwnedFd, n: u64) {
-    for name in [super::versions::file_name(n), map_name(n), new_name(n)] {
-        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
     }
 }

@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags};
 
 use super::blocks::write_all;
+use super::layout::{map_name, new_name};
 use super::own;
 use super::root::stat_fd;
-use super::versions::map_name;
 use crate::error::{Error, Result};
 
 /// The content of a list.
@@ -91,7 +91,8 @@ impl Ranges {
     /// # Errors
     /// Any error from the system calls; the former list, or none, is then in place.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, n: u64, durable: bool) -> Result<u64> {
-        let (new, name) = (new_name(n), map_name(n));
+        let name = map_name(n);
+        let new = new_name(&name);
         // An existing file was left by a crash here.
         let _ = rustix::fs::unlinkat(dir, new.as_str(), AtFlags::empty());
         let file = own::make(dir, new.as_bytes(), OFlags::WRONLY, 0o600)?;
@@ -121,11 +122,6 @@ impl Ranges {
             }
         }
     }
-}
-
-/// Returns the temporary name of a new list.
-pub fn new_name(n: u64) -> String {
-    format!("{}.new", map_name(n))
 }
 
 /// Opens the list of a version; `None` if it has none.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::holder::{Holder, holder, read_holder};
 use super::inode_lists;
 use super::lock;
 use super::meta::{Id, Meta};
@@ -22,7 +23,7 @@ use super::root::{Root, stat_fd};
 use super::sessions::{last_mount, new_session_id};
 use super::settle;
 use super::settled::Settled;
-use super::state::{Holder, StateDir, holder, open_unlocked, read_holder};
+use super::state::{StateDir, open_unlocked};
 use super::store_view::StoreView;
 use super::view::{View, ViewOptions};
 use crate::error::{Error, Result};

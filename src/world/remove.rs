@@ -40,7 +40,7 @@ impl Removed {
     /// # Errors
     /// None for a real removal.
     pub fn path(&self) -> Result<WorldPath> {
-        Ok(WorldPath::parse(super::view::TRASH)?.join(self.entry.name()?))
+        Ok(WorldPath::parse(super::layout::TRASH)?.join(self.entry.name()?))
     }
 }
 

@@ -7,11 +7,12 @@ use std::os::fd::AsFd;
 
 use rustix::fs::RenameFlags;
 
+use super::layout::TRASH;
 use super::meta::Id;
 use super::remove::Removed;
 use super::root::Dir;
 use super::trash::move_to;
-use super::view::{TRASH, Visible, in_trash};
+use super::view::{Visible, in_trash};
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Replaced};

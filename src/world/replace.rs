@@ -12,12 +12,13 @@ use rustix::io::Errno;
 
 use super::attr::{SetAttrs, SetTime, set_times, without_setid};
 use super::blocks::copy_range;
+use super::keep::{Destroys, readable};
 use super::likeness::make_alike;
 use super::meta::Meta;
 use super::open_state::OpenState;
 use super::options::COPIED_UP_TO;
 use super::root::{open_beneath, stat_at, stat_fd};
-use super::versions::{Destroys, VersionGuard, readable};
+use super::versions::VersionGuard;
 use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
@@ -324,8 +325,8 @@ impl World {
 pub fn version_path(session: &str, n: u64) -> String {
     format!(
         "{}/{session}/{}/{}",
-        super::state::SESSIONS,
-        super::versions::VERSIONS,
-        super::versions::file_name(n)
+        super::layout::SESSIONS,
+        super::layout::VERSIONS,
+        super::layout::version_name(n)
     )
 }

@@ -11,17 +11,11 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::layout::{RESERVE, SPACE};
 use super::own;
 use super::root::open_beneath;
-use super::settled::Settled;
-use super::state::open_unlocked;
-use super::{Locked, World, WorldOptions};
 use crate::error::{Error, Result};
 
-/// The directory of the reserve.
-const RESERVE: &str = "reserve";
-/// The file that takes space.
-const SPACE: &str = "space";
 /// The files that take an inode each. A session needs two directories, a journal, a log and a socket, and only the
 /// socket is deleted at its end.
 const INODES: [&str; 12] = [
@@ -46,41 +40,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The space never given to removals, and the space given at once: a few blocks for the trash's directory.
 const FLOOR: u64 = 512 << 10;
 const PIECE: u64 = 16 << 10;
-
-impl World {
-    /// Begins a session in a store that is already open, with its lock if that is held exclusively.
-    ///
-    /// # Errors
-    /// As [`World::open`].
-    pub fn over((root, located): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        let attempt = || {
-            let located = located.as_ref().and_then(|file| file.try_clone().ok());
-            World::begin((root.again()?, located), options.clone())
-        };
-        match attempt() {
-            Err(error) if is_full(&error) => {
-                let state = open_unlocked(&root)?.ok_or(Error::NotFound)?;
-                with_it(state.as_fd(), error, attempt)
-            }
-            begun => begun.map(|(mut world, settled)| {
-                keep(world.state.as_fd());
-                world.spare = spare(world.state.as_fd());
-                (world, settled)
-            }),
-        }
-    }
-
-    /// Retries an action that found no space, with the reserve freed. `error` is the first failure.
-    ///
-    /// # Errors
-    /// The error of the retry; `error` if there was no reserve.
-    pub fn with_reserve<T>(&self, error: Error, act: impl FnMut() -> Result<T>) -> Result<T> {
-        match is_full(&error) {
-            true => with_it(self.state.as_fd(), error, act),
-            false => Err(error),
-        }
-    }
-}
 
 /// Opens the space file for removals while the store is served. It is opened early, because the threads may have only
 /// an owner's rights.

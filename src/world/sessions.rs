@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::layout::{self, JOURNAL, SESSIONS};
 use super::own;
 use super::root::{open_beneath, stat_fd};
-use super::state::{SESSIONS, StateDir};
 use crate::error::{Error, Result};
-use crate::journal::{FILE, MountedWith, Op, Reader};
+use crate::journal::{MountedWith, Op, Reader};
 use crate::name::Name;
 
 /// Returns the ids of all sessions, oldest first.
@@ -45,7 +45,7 @@ pub fn open_journal(state: impl AsFd, session: &str) -> Result<File> {
 }
 
 pub(super) fn open_session_file(state: impl AsFd, session: &str, flags: OFlags) -> Result<File> {
-    let path = format!("{SESSIONS}/{session}/{FILE}");
+    let path = layout::of_session(session, JOURNAL);
     own::open(state.as_fd(), path.as_bytes(), flags)
 }
 
@@ -163,31 +163,9 @@ fn is_last_made(state: BorrowedFd<'_>, session: &str) -> bool {
         let dir = open_beneath(state, path.as_bytes(), flags, Mode::empty())?;
         stat_fd(dir.as_fd()).map(|meta| meta.mtime)
     };
-    match (changed(SESSIONS), changed(&format!("{SESSIONS}/{session}"))) {
+    match (changed(SESSIONS), changed(&layout::session(session))) {
         (Ok(all), Ok(this)) => all <= this,
         _ => false,
-    }
-}
-
-/// A session that has not begun yet. Dropping it removes its directory.
-pub(super) struct Unbegun<'a>(Option<(&'a StateDir, &'a str)>);
-
-impl<'a> Unbegun<'a> {
-    pub(super) fn new(state: &'a StateDir, session: &'a str) -> Unbegun<'a> {
-        Unbegun(Some((state, session)))
-    }
-
-    /// Keeps the directory: the session has begun.
-    pub(super) fn has_begun(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Unbegun<'_> {
-    fn drop(&mut self) {
-        if let Some((state, session)) = self.0 {
-            state.forget_session(session);
-        }
     }
 }
 

@@ -10,14 +10,14 @@ use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
 
+use super::layout::{SESSIONS, TRASH};
 use super::meta::{Id, Meta};
 use super::root::Root;
 use super::sessions::{newest, open_session_file};
 pub use super::sessions::{open_journal, sessions};
 use super::settled::Settled;
-use super::state::{SESSIONS, StateDir};
+use super::state::StateDir;
 use super::trash::move_to;
-use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Escaped, Name, WorldPath};
@@ -128,7 +128,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
             length - whole
         )));
     }
-    settled.extend(super::quota::sweep(state, &session)?.map(found));
+    settled.extend(super::version_files::sweep(state, &session)?.map(found));
     settled.extend(super::outage::mark(state, &session, tail.as_ref())?.map(found));
     let window = match state.is_fresh_copy() {
         true => Vec::new(), // Its inode numbers are those of another store.
@@ -212,7 +212,7 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<Vec<Record>> 
         call: "lseek",
         errno: rustix::io::Errno::IO,
     })?;
-    let this_boot = super::state::boot_id();
+    let this_boot = super::holder::boot_id();
     let mut kept = WINDOW;
     let mut window = VecDeque::new();
     for record in Reader::new(BufReader::new(file)) {

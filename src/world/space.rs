@@ -1,7 +1,7 @@
 //! Space used by the trash and the versions: counted once, and left out of what `df` shows.
 
 use super::own;
-use super::{World, quota, settle, trash, view};
+use super::{World, layout, settle, trash, version_files};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
@@ -38,7 +38,7 @@ impl World {
         // Nothing is purged meanwhile. Newer entries are counted as they arrive.
         let _still = self.trash.still();
         let start = chrono::Utc::now();
-        let top = WorldPath::parse(view::TRASH)?;
+        let top = WorldPath::parse(layout::TRASH)?;
         let mut bytes = 0;
         self.walk(&top, |step| {
             let mut parts = step.path.components().skip(1);
@@ -59,9 +59,12 @@ impl World {
     pub fn count_versions(&self) -> Result<()> {
         for session in settle::sessions(&self.state)? {
             if session != self.session
-                && let Some(dir) = quota::versions_of(&self.state, &session)?
+                && let Some(dir) = version_files::versions_of(&self.state, &session)?
             {
-                let bytes = quota::list(&dir)?.iter().map(|(_, bytes)| bytes).sum();
+                let bytes = version_files::list(&dir)?
+                    .iter()
+                    .map(|(_, bytes)| bytes)
+                    .sum();
                 self.versions.room().counted(bytes);
             }
         }

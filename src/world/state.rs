@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use super::inode_lists::{self, LINKS, PINNED, parse_links, parse_pinned};
+use super::holder::{Holder, read_holder};
+use super::inode_lists::{self, parse_links, parse_pinned};
+use super::layout::{self, JOURNAL, LINKS, LOCK, LOG, PINNED, SESSIONS, STATE, VERSIONS};
 use super::lock;
 use super::meta::Id;
 use super::origin::{self, Copied};
@@ -20,66 +22,7 @@ use super::probe;
 use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::sessions;
 use super::settled::Settled;
-use super::view::STATE;
 use crate::error::{Error, Result};
-
-/// The lock file; its lock means that the store is being served.
-pub const LOCK: &str = "lock";
-/// The socket on which a daemon takes operators' requests.
-pub const SOCKET: &str = "control.sock";
-/// The directory of sessions.
-pub const SESSIONS: &str = "sessions";
-
-/// The longest lock text accepted: an escaped path and little else.
-const LONGEST_LOCK: u64 = 64 << 10;
-
-/// Returns the machine's boot id, which tells one boot from the next (random(4)).
-pub fn boot_id() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    text.unwrap_or_default().trim().to_owned()
-}
-
-/// The process that serves a store, as shown to a second mount. `status` finds the daemon by it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Holder {
-    /// The host name.
-    pub host: String,
-    /// The machine's boot id: a pid means nothing after another boot.
-    pub boot: String,
-    /// The process.
-    pub pid: u32,
-    /// The session.
-    pub session: String,
-    /// The home's mountpoint, escaped; absent for an unmounted store.
-    pub home: Option<String>,
-    /// The time the lock was taken, RFC 3339.
-    pub since: String,
-    /// How often this store has been locked.
-    #[serde(default)]
-    pub epoch: u64,
-    /// Whether records and former contents reach the disk before the original is destroyed.
-    #[serde(default)]
-    pub durable: bool,
-}
-
-impl Holder {
-    /// Describes this process.
-    pub fn this_process(session: &str, home: Option<String>) -> Holder {
-        Holder {
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
-            boot: boot_id(),
-            pid: std::process::id(),
-            session: session.to_owned(),
-            home,
-            since: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
-            epoch: 0,
-            durable: false,
-        }
-    }
-}
 
 /// The open and locked `.trumanfs` of a store.
 #[derive(Debug)]
@@ -121,25 +64,6 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
         }
         Err(errno) => Err(Error::os("openat2")(errno)),
     }
-}
-
-/// Reads the current or last holder of a store; `None` if it never had one.
-///
-/// # Errors
-/// Any error from `open(2)` or `read(2)`.
-pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
-    match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
-        Err(Error::NotFound) => Ok(None),
-        file => Ok(read_holder(&mut file?)),
-    }
-}
-
-pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
-    file.rewind().ok()?;
-    let text = own::read(file, LOCK, LONGEST_LOCK).ok()?;
-    // Trailing bytes are from a longer text whose replacement was interrupted.
-    let mut holders = serde_json::Deserializer::from_str(&text).into_iter();
-    holders.next()?.ok()
 }
 
 impl StateDir {
@@ -261,7 +185,7 @@ impl StateDir {
     pub fn new_session(&self, session: &str) -> Result<OwnedFd> {
         let sessions = self.dir(SESSIONS)?;
         rustix::fs::mkdirat(&sessions, session, Mode::RWXU).map_err(Error::os("mkdirat"))?;
-        let path = format!("{SESSIONS}/{session}/{}", crate::journal::FILE);
+        let path = layout::of_session(session, JOURNAL);
         let flags = OFlags::RDWR | OFlags::APPEND;
         own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600).map(OwnedFd::from)
     }
@@ -271,7 +195,7 @@ impl StateDir {
     /// # Errors
     /// As [`StateDir::new_session`].
     pub fn new_log(&self, session: &str) -> Result<File> {
-        let path = format!("{SESSIONS}/{session}/daemon.log");
+        let path = layout::of_session(session, LOG);
         let flags = OFlags::WRONLY | OFlags::APPEND;
         own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)
     }
@@ -286,9 +210,9 @@ impl StateDir {
     /// stays.
     pub(super) fn forget_session(&self, session: &str) {
         use rustix::fs::{AtFlags, unlinkat};
-        let dir = format!("{SESSIONS}/{session}");
-        let versions = format!("{dir}/{}", super::versions::VERSIONS);
-        let journal = format!("{dir}/{}", crate::journal::FILE);
+        let dir = layout::session(session);
+        let versions = layout::of_session(session, VERSIONS);
+        let journal = layout::of_session(session, JOURNAL);
         // A session without a journal never began, so an interruption here leaves nothing to settle.
         let without = match unlinkat(&self.fd, versions, AtFlags::REMOVEDIR) {
             Err(rustix::io::Errno::NOENT) => Ok(()), // The session failed before this was made.
@@ -304,19 +228,10 @@ impl StateDir {
     /// # Errors
     /// Any error from the system calls.
     pub fn versions(&self, session: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
-        let (path, name) = (format!("{SESSIONS}/{session}"), super::versions::VERSIONS);
-        let above = self.dir(&path)?;
-        rustix::fs::mkdirat(&above, name, Mode::RWXU).map_err(Error::os("mkdirat"))?;
-        let dir = self.dir(&format!("{path}/{name}"))?;
-        if let Some((uid, gid)) = owner {
-            let (uid, gid) = (
-                rustix::fs::Uid::from_raw(uid),
-                rustix::fs::Gid::from_raw(gid),
-            );
-            let flags = rustix::fs::AtFlags::EMPTY_PATH;
-            rustix::fs::chownat(&dir, "", Some(uid), Some(gid), flags)
-                .map_err(Error::os("chownat"))?;
-        }
+        let above = self.dir(&layout::session(session))?;
+        rustix::fs::mkdirat(&above, VERSIONS, Mode::RWXU).map_err(Error::os("mkdirat"))?;
+        let dir = self.dir(&layout::of_session(session, VERSIONS))?;
+        own::give_to(dir.as_fd(), owner)?;
         Ok(dir)
     }
 

@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
-use super::Located;
+use super::layout::STATE;
 use super::list::{Entry, raw};
+use super::located::Located;
 use super::meta::{Id, Meta};
 use super::root::{Dir, Root, stat_at, stat_fd};
-use super::view::{STATE, View, Visible};
+use super::view::{View, Visible};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 

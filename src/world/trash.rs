@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, RenameFlags};
 
+use super::layout::TRASH;
 use super::meta::{Id, Meta};
 use super::own;
 use super::root::{Root, open_beneath, stat_fd};
 use super::sessions::sessions;
 use super::state::StateDir;
-use super::view::TRASH;
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, Name};
 

@@ -15,33 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::blocks::{Blocks, copy_range, same_content};
-use super::meta::Id;
+use super::blocks::{Blocks, same_content};
+use super::layout::version_name;
 use super::open_state::{OpenState, StartedVersion};
 use super::options::{COPIED_UP_TO, KeepOptions};
 use super::pending::Pending;
 use super::quota::Quota;
-use super::root::{Node, Root, open_beneath, stat_fd};
-use super::{Located, World};
+use super::root::open_beneath;
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
-
-/// The size in bytes above which a copy takes long.
-const LONG: u64 = 4 << 20;
-
-/// The directory of versions in a session's directory.
-pub const VERSIONS: &str = "versions";
-
-/// The extent of what is about to be destroyed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Destroys {
-    /// Anything, at any time: the file is opened for writing.
-    Anything,
-    /// The bytes between two offsets.
-    Range(u64, u64),
-    /// Nothing: the file only grows.
-    Nothing,
-}
 
 /// The versions of the present session.
 #[derive(Debug)]
@@ -76,7 +58,20 @@ pub(super) struct KeptContent<'a> {
 }
 
 impl<'a> KeptContent<'a> {
-    fn of(how: How, making: VersionGuard<'a>, blocks: Option<Arc<Blocks>>) -> KeptContent<'a> {
+    /// A version that an earlier record names as well, or that has no file.
+    pub(super) fn already(kept: Kept) -> KeptContent<'a> {
+        KeptContent {
+            kept: Some(kept),
+            ..KeptContent::default()
+        }
+    }
+
+    /// A version that has been made.
+    pub(super) fn new(
+        how: How,
+        making: VersionGuard<'a>,
+        blocks: Option<Arc<Blocks>>,
+    ) -> KeptContent<'a> {
         let kept = Kept { how, n: making.n };
         KeptContent {
             kept: Some(kept),
@@ -102,28 +97,11 @@ impl<'a> KeptContent<'a> {
 impl Drop for VersionGuard<'_> {
     fn drop(&mut self) {
         if !self.stands {
-            super::quota::delete(&self.versions.dir, self.n);
+            super::version_files::delete(&self.versions.dir, self.n);
             self.versions.room.give_back(self.taken);
         }
         self.versions.room.set_live(self.n, false);
     }
-}
-
-/// Returns the file name of a version.
-pub fn file_name(n: u64) -> String {
-    format!("{n:08}")
-}
-
-/// Parses the number in a version's file name; `None` for other files.
-pub fn number_of(name: &[u8]) -> Option<u64> {
-    let digits = name.len() >= 8 && name.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(name).ok().filter(|_| digits)?;
-    text.parse().ok()
-}
-
-/// Returns the file name of a version's list of ranges.
-pub fn map_name(n: u64) -> String {
-    format!("{n:08}.map")
 }
 
 impl Versions {
@@ -150,6 +128,14 @@ impl Versions {
         &self.room
     }
 
+    pub(super) fn quota(&self) -> &Arc<Quota> {
+        &self.room
+    }
+
+    pub(super) fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
     pub(super) fn options(&self) -> &KeepOptions {
         &self.options
     }
@@ -172,7 +158,7 @@ impl Versions {
         })
     }
 
-    fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+    pub(super) fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         open_beneath(
             self.dir.as_fd(),
@@ -197,18 +183,18 @@ impl Versions {
 
     /// Returns whether a version equals the file's present content. Only small ones are compared, and none that may be
     /// evicted at this moment.
-    fn is_copy(&self, n: u64, file: &OwnedFd, size: u64) -> bool {
+    pub(super) fn is_copy(&self, n: u64, file: &OwnedFd, size: u64) -> bool {
         if size > COPIED_UP_TO || self.options.evict {
             return false;
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let name = file_name(n);
+        let name = version_name(n);
         open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty())
             .is_ok_and(|version| same_content(version.as_fd(), file.as_fd(), size))
     }
 
     /// Shares the blocks of a file with a version; `false` if the file system cannot.
-    fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
+    pub(super) fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
         if self.cannot_clone.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -226,144 +212,22 @@ impl Versions {
 }
 
 impl VersionGuard<'_> {
+    /// Takes space for it, which is given back with it.
+    pub(super) fn take(&mut self, bytes: u64) -> Result<()> {
+        self.versions.room.take(bytes)?;
+        self.taken += bytes;
+        Ok(())
+    }
+
     pub(super) fn n(&self) -> u64 {
         self.n
     }
 
     pub(super) fn name(&self) -> String {
-        file_name(self.n)
+        version_name(self.n)
     }
 
     pub(super) fn stands(&mut self) {
         self.stands = true;
-    }
-}
-
-impl World {
-    /// Keeps a content that is about to be destroyed.
-    ///
-    /// # Errors
-    /// [`Error::TakesLong`] if there is no time for it; `ENOSPC` and any other error from the system calls. Nothing
-    /// may then be destroyed.
-    pub(super) fn keep(
-        &self,
-        located: &Located,
-        destroys: Destroys,
-        open_state: &dyn OpenState,
-    ) -> Result<KeptContent<'_>> {
-        let versions = &self.versions;
-        let (size, allocated) = (located.node.meta().size, located.node.meta().blocks * 512);
-        if !versions.options.versions || size == 0 || open_state.is_covered() {
-            if let (Destroys::Range(from, to), Some(blocks)) = (destroys, open_state.blocks()) {
-                in_time(to.min(size).saturating_sub(from), open_state)?;
-                blocks.save(from, to)?;
-            }
-            return Ok(KeptContent::default());
-        }
-        let range = match destroys {
-            Destroys::Nothing => {
-                // The record states the former size, so the content up to there must be on disk, too.
-                self.secure(&located.node)?;
-                return Ok(KeptContent {
-                    kept: Some(Kept {
-                        how: How::Length,
-                        n: 0,
-                    }),
-                    ..KeptContent::default()
-                });
-            }
-            Destroys::Anything => (0, size),
-            Destroys::Range(from, to) => (from, to.min(size)),
-        };
-        let source = readable(&self.root, &located.node)?;
-        // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
-        // both.
-        if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())
-            && versions.is_copy(kept.n, &source, size)
-            && self.may_stand_again(located, kept.n)
-        {
-            return Ok(KeptContent {
-                kept: Some(kept),
-                ..KeptContent::default()
-            });
-        }
-        let mut making = versions.make(0)?;
-        let version = versions.create(&making.name(), OFlags::RDWR)?;
-        if versions.clone_into(&version, &source)? {
-            // The file may already have grown beyond the recorded size.
-            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
-            // Counted in full: it becomes a full copy as the file is overwritten.
-            versions.room.take(allocated)?;
-            making.taken = allocated;
-            versions.sync(&version)?;
-            return Ok(KeptContent::of(How::Cloned, making, None));
-        }
-        let by_blocks = match destroys {
-            Destroys::Anything => open_state.sees_writes(),
-            _ => true,
-        };
-        if size > versions.options.copied_up_to && by_blocks {
-            if destroys != Destroys::Anything {
-                in_time(range.1.saturating_sub(range.0), open_state)?;
-            }
-            // Unsaved ranges are read from the file.
-            versions.sync(&source)?;
-            let map = versions.create(&map_name(making.n), OFlags::WRONLY | OFlags::APPEND)?;
-            // The full size, so that unsaved ranges are not taken for the end.
-            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
-            let room = versions.room.clone();
-            let files = (version, map, versions.durable);
-            let blocks = Arc::new(Blocks::new(source, files, making.n, size, room));
-            if destroys != Destroys::Anything {
-                blocks.save(range.0, range.1)?;
-            }
-            return Ok(KeptContent::of(How::Blocks, making, Some(blocks)));
-        }
-        in_time(allocated, open_state)?;
-        versions.room.take(allocated)?;
-        making.taken = allocated;
-        copy_range(source.as_fd(), version.as_fd(), 0, size)?;
-        // Only for a hole at the end. Otherwise the size grows with the bytes, on disk as well, so that a version cut
-        // short by a power cut shows it.
-        if stat_fd(version.as_fd())?.size < size {
-            rustix::fs::ftruncate(&version, size).map_err(Error::os("ftruncate"))?;
-        }
-        versions.sync(&version)?;
-        Ok(KeptContent::of(How::Copied, making, None))
-    }
-}
-
-impl World {
-    /// Returns whether a second record may name a version: not after anything has been punched out of it.
-    fn may_stand_again(&self, located: &Located, n: u64) -> bool {
-        let Id(device, inode) = located.node.meta().id;
-        let own = device == self.root.id().0;
-        let ids = [if own { 0 } else { device }, inode];
-        self.versions.pending.claim(ids, n)
-    }
-}
-
-/// Checks that there is time to copy so many bytes.
-fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
-    if bytes > LONG && !open_state.may_wait() {
-        Err(Error::TakesLong)
-    } else {
-        Ok(())
-    }
-}
-
-/// Opens a file for reading even if its mode forbids it: its content is about to be destroyed.
-pub(super) fn readable(root: &Root, node: &Node) -> Result<OwnedFd> {
-    // Mode 000 must not block keeping the content. Only the owner may use O_NOATIME.
-    match root.reopen(node, OFlags::RDONLY | OFlags::NOATIME) {
-        Err(error) if error.errno() == Errno::PERM => root.reopen(node, OFlags::RDONLY),
-        Err(error) if error.errno() == Errno::ACCESS => {
-            let mode = node.meta().permissions();
-            root.chmod(node, mode | 0o400)?;
-            let opened = root.reopen(node, OFlags::RDONLY);
-            root.chmod(node, mode)?;
-            opened
-        }
-        opened => opened,
     }
 }

@@ -12,16 +12,12 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::RwLock;
 use rustix::fs::FileType;
 
+use super::layout::{STATE, TRASH};
 use super::meta::{Id, Meta};
 use super::own;
 use super::root::Dir;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-
-/// The trash, an entry of the root.
-pub const TRASH: &[u8] = b".trash";
-/// The daemon's own directory, an entry of the root.
-pub const STATE: &[u8] = b".trumanfs";
 
 /// How symlinks are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Home, need_mount, need_tools};
-use trumanfs::journal::{FILE, How, Ids, Kept, Op, Reader, Record};
+use trumanfs::journal::{How, Ids, Kept, Op, Reader, Record};
+use trumanfs::world::layout::JOURNAL;
 
 /// Doors by which the content of `$F` goes, in bash or (after `#!py`) in Python with `F` and helpers.
 const DOORS: &[(&str, &str)] = &[
@@ -193,7 +194,7 @@ fn records(store: &Path) -> (PathBuf, Vec<Record>) {
 }
 
 fn records_of(session: &Path) -> Vec<Record> {
-    let file = fs::File::open(session.join(FILE)).unwrap();
+    let file = fs::File::open(session.join(JOURNAL)).unwrap();
     let device = session.metadata().unwrap().dev();
     let records: Vec<Record> = Reader::new(BufReader::new(file))
         .map(|record| record.unwrap().on(device))

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use crate::common::calls::*;
 use crate::common::{Home, child, describe, need_mount, trumanfs, watch};
-use trumanfs::journal::{FILE, Journal, Op, Reader, Record, Replaced};
+use trumanfs::journal::{Journal, Op, Reader, Record, Replaced};
 use trumanfs::name::{Escaped, WorldPath};
+use trumanfs::world::layout::JOURNAL;
 
 /// A small generator of numbers (splitmix64): the same seed gives the same storm.
 struct Random(u64);
@@ -293,7 +294,7 @@ fn records(store: &Path) -> Vec<(String, Vec<Record>)> {
         .collect();
     sessions.sort();
     let read = |dir: &PathBuf| {
-        let file = BufReader::new(File::open(dir.join(FILE)).unwrap());
+        let file = BufReader::new(File::open(dir.join(JOURNAL)).unwrap());
         let records: Result<Vec<Record>, _> = Reader::new(file).collect();
         let records = records.unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
         (
@@ -441,7 +442,7 @@ fn a_storm_survives_the_daemon_without_passthrough() {
 /// The journal of the newest session.
 fn last_journal(store: &Path) -> PathBuf {
     let session = records(store).pop().unwrap().0;
-    store.join(".trumanfs/sessions").join(session).join(FILE)
+    store.join(".trumanfs/sessions").join(session).join(JOURNAL)
 }
 
 #[test]
@@ -533,7 +534,7 @@ fn unfinished_session(store: &Path, op: Op) {
     let file = File::options()
         .create_new(true)
         .append(true)
-        .open(session.join(FILE))
+        .open(session.join(JOURNAL))
         .unwrap();
     let device = fs::metadata(store).unwrap().dev();
     let journal = Journal::new(file.into(), None, false, device);

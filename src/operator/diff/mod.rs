@@ -17,7 +17,7 @@ use super::past::{Attributes, Content, NodeId, Past, ROOT, Tree};
 use super::point::Point;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::world::view::TRASH;
+use crate::world::layout::TRASH;
 use asked::Asked;
 use found::{Both, Found};
 use names::Names;

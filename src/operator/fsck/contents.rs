@@ -17,11 +17,10 @@ use crate::error::{Error, Result};
 use crate::journal::{Content, Digest, LenientReader, Op, Record, What};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::digest::{Sum, of_file, of_version};
-use crate::world::quota::versions_of;
+use crate::world::layout::{TRASH, version_name};
 use crate::world::ranges;
 use crate::world::settle::{open_journal, sessions};
-use crate::world::versions::file_name;
-use crate::world::view::TRASH;
+use crate::world::version_files::versions_of;
 use crate::world::{Dir, Meta};
 
 /// A file in the trash: the last record that names it, and its digest since.
@@ -185,7 +184,7 @@ impl Journals<'_> {
                 continue;
             };
             let id: Arc<str> = session.as_str().into();
-            for (n, _) in crate::world::quota::list(&dir)? {
+            for (n, _) in crate::world::version_files::list(&dir)? {
                 // A version that contradicts its record has a finding already.
                 if self.gone.iter().any(|g| g.session == session && g.n == n) {
                     continue;
@@ -223,7 +222,7 @@ impl Journals<'_> {
                 let was = was.map_or_else(String::new, |was| format!(", what {was},"));
                 let what = format!(
                     "version {}{was} is not what was kept: its content has been changed",
-                    file_name(n)
+                    version_name(n)
                 );
                 let remedy = "Somebody has written to it, or the disk is failing. An undo, `restore` and `cat --at` would give back what it holds now; look for the file in a backup of the store.";
                 let finding = Finding::problem(Kind::Content, what, remedy);

@@ -18,10 +18,9 @@ use crate::error::{Error, Result};
 use crate::journal::{LenientReader, What};
 use crate::name::{WorldPath, escape};
 use crate::world::Id;
+use crate::world::layout::{TRASH, version_name};
 use crate::world::root::Dir;
 use crate::world::settle::{open_journal, sessions};
-use crate::world::versions::file_name;
-use crate::world::view::TRASH;
 
 /// How many records back an abort may reach.
 pub(super) const RECENT: usize = 8192;
@@ -316,7 +315,7 @@ impl<'a> Journals<'a> {
             if *known || (live && *n > here.last_n) {
                 continue;
             }
-            let what = format!("version {} belongs to no record", file_name(*n));
+            let what = format!("version {} belongs to no record", version_name(*n));
             let remedy = "It was kept for a change that was then not made, or its record is lost. --repair moves it into the trash.";
             let finding = Finding::problem(Kind::VersionOrphan, what, remedy);
             self.report
@@ -331,7 +330,7 @@ impl<'a> Journals<'a> {
         if files.is_some_and(|files| files.map && files.size.is_none()) {
             let what = format!(
                 "the list of ranges of version {} has no version",
-                file_name(n)
+                version_name(n)
             );
             let finding = Finding::problem(Kind::VersionOrphan, what, ALONE);
             self.report

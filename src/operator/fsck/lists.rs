@@ -9,11 +9,9 @@ use super::super::Store;
 use super::super::trash::entries;
 use super::{Finding, FsckReport, Kind, Mend};
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath};
-use crate::world::purge::PURGING;
+use crate::name::{Name, WorldPath, escape};
+use crate::world::layout::{PURGING, SESSIONS, STATE, TRASH};
 use crate::world::root::open_beneath;
-use crate::world::state::SESSIONS;
-use crate::world::view::{STATE, TRASH};
 use crate::world::{Id, inode_lists};
 
 /// The correct content of the lists.
@@ -33,7 +31,9 @@ pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
         flags,
         Mode::empty(),
     );
-    for (name, found) in [(".trash", trash), (".trumanfs/sessions", sessions)] {
+    let (trash_name, state_name) = (escape(TRASH), escape(STATE));
+    let sessions_name = format!("{state_name}/{SESSIONS}");
+    for (name, found) in [(trash_name, trash), (sessions_name, sessions)] {
         match found {
             Ok(_) => {}
             Err(Error::NotFound) => {

@@ -9,12 +9,11 @@ use super::{Finding, Kind};
 use crate::error::{Error, Result};
 use crate::journal::{LenientReader, Op, What};
 use crate::name::{Name, WorldPath, escape};
-use crate::world::quota::versions_of;
+use crate::world::layout::{TRASH, version_name};
 use crate::world::root::stat_at;
 use crate::world::settle::{open_journal, sessions};
 use crate::world::trash::parse_entry;
-use crate::world::versions::file_name;
-use crate::world::view::TRASH;
+use crate::world::version_files::versions_of;
 
 /// An expected entry: session, record, path in the trash, and its path before.
 type Awaited = (String, u64, Vec<u8>, String);
@@ -32,7 +31,7 @@ impl Journals<'_> {
 
     /// Checks a missing or unfit version once more: while a store is served, it may have changed meanwhile.
     fn doubted(&mut self, gone: &Gone) -> Result<()> {
-        let (name, seq, path) = (file_name(gone.n), gone.seq, &gone.path);
+        let (name, seq, path) = (version_name(gone.n), gone.seq, &gone.path);
         let dir = versions_of(&self.store.state, &gone.session)?;
         let meta = match &dir {
             Some(dir) => stat_at(dir.as_fd(), Name::new(name.as_bytes())?).ok(),

@@ -7,11 +7,12 @@ use super::{Finding, FsckReport, Mend, Progress, check, lists};
 use crate::error::Result;
 use crate::name::Name;
 use crate::operator::Store;
-use crate::world::quota::versions_of;
+use crate::world::holder::Holder;
+use crate::world::layout::{map_name, version_name};
 use crate::world::root::Root;
-use crate::world::state::{Holder, StateDir};
+use crate::world::state::StateDir;
 use crate::world::trash::move_to;
-use crate::world::versions::{file_name, map_name};
+use crate::world::version_files::versions_of;
 use crate::world::{new_session_id, settle};
 
 /// Checks a store, repairs what can be repaired, and checks again. The report has all findings of both checks; those
@@ -82,7 +83,7 @@ fn orphan(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
         return Ok(());
     };
     let trash = crate::world::trash::open(root)?;
-    for name in [file_name(n), map_name(n)] {
+    for name in [version_name(n), map_name(n)] {
         // Not named like an entry, since it will never have a record.
         let entry = format!("version-{name}-of-{session}-{}", &new_session_id());
         match move_to(

@@ -15,7 +15,8 @@ use super::skipped::Skipped;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{NodeId, ROOT, Slot, Tree};
-use crate::world::view::{TRASH, in_trash};
+use crate::world::layout::TRASH;
+use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Id, Removed, Renaming};
 
 /// How many directories are kept open.

@@ -19,7 +19,8 @@ use crate::operator::past::{
     ByNumber, Effect, NameId, NameSlot, NodeId, Past, ROOT, RecordId, Tree,
 };
 use crate::operator::point::{Operation, Point};
-use crate::world::view::{TRASH, in_trash};
+use crate::world::layout::TRASH;
+use crate::world::view::in_trash;
 
 /// How to resolve a conflict with a later change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]

@@ -11,7 +11,8 @@ use crate::name::{NAME_MAX, escape};
 use crate::operator::Store;
 use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId, ReverseRecords};
-use crate::world::view::{TRASH, in_trash};
+use crate::world::layout::TRASH;
+use crate::world::view::in_trash;
 
 /// For how many conflicts the conflicting record is looked up.
 const TOLD: usize = 100;

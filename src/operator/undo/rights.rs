@@ -14,7 +14,7 @@ use rustix::fs::FileType;
 use crate::error::Result;
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
-use crate::world::view::STATE;
+use crate::world::layout::STATE;
 use crate::world::{Node, World, root};
 
 /// How many nodes are opened at most; each takes a descriptor.

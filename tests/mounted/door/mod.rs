@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, OFlags};
 use trumanfs::error::{Error, Result};
-use trumanfs::journal::{FILE, Reader, Record};
+use trumanfs::journal::{Reader, Record};
 use trumanfs::name::{Name, WorldPath};
+use trumanfs::world::layout::JOURNAL;
 use trumanfs::world::{
     Caller, Located, NoOpenState, Renaming, SetAttrs, ViewOptions, World, WorldOptions,
     new_session_id,
@@ -372,7 +373,7 @@ pub(crate) fn journals(store: &Path) -> Vec<Record> {
     sessions.sort();
     let mut all = Vec::new();
     for session in sessions {
-        let file = BufReader::new(File::open(session.join(FILE)).unwrap());
+        let file = BufReader::new(File::open(session.join(JOURNAL)).unwrap());
         for (record, seq) in Reader::new(file).zip(1..) {
             let record = record.unwrap_or_else(|error| panic!("{}: {error}", session.display()));
             assert_eq!(record.seq, seq, "{}", session.display());

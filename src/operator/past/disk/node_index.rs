@@ -15,7 +15,7 @@ use crate::operator::past::disk::inode::{Devices, Inode};
 use crate::operator::past::disk::interner::{ByNumber, Interner, NameId};
 use crate::operator::past::disk::listing::Listings;
 use crate::operator::past::disk::table::Table;
-use crate::world::view::STATE;
+use crate::world::layout::STATE;
 use crate::world::{Dir, Meta};
 
 /// The nodes and names known so far.

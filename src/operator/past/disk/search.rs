@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::disk_tree::{DiskTree, ROOT};
-use crate::world::view::STATE;
+use crate::world::layout::STATE;
 
 impl DiskTree<'_> {
     /// Searches the whole store for further names of some inodes, including the trash, since a directory may come

@@ -10,10 +10,10 @@ use rustix::fs::{FlockOperation, OFlags};
 
 use crate::error::{Error, Result};
 use crate::operator::Store;
+use crate::world::layout::version_name;
 use crate::world::own;
-use crate::world::quota::versions_of;
 use crate::world::ranges::{self, Ranges};
-use crate::world::versions::file_name;
+use crate::world::version_files::versions_of;
 
 /// What one record tells about the content before it.
 #[derive(Debug)]
@@ -153,7 +153,8 @@ pub(super) fn version(
     let dir = versions_of(store.state(), session)
         .and_then(|dir| dir.ok_or(Error::NotFound))
         .map_err(missing)?;
-    let file = own::open(dir.as_fd(), file_name(n).as_bytes(), OFlags::RDONLY).map_err(missing)?;
+    let file =
+        own::open(dir.as_fd(), version_name(n).as_bytes(), OFlags::RDONLY).map_err(missing)?;
     // Locked before looking for a list: from here on the file stays complete. The puncher holds its lock only
     // briefly.
     let _ = rustix::fs::flock(&file, FlockOperation::LockShared);

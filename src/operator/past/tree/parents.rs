@@ -12,7 +12,7 @@ use crate::name::WorldPath;
 use crate::operator::past::disk::disk_tree::{NameSlot, NodeId, ROOT, Slot};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::tree::past_tree::Tree;
-use crate::world::view::TRASH;
+use crate::world::layout::TRASH;
 
 /// The names given to nodes.
 #[derive(Debug, Clone, Default)]

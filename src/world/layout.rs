@@ -1,0 +1,133 @@
+//! The names of what lies in a store and is not the occupant's: the trash, and everything below `.trumanfs`.
+//!
+//! Owns every one of them, and nothing else: no other file writes such a name out. Paths below `.trumanfs` start there.
+
+/// The trash, an entry of the store's root.
+pub const TRASH: &[u8] = b".trash";
+/// The state directory, an entry of the store's root.
+pub const STATE: &[u8] = b".trumanfs";
+
+/// What keeps git on the host from adding the trash and the state directory; one lies in each.
+pub const GIT_IGNORE: &str = ".gitignore";
+
+/// The file whose lock says that the store is being served.
+pub const LOCK: &str = "lock";
+/// The socket on which a daemon takes operators' requests.
+pub const SOCKET: &str = "control.sock";
+/// The list of hard links that lie in the trash.
+pub const LINKS: &str = "links";
+/// The list of inodes that stay hidden wherever they go.
+pub const PINNED: &str = "pinned";
+/// The directory of entries of the trash that are being deleted.
+pub const PURGING: &str = "purging";
+/// The directory of what is kept free for a full disk.
+pub const RESERVE: &str = "reserve";
+/// What takes space, in [`RESERVE`]; the other files there take an inode each.
+pub const SPACE: &str = "space";
+/// The directory of sessions.
+pub const SESSIONS: &str = "sessions";
+
+/// The journal, in the directory of its session.
+pub const JOURNAL: &str = "journal.jsonl";
+/// The daemon's own messages, in the directory of its session.
+pub const LOG: &str = "daemon.log";
+/// The mark of a session with which the machine went down, in its directory.
+pub const POWER_CUT: &str = "power-cut";
+/// The directory of former contents, in that of their session.
+pub const VERSIONS: &str = "versions";
+
+/// How the name of a version's list of ranges ends.
+const MAP: &str = ".map";
+/// How the name of a file ends that takes the place of another when it is whole.
+const NEW: &str = ".new";
+
+/// Returns the path of a session's directory.
+pub fn session(id: &str) -> String {
+    format!("{SESSIONS}/{id}")
+}
+
+/// Returns the path of a file or a directory of a session.
+pub fn of_session(id: &str, name: &str) -> String {
+    format!("{SESSIONS}/{id}/{name}")
+}
+
+/// Returns the file name of a version.
+pub fn version_name(n: u64) -> String {
+    format!("{n:08}")
+}
+
+/// Returns the file name of a version's list of ranges.
+pub fn map_name(n: u64) -> String {
+    format!("{n:08}{MAP}")
+}
+
+/// Returns the name under which a file is written that shall take the place of another.
+pub fn new_name(name: &str) -> String {
+    format!("{name}{NEW}")
+}
+
+/// Returns the name under which a list is put aside that is the original's, in a copy of a store.
+pub fn original_name(name: &str) -> String {
+    format!("{name}.original")
+}
+
+/// What a file in a directory of versions is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionFile {
+    /// The version of this number.
+    Version(u64),
+    /// Its list of ranges.
+    Map(u64),
+    /// A list that has not taken its place yet.
+    NewMap(u64),
+}
+
+/// Returns what a file in a directory of versions is; `None` for what no mount makes.
+pub fn version_file(name: &[u8]) -> Option<VersionFile> {
+    let number = |digits: &[u8]| {
+        let are_digits = digits.len() >= 8 && digits.iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(digits).ok().filter(|_| are_digits)?;
+        text.parse().ok()
+    };
+    let Some(of_map) = name.strip_suffix(NEW.as_bytes()) else {
+        return match name.strip_suffix(MAP.as_bytes()) {
+            Some(digits) => number(digits).map(VersionFile::Map),
+            None => number(name).map(VersionFile::Version),
+        };
+    };
+    number(of_map.strip_suffix(MAP.as_bytes())?).map(VersionFile::NewMap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_is_can_be_told_by_its_name() {
+        for n in [1, 7_000_000_000] {
+            assert_eq!(
+                version_file(version_name(n).as_bytes()),
+                Some(VersionFile::Version(n))
+            );
+            assert_eq!(
+                version_file(map_name(n).as_bytes()),
+                Some(VersionFile::Map(n))
+            );
+            assert_eq!(
+                version_file(new_name(&map_name(n)).as_bytes()),
+                Some(VersionFile::NewMap(n))
+            );
+        }
+        for other in [
+            "1",
+            "0000001",
+            "0000000x",
+            "00000001.new",
+            "00000001.map.x",
+            ".map",
+            "",
+        ] {
+            assert_eq!(version_file(other.as_bytes()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Going through the store's own entries, hidden ones too: a directory's, or all below it.
+
+use rustix::fs::FileType;
+
+use super::World;
+use super::list::{Entry, raw};
+use super::meta::Id;
+use super::root::Dir;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+
+/// One node found on a walk.
+#[derive(Debug)]
+pub(super) struct WalkEntry<'a> {
+    /// The directory it is in.
+    pub(super) dir: &'a Dir,
+    /// Its name there.
+    pub(super) name: Name<'a>,
+    /// Its path.
+    pub(super) path: &'a WorldPath,
+    /// Whether it is a directory.
+    pub(super) is_dir: bool,
+    /// Which inode.
+    pub(super) id: Id,
+}
+
+impl WalkEntry<'_> {
+    /// Returns its size on disk, in bytes; 0 if it has gone.
+    pub(super) fn bytes(&self) -> u64 {
+        self.dir.stat(self.name).map_or(0, |meta| meta.blocks * 512)
+    }
+}
+
+impl World {
+    /// Passes the visible entries from a position on to `visit`, until it returns false.
+    ///
+    /// # Errors
+    /// As [`StoreView::list`](super::StoreView::list).
+    pub fn list(&self, dir: &Dir, from: u64, visit: impl FnMut(Entry<'_>) -> bool) -> Result<()> {
+        self.store_view().list(dir, from, visit)
+    }
+
+    /// Passes all entries of the store's directory, including hidden ones, but not `.` and `..`.
+    pub(super) fn list_all(&self, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
+        raw(&self.root, dir, 0, |entry| {
+            if !matches!(entry.name, b"." | b"..") {
+                visit(entry);
+            }
+            true
+        })
+    }
+
+    /// Visits everything below a directory, hidden or not. `visit` returns whether to enter a directory.
+    pub(super) fn walk(
+        &self,
+        top: &WorldPath,
+        mut visit: impl FnMut(&WalkEntry<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let mut pending = vec![top.clone()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.root.dir(&path) {
+                // It is gone or not a directory: nothing is below it.
+                Err(Error::NotFound | Error::NotDirectory) => continue,
+                dir => dir?,
+            };
+            let mut found = Vec::new();
+            self.list_all(&dir, |entry| {
+                found.push((entry.name.to_vec(), entry.kind, entry.ino))
+            })?;
+            for (name, kind, ino) in found {
+                let name = Name::new(&name)?;
+                let path = path.join(name);
+                let is_dir = match kind {
+                    FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
+                    kind => kind == FileType::Directory,
+                };
+                let id = Id(dir.id().0, ino);
+                let step = WalkEntry {
+                    dir: &dir,
+                    name,
+                    path: &path,
+                    is_dir,
+                    id,
+                };
+                if visit(&step)? && is_dir {
+                    pending.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+}
