@@ -1,5 +1,4 @@
-//! The FUSE requests: each method counts its request, handles it and replies. The handlers are in this module's other
-//! files.
+//! The FUSE requests: each method counts its request, handles it and replies; handlers are in the module's other files.
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -13,9 +12,8 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use super::FileSystem;
-use super::attr::set_attrs;
 use super::counters::{count, counted};
+use super::{FileSystem, attr::set_attrs};
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
