@@ -9,7 +9,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::{
     Access, AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec,
     Timestamps, Uid, XattrFlags,
@@ -601,14 +601,20 @@ pub(crate) fn unshare_mounts() -> Sys<()> {
     )
 }
 
-/// `name_to_handle_at(2)`: asks for an export handle.
-pub(crate) fn name_to_handle(path: impl Arg) -> Sys<()> {
-    #[repr(C)]
-    struct Handle {
-        bytes: libc::c_uint,
-        kind: libc::c_int,
-        handle: [u8; 128],
-    }
+/// A `struct file_handle` with room for 128 bytes.
+#[repr(C)]
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) bytes: libc::c_uint,
+    pub(crate) kind: libc::c_int,
+    pub(crate) handle: [u8; 128],
+}
+
+/// `AT_HANDLE_FID`: a handle that only names, and that a file system may give which cannot open one.
+pub(crate) const AT_HANDLE_FID: i32 = 0x200;
+
+/// `name_to_handle_at(2)`.
+pub(crate) fn name_to_handle(path: impl Arg, flags: i32) -> Sys<Handle> {
     let path = c_path(path)?;
     let mut handle = Handle {
         bytes: 128,
@@ -623,10 +629,24 @@ pub(crate) fn name_to_handle(path: impl Arg) -> Sys<()> {
             path.as_ptr(),
             (&raw mut handle).cast(),
             &raw mut mount,
-            0,
+            flags,
         )
-    })
-    .map(drop)
+    })?;
+    Ok(handle)
+}
+
+/// `open_by_handle_at(2)`, for reading.
+pub(crate) fn open_by_handle(mount: impl AsFd, mut handle: Handle) -> Sys<OwnedFd> {
+    // SAFETY: the handle has the bytes that its first field says, at most 128, and lives over the call.
+    let fd = done(unsafe {
+        libc::open_by_handle_at(
+            mount.as_fd().as_raw_fd(),
+            (&raw mut handle).cast(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    })?;
+    // SAFETY: the call above made the descriptor, which nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// `ioctl(2)` with a pointer to 512 bytes.

@@ -248,6 +248,11 @@ impl Home {
         Self::plan().on(base).options(options).mount()
     }
 
+    /// Whether it is mounted with an option.
+    pub(crate) fn has_option(&self, option: &str) -> bool {
+        self.options.iter().any(|given| given == option)
+    }
+
     /// The directory that holds store and home, and is no part of either.
     pub(crate) fn base(&self) -> &Path {
         &self.base

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::calls::*;
-use crate::common::{Home, as_user, child, describe, in_child, need_mount, need_root, trumanfs};
+use crate::common::{Home, as_user, describe, in_child, need_mount, need_root, trumanfs};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 const CANARY: &[u8] = b"canary: nobody inside may ever read this";
@@ -452,7 +452,11 @@ fn assert_absent(home: &Home, name: &str) {
         no,
         mknod(&p, S_IFSOCK | 0o666, 0),
     );
-    assert!(symlink("x", &p).is_err(), "symlink {name}");
+    // Where there are no links at all, EPERM may come first: it says nothing of the name.
+    let linked = symlink("x", &p);
+    if home.has_option("--symlinks") || linked != Err(Errno::PERM) {
+        assert_err(&say("symlink"), no, linked);
+    }
     assert_err(&say("link from"), no, link(&p, home.path("got")));
     assert_err(&say("link to"), no, link(&spare, &p));
     for flags in [0, RENAME_NOREPLACE] {
@@ -486,7 +490,11 @@ fn assert_absent(home: &Home, name: &str) {
     assert_err(&say("statvfs"), no, statvfs(&p).map(|_| ()));
     assert_err(&say("getxattr"), no, getxattr(&p, "user.x"));
     assert_err(&say("setxattr"), no, setxattr(&p, "user.x", b"1", 0));
-    assert_err(&say("name_to_handle_at"), no, name_to_handle(&p));
+    assert_err(
+        &say("name_to_handle_at"),
+        no,
+        name_to_handle(&p, 0).map(drop),
+    );
     assert_err(&say("stat below"), no, stat(p.join("x")));
     assert_err(
         &say("create below"),
@@ -503,7 +511,7 @@ fn assert_absent(home: &Home, name: &str) {
         b"spare",
         "the thing that was to replace {name}"
     );
-    assert!(lstat(home.path("got")).is_err());
+    assert_err(&say("got"), no, lstat(home.path("got")));
 }
 
 #[test]
@@ -680,13 +688,17 @@ fn names_that_look_like_the_trash() {
         rename(home.path(".trash"), home.path("t")),
     );
     fs::create_dir(home.path("d")).unwrap();
-    assert!(rename(home.path("d"), home.path(".trash")).is_err());
+    assert_err(
+        "rename onto it",
+        Errno::ROFS,
+        rename(home.path("d"), home.path(".trash")),
+    );
     assert_err(
         "exchange",
         Errno::ROFS,
         renameat2(home.path("d"), home.path(".trash"), RENAME_EXCHANGE),
     );
-    assert!(mkdir(home.path(".trash"), 0o755).is_err());
+    assert_err("mkdir", Errno::EXIST, mkdir(home.path(".trash"), 0o755));
     assert!(!readdir(home.home()).unwrap().iter().any(|n| n == ".trash"));
     // These are ordinary.
     fs::create_dir(home.path("a")).unwrap();
@@ -1034,7 +1046,7 @@ fn what_a_pattern_protects_cannot_be_changed() {
         assert_err(dir, ro, renameat2(p(dir), p("x"), RENAME_EXCHANGE));
         assert_err(dir, ro, renameat2(p("x"), p(dir), RENAME_EXCHANGE));
     }
-    assert!(rmdir(p("etc/sub")).is_err());
+    assert_err("rmdir", ro, rmdir(p("etc/sub")));
     // Beside it everything is as usual.
     fs::write(p("w/z"), "changed").unwrap();
     fs::write(p("p/other"), "new").unwrap();
@@ -1105,9 +1117,9 @@ fn nothing_shows_where_the_store_is() {
                 return Err(format!("{path} can be read by another user"));
             }
         }
-        for link in ["cwd", "root", "exe", "fd/0", "task"] {
+        for link in ["cwd", "root", "exe", "fd/0"] {
             let path = format!("/proc/{pid}/{link}");
-            if link != "task" && fs::read_link(&path).is_ok() {
+            if fs::read_link(&path).is_ok() {
                 return Err(format!("{path} can be read by another user"));
             }
         }
@@ -1115,12 +1127,15 @@ fn nothing_shows_where_the_store_is() {
             return Err("its descriptors can be listed by another user".into());
         }
         // The way in beside the mount.
-        for path in [".trumanfs", ".trumanfs/lock", ".trumanfs/control.sock"] {
-            if fs::metadata(home.store().join(path)).is_ok_and(|m| m.mode() & 0o077 != 0)
-                && path == ".trumanfs"
-            {
-                return Err(format!("{path} is open to others"));
-            }
+        let state = fs::metadata(home.store().join(".trumanfs")).map_err(|e| e.to_string())?;
+        assert_eq!(state.mode() & 0o7777, 0o700);
+        for path in ["lock", "control.sock", "sessions", "links"] {
+            let path = home.store().join(".trumanfs").join(path);
+            assert_err("stat", Errno::ACCESS, stat(&path));
+            assert_err("open", Errno::ACCESS, open(&path, O_RDONLY, 0));
+            assert_err("create", Errno::ACCESS, creat(&path, 0o600));
+            let socket = std::os::unix::net::UnixStream::connect(&path).map_err(|e| e.kind());
+            assert_eq!(socket.err(), Some(std::io::ErrorKind::PermissionDenied));
         }
         let status = trumanfs(&["status", store.as_str()]);
         if status.status.success() {
@@ -1135,17 +1150,50 @@ fn nothing_shows_where_the_store_is() {
 fn file_handles_are_no_way_in() {
     need_mount!();
     let home = Home::prepared(|store| fs::write(store.join("f"), "f").unwrap(), &[]);
-    // Export support is off: a handle cannot be opened, whether or not one is given out.
+    // Export support is off, so no handle is given out, of what is known and open either.
     stat(home.path("f")).unwrap();
     let fd = open(home.path("f"), O_RDONLY, 0).unwrap();
-    // Unknown ioctls are refused: FS_IOC_GETFLAGS, FIEMAP, FS_IOC_GETVERSION, FS_IOC_FSGETXATTR.
-    for request in [0x8008_6601u64, 0xc020_660b, 0x8008_7601, 0x801c_581f] {
-        let mut words = [0; 64];
-        assert!(
-            ioctl_words(&fd, request, &mut words).is_err(),
-            "{request:#x}"
-        );
+    let top = open(home.home(), O_RDONLY | O_DIRECTORY, 0).unwrap();
+    for path in [home.home().to_owned(), home.path("f")] {
+        let given = name_to_handle(&path, 0).map(drop);
+        assert_err("name_to_handle_at", Errno::OPNOTSUPP, given);
+        // A handle that only names may be given. It opens nothing.
+        if let Ok(handle) = name_to_handle(&path, AT_HANDLE_FID) {
+            let opened = open_by_handle(&top, handle);
+            assert_err("a handle that names", Errno::STALE, opened);
+        }
     }
+    // Nor does one that somebody makes up: as FUSE writes them (node and generation, with or without the parent's), for the root and
+    // the nodes after it.
+    for (kind, bytes) in [(0x81, 12), (0x82, 24), (1, 8), (2, 12)] {
+        for node in 0..20 {
+            let mut handle = [0; 128];
+            handle[if kind > 2 { 4 } else { 0 }] = node;
+            let made_up = Handle {
+                bytes,
+                kind,
+                handle,
+            };
+            let opened = open_by_handle(&top, made_up);
+            assert_err(
+                &format!("type {kind:#x} of node {node}"),
+                Errno::STALE,
+                opened,
+            );
+        }
+    }
+    // Ioctls that a file system would answer: FS_IOC_GETFLAGS, FS_IOC_GETVERSION, FS_IOC_FSGETXATTR, and one that nobody knows.
+    for request in [0x8008_6601u64, 0x8008_7601, 0x801c_581f, 0x8008_ff42] {
+        for fd in [&fd, &top] {
+            let mut words = [0; 64];
+            let answer = ioctl_words(fd, request, &mut words);
+            assert_err(&format!("ioctl {request:#x}"), Errno::NOTTY, answer);
+        }
+    }
+    // FIEMAP is the kernel's own, which finds that FUSE has none.
+    let mut words = [0; 64];
+    let answer = ioctl_words(&fd, 0xc020_660b, &mut words);
+    assert_err("FIEMAP", Errno::OPNOTSUPP, answer);
 }
 
 // ── Many files, few descriptors ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -1193,18 +1241,25 @@ fn sixty_thousand_files_at_a_thousand_descriptors() {
     assert!(line.contains("1024"), "the daemon has other limits: {line}");
     let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let at_first = descriptors();
-    for d in 0..DIRS {
-        let dir = home.path(format!("d{d}"));
-        let names = readdir(&dir).unwrap();
-        assert_eq!(names.len(), FILES);
-        for name in names {
-            stat(dir.join(name)).unwrap();
+    // Whoever drops the kernel's caches, on this machine or in another test, makes it forget files, and the daemon with it.
+    let mut most = 0;
+    for _ in 0..10 {
+        for d in 0..DIRS {
+            let dir = home.path(format!("d{d}"));
+            let names = readdir(&dir).unwrap();
+            assert_eq!(names.len(), FILES);
+            for name in names {
+                stat(dir.join(name)).unwrap();
+            }
+        }
+        most = home.status().unwrap()["known"].as_u64().unwrap().max(most);
+        if most >= (DIRS * FILES) as u64 {
+            break;
         }
     }
-    let known = home.status().unwrap()["known"].as_u64().unwrap();
-    println!("known {known}, descriptors {at_first} → {}", descriptors());
-    assert!(known >= (DIRS * FILES) as u64, "only {known} are known");
-    assert!(descriptors() < at_first + 50);
+    assert!(most >= (DIRS * FILES) as u64, "at most {most} are known");
+    let now = descriptors();
+    assert!(now < at_first + 50, "{at_first} descriptors, then {now}");
     assert_eq!(fs::read(home.path("d7/f7")).unwrap(), b"seven");
     // More files open at once than the daemon can have: an error for whoever asks, and the end for nobody.
     limit_descriptors(0, 4096, false);
@@ -1269,9 +1324,8 @@ fn an_owner_has_no_more_rights_than_they_have() {
     .unwrap();
     assert_eq!(lstat(home.store().join("mine")).unwrap().uid, 65534);
     // Root does not get in: the mount is for its owner (and for nobody who merely may do everything).
-    let seen = child::in_child(|| match stat(home.path("mine")) {
-        Ok(_) => Ok("in".into()),
-        Err(errno) => Ok(format!("{errno:?}")),
-    });
-    println!("root: {}", seen.unwrap());
+    for path in [home.home().to_owned(), home.path("mine")] {
+        assert_err("root", Errno::ACCESS, stat(&path));
+        assert_err("root", Errno::ACCESS, open(&path, O_RDONLY, 0));
+    }
 }

@@ -124,8 +124,20 @@ fn of_a_daemon_that_has_ended_nothing_is_left() {
         assert!(watch::mounts_below(home.base()).is_empty());
         let status = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         assert!(!status.contains("trumanfs"), "the daemon is left: {status}");
-        let _ = &connection;
+        // Its number may be another home's by now.
+        let another = || {
+            watch::mounts()
+                .iter()
+                .any(|other| other.minor == mount.minor)
+        };
+        settles("the connection", Duration::from_secs(5), || {
+            match Path::new(&connection).exists() && !another() {
+                false => Ok(()),
+                true => Err(format!("{connection} is left")),
+            }
+        });
     };
+    assert!(Path::new(&connection).exists(), "{connection}");
     let output = trumanfs(&["umount".as_ref(), home.home().as_os_str()]);
     assert!(output.status.success(), "{}", describe(&output));
     check();

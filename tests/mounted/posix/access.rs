@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("F_OK for what exists, ENOENT for what does not", |t| {
         for (name, kind) in t.kinds() {
             t.make(kind, &t.p(name));

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("sets every bit of every type but links", |t| {
         for (name, kind) in t.kinds() {
             if kind == S_IFLNK {

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("copies between files", |t| {
         let content: Vec<u8> = (0..100_000u32)
             .map(|number| u8::try_from(number % 251).unwrap_or(0))

@@ -6,7 +6,7 @@ use crate::common::child;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case(
         "flock: exclusive excludes, shared shares, EWOULDBLOCK otherwise",
         |t| {

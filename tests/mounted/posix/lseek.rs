@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("SEEK_SET, SEEK_CUR and SEEK_END", |t| {
         let fd = ok!(t, open(t.file("f", b"0123456789"), O_RDWR, 0));
         eq!(t, ok!(t, lseek(&fd, SeekFrom::Start(4))), 4);

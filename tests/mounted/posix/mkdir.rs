@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("makes an empty directory with the mode asked for", |t| {
         for mode in [0o755, 0o700, 0o777, 0o000, 0o151, 0o1777] {
             let path = t.p(format!("d{mode:o}"));

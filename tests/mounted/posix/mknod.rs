@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("mkfifo makes a FIFO with the mode asked for", |t| {
         for mode in [0o644, 0o600, 0o777, 0o000] {
             let path = t.p(format!("p{mode:o}"));

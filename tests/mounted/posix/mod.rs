@@ -8,39 +8,22 @@
 
 pub(crate) mod trial;
 
-mod access;
-mod chmod;
-mod chown;
-mod copy;
-mod decisions;
-mod direct;
+/// The files of cases.
+macro_rules! files {
+    ($($file:ident)*) => {
+        $(mod $file;)*
+
+        /// Every case there is, by file.
+        const ALL: &[(&str, &[Case])] = &[$((stringify!($file), $file::CASES)),*];
+    };
+}
+
+files! {
+    access chmod chown copy decisions direct fallocate link lock lseek mkdir mknod mmap name open orphan
+    permission readdir rename rename_flags rmdir rw setid stat sticky symlink sync times truncate unlink
+    utimens xattr
+}
 mod erofs;
-mod fallocate;
-mod link;
-mod lock;
-mod lseek;
-mod mkdir;
-mod mknod;
-mod mmap;
-mod name;
-mod open;
-mod orphan;
-mod permission;
-mod readdir;
-mod rename;
-mod rename_flags;
-mod rmdir;
-mod rw;
-mod setid;
-mod stat;
-mod sticky;
-mod symlink;
-mod sync;
-mod times;
-mod truncate;
-mod unlink;
-mod utimens;
-mod xattr;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -132,9 +115,26 @@ fn check(place: &str, module: &str, cases: &[Case]) {
     let applies = |case: &&Case| {
         place.has & case.needs == case.needs && format!("{file}: {}", case.name).contains(&wanted)
     };
+    let is_one = |(file, cases): &(&str, &[Case])| {
+        let mut names = cases.iter().map(|case| format!("{file}: {}", case.name));
+        names.any(|name| name.contains(&wanted))
+    };
+    assert!(
+        ALL.iter().any(is_one),
+        "POSIX_CASE={wanted}: no case has that in its name"
+    );
     let applicable: Vec<&Case> = cases.iter().filter(applies).collect();
     if applicable.is_empty() {
         // A file about something that the place has not: the table of decisions covers it.
+        let about = cases
+            .iter()
+            .map(|case| case.needs)
+            .fold(!0, |all, needs| all & needs);
+        assert!(
+            !wanted.is_empty() || about & !place.has != 0,
+            "{file} has no case for {}, and not because all need something that is not there",
+            place.name
+        );
         return;
     }
     let Some(options) = place.options else {

@@ -8,7 +8,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("names of any bytes but / and NUL", |t| {
         let mut names: Vec<Vec<u8>> = (1..=255u8)
             .filter(|byte| *byte != b'/' && *byte != b'.')

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("an unlinked file works on through its descriptors", |t| {
         let path = t.file("f", b"content");
         let (one, two) = (

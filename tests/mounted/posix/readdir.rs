@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("an empty directory has . and .. only", |t| {
         let dir = ok!(t, open(t.mkdir("d"), O_RDONLY | O_DIRECTORY, 0));
         let mut names: Vec<Vec<u8>> = Vec::new();

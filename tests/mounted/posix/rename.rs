@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("moves an object of any type, whole", |t| {
         t.mkdir("to");
         for (name, kind) in t.kinds() {

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("removes an empty directory, and its name is free", |t| {
         t.mkdir("d");
         ok!(t, rmdir(t.p("d")));

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("fsync and fdatasync on files, by any descriptor", |t| {
         let path = t.file("f", b"content");
         for flags in [

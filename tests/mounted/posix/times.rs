@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case(
         "write updates modification and change times, read the access time at most",
         |t| {

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("shortens, lengthens with zeros, and reaches 0", |t| {
         let by_path = |t: &Trial<'_>, length| truncate(t.p("f"), length);
         let by_fd = |t: &Trial<'_>, length| {

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("removes a name of any type but directories", |t| {
         for (name, kind) in t.kinds() {
             if kind != S_IFDIR {

@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("sets both times to the nanosecond on every type", |t| {
         for (name, kind) in t.kinds() {
             let path = t.p(name);

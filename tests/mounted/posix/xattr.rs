@@ -5,7 +5,7 @@ use crate::common::calls::*;
 
 crate::posix::in_all_places!(CASES);
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("sets, reads, lists and removes", |t| {
         t.file("f", b"");
         t.mkdir("d");

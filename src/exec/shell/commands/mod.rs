@@ -143,7 +143,23 @@ pub(super) mod tests {
     #[test]
     fn wrong_options_are_told_and_end_the_command() {
         let mut bench = Bench::new();
-        let told = bench.run("true -Z", "");
-        assert_eq!(told, (String::new(), String::new(), 0));
+        bench.put("f", "content\n");
+        // These take no options: `true` and `false` mind nothing, `echo` writes what it does not know.
+        let plain = [("true", "", 0), ("false", "", 1), ("echo", "--nope f\n", 0)];
+        for name in REGISTRY.names() {
+            let (out, err, status) = bench.run(&format!("{name} --nope f"), "");
+            if let Some((_, said, ended)) = plain.iter().find(|(plain, ..)| *plain == name) {
+                assert_eq!((&*out, &*err, status), (*said, "", *ended), "{name}");
+                continue;
+            }
+            assert_eq!(out, "", "{name}");
+            assert!(status == 1 || status == 2, "{name}: {status}");
+            assert!(err.contains(&format!("{name}: ")), "{name}: {err}");
+            assert!(
+                err.contains("option") || err.contains("predicate"),
+                "{name}: {err}"
+            );
+        }
+        assert_eq!(bench.run("cat f", "").0, "content\n");
     }
 }
