@@ -147,7 +147,6 @@ const LONG_FUNCTION: usize = 80;
 const LONG_FUNCTIONS_ALLOWED: &[(&str, &str)] = &[
     ("daemon", "serve"),
     ("operator", "names"),
-    ("operator", "select"),
     ("operator", "session"),
     ("operator", "versions"),
 ];

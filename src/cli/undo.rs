@@ -18,7 +18,7 @@ pub(super) struct UndoArgs {
     /// A store or a home
     target: PathBuf,
     /// Operations, as NUMBER (of the last session) or SESSION:NUMBER; of an undo, all that it did
-    #[arg(value_name = "OP", conflicts_with_all = ["pid", "program", "session", "since", "to", "path"])]
+    #[arg(value_name = "OP", conflicts_with_all = ["pid", "program", "session", "run", "since", "to", "path"])]
     operations: Vec<String>,
     /// What this process did
     #[arg(long)]
@@ -32,6 +32,9 @@ pub(super) struct UndoArgs {
     /// What was done in this session; `last` is the newest
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// What this run did, one request of an executor: its id, a unique beginning of it, or `last`; of an undo, all that it did
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["session", "since", "to"])]
+    run: Option<String>,
     /// What was done since a time, as "2026-11-22 10:15" or -30m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
@@ -86,6 +89,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
     let what = UndoWhat {
         operations: args.operations.clone(),
         session: args.session.clone(),
+        run: args.run.clone(),
         since: args.since.clone(),
         to: args.to.clone(),
         pid: args.pid,
@@ -125,13 +129,15 @@ fn again(target: &str, wanted: &Wanted, how: &How) -> String {
         Wanted::Since {
             from,
             session,
+            run,
             pid,
             program,
             paths,
         } => {
-            let _ = match session {
-                Some(session) => write!(command, " --session {session}"),
-                None => write!(command, " --to {from}"),
+            let _ = match (run, session) {
+                (Some(run), _) => write!(command, " --run {run}"),
+                (None, Some(session)) => write!(command, " --session {session}"),
+                (None, None) => write!(command, " --to {from}"),
             };
             if let Some(pid) = pid {
                 let _ = write!(command, " --pid {pid}");

@@ -11,32 +11,70 @@ use crate::error::{Error, Result};
 
 const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's";
 
-/// Asks the daemon that serves a store. What it answers is never [`Answer::Failed`].
+/// A connection to the daemon that serves a store.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: BufReader<UnixStream>,
+    is_lost: bool,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where no daemon answers, with what to do about it.
+    pub(super) fn open(state: impl AsFd) -> Result<Connection> {
+        let stream = UnixStream::connect(socket_path(&state))
+            .map_err(|error| unreachable(Error::io("connect", &error)))?;
+        Ok(Connection {
+            stream: BufReader::new(stream),
+            is_lost: false,
+        })
+    }
+
+    /// Returns whether the other end is gone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Asks. The answer is never [`Answer::Failed`].
+    ///
+    /// # Errors
+    /// What the daemon says that it could not do; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes away while it may
+    /// be changing something.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer> {
+        // A request that did not arrive whole is not acted upon.
+        if let Err(error) = send(self.stream.get_ref(), request) {
+            self.is_lost = true;
+            return Err(unreachable(error));
+        }
+        let mut line = String::new();
+        let heard = self.stream.read_line(&mut line);
+        if heard.is_err() || !line.ends_with('\n') {
+            self.is_lost = true;
+            return Err(lost(request));
+        }
+        match serde_json::from_str(&line) {
+            Ok(Answer::Failed { kind, what, remedy }) => Err(kind.error(what, remedy)),
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(misunderstood(request, &error.to_string())),
+        }
+    }
+}
+
+/// Asks the daemon that serves a store one thing.
 ///
 /// # Errors
-/// What the daemon says that it could not do; [`Error::Refused`] where none answers, with what to do about it; [`Error::Partly`] where
-/// it goes away while it may be changing something.
+/// As [`Connection::open`] and [`Connection::ask`].
 pub(super) fn ask(state: impl AsFd, request: &Request) -> Result<Answer> {
-    let unreachable = |error: Error| {
-        Error::refused(
-            format!("the daemon that serves this store does not answer: {error}"),
-            "Only root and the user who mounted the store may ask, and only on the machine that serves it.",
-        )
-    };
-    let connection = UnixStream::connect(socket_path(&state))
-        .map_err(|error| unreachable(Error::io("connect", &error)))?;
-    // A request that did not arrive whole is not acted upon.
-    send(&connection, request).map_err(unreachable)?;
-    let mut line = String::new();
-    let heard = BufReader::new(&connection).read_line(&mut line);
-    if heard.is_err() || !line.ends_with('\n') {
-        return Err(lost(request));
-    }
-    match serde_json::from_str(&line) {
-        Ok(Answer::Failed { kind, what, remedy }) => Err(kind.error(what, remedy)),
-        Ok(answer) => Ok(answer),
-        Err(error) => Err(misunderstood(request, &error.to_string())),
-    }
+    Connection::open(state)?.ask(request)
+}
+
+fn unreachable(error: Error) -> Error {
+    Error::refused(
+        format!("the daemon that serves this store does not answer: {error}"),
+        "Only root and the user who mounted the store may ask, and only on the machine that serves it.",
+    )
 }
 
 /// Says that an answer is none to the request.

@@ -5,6 +5,7 @@ use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::checkpoint::{self, Checkpoint};
 use crate::operator::point::{self, Operation, Point};
+use crate::operator::run::{self, FoundRun};
 use crate::world::Caller;
 
 impl Client {
@@ -14,6 +15,14 @@ impl Client {
     /// As [`point::session`].
     pub fn session(&self, text: &str) -> Result<String> {
         point::session(&self.store, text)
+    }
+
+    /// Finds a run, as [`run::find`].
+    ///
+    /// # Errors
+    /// As [`run::find`].
+    pub fn run(&self, text: &str) -> Result<FoundRun> {
+        run::find(&self.store, text)
     }
 
     /// Finds a record, as [`point::operation`].

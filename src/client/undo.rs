@@ -6,6 +6,7 @@ use super::target::Client;
 use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::point::{self, Operation, Point};
+use crate::operator::run::{FoundRun, find};
 use crate::operator::session;
 use crate::operator::undo::restore::{RestoreRequest, Restored, restore};
 use crate::operator::undo::{
@@ -20,6 +21,8 @@ pub struct UndoWhat {
     pub operations: Vec<String>,
     /// In this session.
     pub session: Option<String>,
+    /// By this run; of an undo, all that it did.
+    pub run: Option<String>,
     /// Since a time.
     pub since: Option<String>,
     /// Everything after a point.
@@ -51,6 +54,7 @@ impl UndoWhat {
         let pid = self.pid.map(|pid| pid.to_string());
         for (flag, value) in [
             ("--session", &self.session),
+            ("--run", &self.run),
             ("--since", &self.since),
             ("--to", &self.to),
             ("--pid", &pid),
@@ -77,7 +81,7 @@ impl Client {
         if words.is_empty() {
             return Err(Error::usage(
                 "undo what?",
-                "Give operations, or --session, --since, --to, --pid, --program or --path. `trumanfs log` shows what was done.",
+                "Give operations, or --session, --run, --since, --to, --pid, --program or --path. `trumanfs log` shows what was done.",
             ));
         }
         let request = |wanted| UndoRequest {
@@ -93,10 +97,24 @@ impl Client {
                 operations.collect::<Result<_>>()?,
             )));
         }
+        let run = what.run.as_ref();
+        let run = run.map(|text| find(&self.store, text)).transpose()?;
+        if let Some(run) = &run
+            && !run.undos.is_empty()
+        {
+            if what.pid.is_some() || what.program.is_some() || !what.paths.is_empty() {
+                return Err(Error::refused(
+                    format!("the run {} is an undo, which is taken back whole", run.id),
+                    "Leave --path, --pid and --program out.",
+                ));
+            }
+            return Ok(request(Wanted::Operations(run.undos.clone())));
+        }
         let from = what.since.as_ref().or(what.to.as_ref());
         let from = from
             .map(|text| point::point(&self.store, text))
             .transpose()?;
+        let from = from.or_else(|| run.as_ref().map(FoundRun::start));
         let session = match (&what.session, &from) {
             (Some(text), _) => Some(point::session(&self.store, text)?),
             // A process's number means something in one session only; a program is meant as it ran last.
@@ -110,6 +128,7 @@ impl Client {
         Ok(request(Wanted::Since {
             from: from.unwrap_or_else(|| Point::After(Operation::start_of(start))),
             session,
+            run: run.map(|run| run.id),
             pid: what.pid,
             program: what.program.clone(),
             paths: what.paths.clone(),

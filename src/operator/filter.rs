@@ -11,6 +11,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use super::Store;
 use super::log::Log;
 use super::point::Point;
+use super::run::FoundRun;
 use crate::error::{Error, Result};
 use crate::journal::RecordHeader;
 use crate::name::unescape;
@@ -20,6 +21,8 @@ use crate::name::unescape;
 pub struct Filter {
     /// The id of their session.
     pub session: Option<String>,
+    /// Those of one run.
+    pub run: Option<FoundRun>,
     /// The process that made them.
     pub pid: Option<u32>,
     /// The program that made them: its name, its file's name, or its file's path.
@@ -93,6 +96,10 @@ impl Filter {
         self.in_time(session, record.seq)
             && (self.ops.is_empty() || self.ops.iter().any(|op| *op == record.op))
             && self
+                .run
+                .as_ref()
+                .is_none_or(|run| record.origin().run == Some(run.id))
+            && self
                 .pid
                 .is_none_or(|pid| record.number("pid") == Some(u64::from(pid)))
             && self
@@ -108,6 +115,7 @@ impl Filter {
     /// Returns whether the filter has any condition.
     pub fn is_any(&self) -> bool {
         self.session.is_some()
+            || self.run.is_some()
             || self.pid.is_some()
             || self.program.is_some()
             || self.path.is_some()
@@ -129,6 +137,11 @@ impl Filter {
         if let Some(session) = &self.session {
             from = from.max(Some(session.clone()));
             until = Some(until.map_or_else(|| session.clone(), |until| until.min(session.clone())));
+        }
+        if let Some(run) = &self.run {
+            from = from.max(Some(run.first.session.clone()));
+            let last = run.last.session.clone();
+            until = Some(until.map_or_else(|| last.clone(), |until| until.min(last.clone())));
         }
         Log::between(store, from.as_deref(), until.as_deref())
     }

@@ -19,6 +19,7 @@ pub mod past;
 pub mod point;
 pub mod purge;
 pub mod report;
+pub mod run;
 pub mod session;
 pub mod show;
 pub mod trash;

@@ -10,6 +10,10 @@ use std::sync::Barrier;
 
 use serde_json::{Value, json};
 
+use trumanfs::client::{Client, Runs};
+use trumanfs::name::{Escaped, WorldPath};
+use trumanfs::world::{OriginKind, Run, RunId};
+
 use crate::common::{Home, child, need_mount, skip};
 
 /// An executor's connection to the daemon.
@@ -74,7 +78,7 @@ fn tid() -> u32 {
 }
 
 /// Which run each changed path belongs to, by the journal; absent for no run.
-fn runs(home: &Home) -> BTreeMap<String, Option<String>> {
+fn runs_of(home: &Home) -> BTreeMap<String, Option<String>> {
     let of = |record: &Value| {
         let path = record["path"].as_str()?.to_owned();
         Some((path, record["origin"]["run"].as_str().map(str::to_owned)))
@@ -108,7 +112,7 @@ fn what_a_registered_thread_does_is_the_runs_and_nothing_else_is() {
     fs::write(home.path("joined"), "x").unwrap();
     executor.end(&id(1));
     fs::write(home.path("after"), "x").unwrap();
-    let runs = runs(&home);
+    let runs = runs_of(&home);
     for (path, of) in &runs {
         let expected = matches!(path.as_str(), "/a" | "/joined" | "/before").then(|| id(1));
         assert_eq!(*of, expected, "{path}");
@@ -169,7 +173,7 @@ fn fifty_threads_with_a_run_each_do_not_mix() {
         }
     });
     let mut seen = BTreeSet::new();
-    for (path, run) in runs(&home) {
+    for (path, run) in runs_of(&home) {
         let number: u32 = path[1..].split('-').next().unwrap().parse().unwrap();
         assert_eq!(run, Some(id(number)), "{path}");
         seen.insert(number);
@@ -209,7 +213,7 @@ fn one_connection_carries_several_runs_at_once() {
         ready.wait();
         fs::create_dir(home.path("main")).unwrap();
     });
-    let runs = runs(&home);
+    let runs = runs_of(&home);
     assert_eq!(runs["/main"], Some(id(1)));
     assert_eq!(runs["/other"], Some(id(2)));
 }
@@ -239,7 +243,7 @@ fn an_executor_that_is_killed_leaves_no_run() {
         assert!(began.elapsed() < std::time::Duration::from_secs(20));
     }
     fs::write(home.path("after"), "x").unwrap();
-    let runs = runs(&home);
+    let runs = runs_of(&home);
     assert_eq!(runs["/by the run"], Some(id(1)));
     assert_eq!(runs["/after"], None);
     // Its id is not given to another run.
@@ -274,7 +278,7 @@ fn a_thread_id_that_comes_round_again_is_not_the_runs() {
         let pid = made.id();
         made.wait().unwrap();
         if pid == gone {
-            let runs = runs(&home);
+            let runs = runs_of(&home);
             assert_eq!(runs[&format!("/{attempt}")], None);
             return;
         }
@@ -318,7 +322,7 @@ fn real_programs_belong_to_the_run_of_their_namespace() {
     for comm in ["mkdir", "cp", "mv", "rm", "touch"] {
         assert!(comms.contains(comm), "{comms:?}");
     }
-    let runs = runs(&home);
+    let runs = runs_of(&home);
     for (path, run) in &runs {
         let inside = *path == "/d" || path.starts_with("/d/");
         assert_eq!(run.is_some(), inside, "{path}");
@@ -373,7 +377,7 @@ fn nobody_registers_what_is_not_theirs() {
     other.refused(begin(&id(3), "shell", "x", &[]));
     other.refused(begin(&id(4), "shell", "x", &[tid()]));
     fs::write(home.path("a"), "x").unwrap();
-    assert_eq!(runs(&home)["/a"], Some(id(3)));
+    assert_eq!(runs_of(&home)["/a"], Some(id(3)));
     // An occupant finds no socket, and another user is not answered.
     for name in [".trumanfs", ".trumanfs/control.sock"] {
         assert!(!home.path(name).exists());
@@ -407,6 +411,59 @@ fn what_is_written_back_late_is_the_runs() {
     drop(file);
     executor.end(&id(1));
     rustix::fs::syncfs(fs::File::open(home.home()).unwrap()).unwrap();
-    let runs = runs(&home);
+    let runs = runs_of(&home);
     assert_eq!(runs.get("/big"), Some(&Some(id(1))), "{runs:?}");
+}
+
+fn shell(line: &str) -> Run {
+    Run {
+        id: RunId::random(),
+        kind: OriginKind::Shell,
+        command: Escaped(line.as_bytes().to_vec()),
+        cwd: WorldPath::root(),
+    }
+}
+
+#[test]
+fn an_executor_registers_through_the_client() {
+    need_mount!();
+    let mut home = Home::mount();
+    let runs = Runs::new(&Client::open(home.home()).unwrap()).unwrap();
+    let run = shell("a | b");
+    let write = |name: &str| fs::write(home.path(name), "x").unwrap();
+    let live = runs.begin(&run).unwrap();
+    assert_eq!(live.id(), run.id);
+    write("main");
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            write("before");
+            let member = live.join().unwrap();
+            write("member");
+            drop(member);
+            write("left");
+        });
+    });
+    assert!(runs.begin(&run).is_err());
+    drop(live);
+    write("after");
+    let of = runs_of(&home);
+    let id = Some(run.id.to_string());
+    for (path, expected) in [
+        ("/main", &id),
+        ("/member", &id),
+        ("/before", &None),
+        ("/left", &None),
+        ("/after", &None),
+    ] {
+        assert_eq!(of[path], *expected, "{path}");
+    }
+    // Another daemon serves the store now.
+    home.remount();
+    let run = shell("later");
+    let live = runs.begin(&run).unwrap();
+    fs::write(home.path("later"), "x").unwrap();
+    drop(live);
+    assert_eq!(runs_of(&home)["/later"], Some(run.id.to_string()));
+    home.umount();
+    assert!(runs.begin(&shell("not mounted")).is_err());
 }

@@ -40,6 +40,9 @@ pub(in crate::cli) struct LogArgs {
     /// Only this session: its id, a unique beginning of it, or `last`
     #[arg(long, short, value_name = "SESSION")]
     session: Option<String>,
+    /// Only this run, one request of an executor: its id, a unique beginning of it, or `last`
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
     /// Only what this process did
     #[arg(long, short, value_name = "PID")]
     pid: Option<u32>,
@@ -127,6 +130,11 @@ fn filter(client: &Client, args: &LogArgs) -> Result<Filter> {
     let session = args.session.as_deref();
     Ok(Filter {
         session: session.map(|text| client.session(text)).transpose()?,
+        run: args
+            .run
+            .as_deref()
+            .map(|text| client.run(text))
+            .transpose()?,
         pid: args.pid,
         program: args.program.as_ref().map(|name| escape(name.as_bytes())),
         path: args.path.as_ref().map(glob).transpose()?,

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use super::applier::Applier;
 use super::moves::Mover;
 use super::plan::Plan;
-use super::select::Selection;
+use super::selection::Selection;
 use super::skipped::Skipped;
 use super::steps::carry_out;
 use crate::error::{Error, Result};

@@ -23,6 +23,7 @@ pub mod restore;
 mod rights;
 mod same;
 pub mod select;
+pub mod selection;
 mod skipped;
 mod steps;
 
@@ -30,7 +31,8 @@ pub use applier::{Applier, InProcess};
 pub use apply::{Applied, apply};
 pub use plan::{Conflict, OnConflict, Plan, plan};
 pub use report::{UndoReport, UndoRequest, run};
-pub use select::{LastDone, Selection, Wanted, last_done, select};
+pub use select::{LastDone, Wanted, last_done, select};
+pub use selection::Selection;
 pub use skipped::Skipped;
 pub use steps::put_label;
 

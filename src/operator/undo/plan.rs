@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::select::Selection;
+use super::selection::Selection;
 use crate::error::Result;
 use crate::journal::Record;
 use crate::name::escape;

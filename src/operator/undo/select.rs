@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::paths::Asked;
+use super::selection::Selection;
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record, UndoId};
+use crate::journal::{Op, Record, RunId, UndoId};
 use crate::name::Escaped;
 use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
@@ -27,6 +28,9 @@ pub enum Wanted {
         from: Point,
         /// Only in this session.
         session: Option<String>,
+        /// Only by this run.
+        #[serde(default)]
+        run: Option<RunId>,
         /// Only by this process.
         pid: Option<u32>,
         /// Only by this program: its name or its path.
@@ -37,21 +41,6 @@ pub enum Wanted {
     },
 }
 
-/// The selected records.
-#[derive(Debug, Default)]
-pub struct Selection {
-    /// Ranges of record numbers by session, ascending.
-    ranges: BTreeMap<Arc<str>, Vec<(u64, u64)>>,
-    /// The oldest selected record.
-    pub oldest: Option<(Arc<str>, u64)>,
-    /// The number of selected records.
-    pub count: u64,
-    /// Whether the request is a redo.
-    pub redo: bool,
-    /// The undos that were selected by number.
-    undos: Vec<(String, u64, u64)>,
-}
-
 /// The newest undo or restore, which `redo` takes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastDone {
@@ -59,75 +48,6 @@ pub struct LastDone {
     pub operation: Operation,
     /// The command in words.
     pub what: String,
-}
-
-/// How many ranges an undo's record lists at most. More would make a line of megabytes; they only serve to recognize
-/// an earlier undo.
-const NAMED: usize = 2000;
-
-impl Selection {
-    /// Returns whether a record is selected.
-    pub fn has(&self, session: &str, seq: u64) -> bool {
-        let Some(ranges) = self.ranges.get(session) else {
-            return false;
-        };
-        let next = ranges.partition_point(|(_, to)| *to < seq);
-        ranges.get(next).is_some_and(|(from, _)| *from <= seq)
-    }
-
-    /// Returns the ranges that the undo's record lists.
-    pub fn named(&self) -> Vec<(String, u64, u64)> {
-        self.named_up_to(NAMED)
-    }
-
-    pub(super) fn named_up_to(&self, limit: usize) -> Vec<(String, u64, u64)> {
-        let all = self.ranges.iter().flat_map(|(session, ranges)| {
-            let of = move |(from, to): &(u64, u64)| (session.to_string(), *from, *to);
-            ranges.iter().map(of)
-        });
-        let named: Vec<_> = all.take(limit + 1).collect();
-        match named.len() > limit {
-            // An undo is also recognized by its own number, so that a redo does not select it again and again.
-            true => self.undos.clone(),
-            false => named,
-        }
-    }
-
-    fn covers(&self, of: &[(String, u64, u64)]) -> bool {
-        let inside = |(session, from, to): &(String, u64, u64)| {
-            let Some(ranges) = self.ranges.get(session.as_str()) else {
-                return false;
-            };
-            let next = ranges.partition_point(|(_, end)| *end < *from);
-            ranges
-                .get(next)
-                .is_some_and(|(start, end)| start <= from && to <= end)
-        };
-        !of.is_empty() && of.iter().all(inside)
-    }
-
-    fn add(&mut self, numbers: BTreeMap<Arc<str>, Vec<u64>>) {
-        for (session, numbers) in numbers {
-            let ranges = self.ranges.entry(session.clone()).or_default();
-            for number in numbers {
-                self.count += 1;
-                ranges.push((number, number));
-                let this = (session.clone(), number);
-                if self.oldest.as_ref().is_none_or(|oldest| this < *oldest) {
-                    self.oldest = Some(this);
-                }
-            }
-            ranges.sort_unstable();
-            let mut merged: Vec<(u64, u64)> = Vec::new();
-            for (from, to) in ranges.drain(..) {
-                match merged.last_mut() {
-                    Some(last) if from <= last.1 + 1 => last.1 = last.1.max(to),
-                    _ => merged.push((from, to)),
-                }
-            }
-            *ranges = merged;
-        }
-    }
 }
 
 /// An earlier undo.
@@ -147,6 +67,10 @@ struct Pass {
     /// The session of the latest record.
     session: Option<Arc<str>>,
     chosen: BTreeMap<Arc<str>, Vec<u64>>,
+    /// Records of runs just before a chosen one of theirs.
+    joined: BTreeMap<Arc<str>, Vec<u64>>,
+    /// The record that was chosen last.
+    latest: u64,
     /// Undos, newest first.
     undos: Vec<Before>,
     /// The records of each undo, including its own.
@@ -156,6 +80,19 @@ struct Pass {
 }
 
 impl Pass {
+    fn new(paths: &[String]) -> Result<Pass> {
+        Ok(Pass {
+            asked: Asked::new(paths)?,
+            session: None,
+            chosen: BTreeMap::new(),
+            joined: BTreeMap::new(),
+            latest: 0,
+            undos: Vec::new(),
+            parts: HashMap::new(),
+            gathered: HashMap::new(),
+        })
+    }
+
     fn met(&mut self, session: &Arc<str>, record: Record, wanted: impl Fn(&Record) -> bool) {
         let seq = record.seq;
         let mut numbers = vec![seq];
@@ -169,10 +106,12 @@ impl Pass {
         }
         if self.session.as_ref() != Some(session) {
             self.session = Some(session.clone());
+            self.latest = 0;
             self.asked.next_session();
         }
         if record.can_be_undone() && !matches!(record.op, Op::Undo { .. }) && wanted(&record) {
             if self.asked.concerns(&record.op) {
+                self.latest = seq;
                 numbers.extend(self.asked.above(&record.op));
                 self.chosen
                     .entry(session.clone())
@@ -183,6 +122,9 @@ impl Pass {
             }
         }
         match record.op {
+            Op::Run { .. } if self.latest == seq + 1 => {
+                self.joined.entry(session.clone()).or_default().push(seq);
+            }
             Op::Gather { trash, .. } => self.gathered.entry(trash).or_default().push(seq),
             Op::Undo { of, redo, .. } => self.undos.push(Before {
                 session: session.clone(),
@@ -206,81 +148,35 @@ impl Pass {
 /// # Errors
 /// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is selected.
 pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
-    let paths = match wanted {
-        Wanted::Since { paths, .. } => &paths[..],
-        Wanted::Operations(_) => &[],
-    };
-    let mut pass = Pass {
-        asked: Asked::new(paths)?,
-        session: None,
-        chosen: BTreeMap::new(),
-        undos: Vec::new(),
-        parts: HashMap::new(),
-        gathered: HashMap::new(),
-    };
-    // Unchecked here: the plan reads the same records and checks them.
-    let mut records = ReverseRecords::trusting(store)?;
     let mut selection = Selection::default();
-    match wanted {
-        Wanted::Operations(operations) => {
-            let named: HashSet<(&str, u64)> = operations
-                .iter()
-                .map(|one| (one.session.as_str(), one.seq))
-                .collect();
-            let oldest = named.iter().min().copied().unwrap_or_default();
-            let mut found = Vec::new();
-            while let Some((session, record)) = records.next_record()? {
-                if (&*session, record.seq) < oldest {
-                    break;
-                }
-                if named.contains(&(&session, record.seq)) {
-                    check(&record)?;
-                    found.push((session.clone(), record.seq));
-                }
-                let one = session.clone();
-                pass.met(&session, record, |record| {
-                    named.contains(&(&one, record.seq))
-                });
-            }
-            if found.len() < named.len() {
-                return Err(Error::Missing {
-                    what:
-                        "one of these operations did not happen: its act failed, and was noted so"
-                            .to_owned(),
-                    remedy: "`trumanfs show` says what became of it.".to_owned(),
-                });
-            }
-            for (session, seq) in found {
-                if let Some(undo) = pass
-                    .undos
-                    .iter()
-                    .find(|u| (&u.session, u.seq) == (&session, seq))
-                {
-                    selection.redo |= !undo.redo;
-                    selection.undos.push((session.to_string(), seq, seq));
-                    selection.add(pass.parts_of(undo));
-                }
-            }
-        }
+    let mut pass = match wanted {
+        Wanted::Operations(operations) => by_number(store, operations, &mut selection)?,
         Wanted::Since {
             from,
             session: only,
+            run,
             pid,
             program,
-            paths: _,
+            paths,
         } => {
+            let mut pass = Pass::new(paths)?;
+            let mut records = ReverseRecords::trusting(store)?;
             while let Some((session, record)) = records.next_record()? {
                 if from.includes(&session, record.seq) {
                     break;
                 }
                 let in_session = only.as_ref().is_none_or(|only| **only == *session);
                 pass.met(&session, record, |record| {
-                    in_session && is_by(record, *pid, program.as_deref())
+                    in_session
+                        && run.is_none_or(|run| record.origin.run == Some(run))
+                        && is_by(record, *pid, program.as_deref())
                 });
             }
+            pass
         }
-    }
+    };
     selection.add(std::mem::take(&mut pass.chosen));
+    selection.join(std::mem::take(&mut pass.joined));
     // Oldest first, because one may have taken back another.
     for undo in pass.undos.iter().rev() {
         if selection.covers(&undo.of) && !selection.has(&undo.session, undo.seq) {
@@ -288,6 +184,47 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         }
     }
     Ok(selection)
+}
+
+/// Selects operations, and all that those did that are undos.
+fn by_number(store: &Store, operations: &[Operation], selection: &mut Selection) -> Result<Pass> {
+    let named: HashSet<(&str, u64)> = operations
+        .iter()
+        .map(|one| (one.session.as_str(), one.seq))
+        .collect();
+    let oldest = named.iter().min().copied().unwrap_or_default();
+    let mut found = Vec::new();
+    let mut pass = Pass::new(&[])?;
+    // Unchecked here: the plan reads the same records and checks them.
+    let mut records = ReverseRecords::trusting(store)?;
+    while let Some((session, record)) = records.next_record()? {
+        if (&*session, record.seq) < oldest {
+            break;
+        }
+        if named.contains(&(&session, record.seq)) {
+            check(&record)?;
+            found.push((session.clone(), record.seq));
+        }
+        let one = session.clone();
+        pass.met(&session, record, |record| {
+            named.contains(&(&one, record.seq))
+        });
+    }
+    if found.len() < named.len() {
+        return Err(Error::Missing {
+            what: "one of these operations did not happen: its act failed, and was noted so"
+                .to_owned(),
+            remedy: "`trumanfs show` says what became of it.".to_owned(),
+        });
+    }
+    for (session, seq) in found {
+        let is_this = |undo: &&Before| (&undo.session, undo.seq) == (&session, seq);
+        if let Some(undo) = pass.undos.iter().find(is_this) {
+            selection.add_undo(&session, seq, undo.redo);
+            selection.add(pass.parts_of(undo));
+        }
+    }
+    Ok(pass)
 }
 
 /// Finds what `redo` takes back: the newest undo or restore that changed something and has not been redone since.

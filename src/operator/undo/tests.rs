@@ -314,6 +314,7 @@ fn since(from: Point) -> Wanted {
     Wanted::Since {
         from,
         session: None,
+        run: None,
         pid: None,
         program: None,
         paths: Vec::new(),
@@ -324,6 +325,7 @@ fn by(pid: u32) -> Wanted {
     Wanted::Since {
         from: Point::After(Operation::start_of("")),
         session: None,
+        run: None,
         pid: Some(1_000_000_000 + pid),
         program: None,
         paths: Vec::new(),

@@ -1,0 +1,156 @@
+//! Runs of executors in this process, as the daemon of a mounted home hears of them: what their threads and programs change belongs
+//! to the run.
+//!
+//! One connection carries all runs of a store, from the first on, and is shared by all threads; what has begun on it ends with it. Where
+//! nothing is mounted there is nothing to register: the callers of the world have the run ([`Caller::for_run`]).
+//!
+//! Lock: one mutex over the connection, held for a request and its answer.
+//!
+//! [`Caller::for_run`]: crate::world::Caller::for_run
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::connect::Connection;
+use super::target::Client;
+use crate::control::{Answer, Request, RunRequest};
+use crate::error::{Error, Result};
+use crate::world::{Run, RunId};
+
+/// Where this process registers its runs in a store that is mounted.
+#[derive(Debug)]
+pub struct Runs {
+    /// The store's own directory, where the socket is.
+    state: OwnedFd,
+    connection: Mutex<Option<Connection>>,
+}
+
+impl Runs {
+    /// Makes ready; nothing is said before the first run.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` says.
+    pub fn new(client: &Client) -> Result<Arc<Runs>> {
+        let state = rustix::io::fcntl_dupfd_cloexec(client.store.state(), 0);
+        Ok(Arc::new(Runs {
+            state: state.map_err(Error::os("fcntl"))?,
+            connection: Mutex::new(None),
+        }))
+    }
+
+    /// Begins a run. The calling thread works for it from now on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the daemon cannot be asked, or sees this process under other numbers (another PID namespace);
+    /// [`Error::Conflict`] where this thread works for another run, or there was a run of this id. Then there is no run, and what is
+    /// done all the same belongs to none.
+    pub fn begin(self: &Arc<Runs>, run: &Run) -> Result<LiveRun> {
+        let begin = RunRequest::Begin {
+            run: run.clone(),
+            threads: vec![own_thread()],
+        };
+        self.ask(begin, true)?;
+        Ok(LiveRun {
+            runs: self.clone(),
+            id: run.id,
+        })
+    }
+
+    /// Asks the daemon. A run that begins may need a new connection: another daemon may serve the store by now.
+    fn ask(&self, request: RunRequest, begins: bool) -> Result<()> {
+        let request = Request::Run(request);
+        let mut connection = self.connection.lock();
+        let known = connection.take();
+        let was_known = known.is_some();
+        let connect = || Connection::open(&self.state);
+        let mut asked = match known {
+            Some(known) => known,
+            None => connect()?,
+        };
+        let mut answer = asked.ask(&request);
+        if answer.is_err() && asked.is_lost() && was_known && begins {
+            asked = connect()?;
+            answer = asked.ask(&request);
+        }
+        if !asked.is_lost() {
+            *connection = Some(asked);
+        }
+        match answer? {
+            Answer::Done => Ok(()),
+            _ => Err(Error::refused("the daemon answers another question", "")),
+        }
+    }
+}
+
+/// A run that the daemon knows of. It ends when this is dropped.
+#[derive(Debug)]
+pub struct LiveRun {
+    runs: Arc<Runs>,
+    id: RunId,
+}
+
+impl LiveRun {
+    /// Returns its id.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// Has the calling thread work for the run, until the guard is dropped or the run ends.
+    ///
+    /// # Errors
+    /// As [`Runs::begin`].
+    pub fn join(&self) -> Result<Member<'_>> {
+        let thread = own_thread();
+        let join = RunRequest::Join {
+            id: self.id,
+            threads: vec![thread],
+        };
+        self.runs.ask(join, false)?;
+        Ok(Member { run: self, thread })
+    }
+
+    /// Has a program work for the run: a process of it, with all that share its PID namespace or are in one below it. To be said
+    /// before the program does anything.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the process is not in a namespace of its own, or cannot be looked at.
+    pub fn add_program(&self, process: u32) -> Result<()> {
+        let namespace = RunRequest::Namespace {
+            id: self.id,
+            process,
+        };
+        self.runs.ask(namespace, false)
+    }
+}
+
+impl Drop for LiveRun {
+    fn drop(&mut self) {
+        // Where the daemon is gone, so is the run.
+        let _ = self.runs.ask(RunRequest::End { id: self.id }, false);
+    }
+}
+
+/// A thread that works for a run.
+#[derive(Debug)]
+#[must_use = "the thread belongs to the run as long as this lives"]
+pub struct Member<'r> {
+    run: &'r LiveRun,
+    thread: u32,
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        let leave = RunRequest::Leave {
+            id: self.run.id,
+            threads: vec![self.thread],
+        };
+        let _ = self.run.runs.ask(leave, false);
+    }
+}
+
+fn own_thread() -> u32 {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    thread.unsigned_abs()
+}

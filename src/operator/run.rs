@@ -1,0 +1,154 @@
+//! Runs as an operator names them: by the id, a unique beginning of it, or `last`.
+//!
+//! Owns what these words mean, and how a run is found: by a pass over the records, the newest first, that ends with the run's own
+//! record where the id is whole. Nothing is guessed: what could mean two runs is refused with the candidates.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Store;
+use super::past::ReverseRecords;
+use super::point::{Operation, Point};
+use crate::error::{Error, Result};
+use crate::journal::{Op, OriginKind, Record, RecordHeader, RunId};
+use crate::name::escape;
+
+/// The number of candidates named where several runs fit.
+const NAMED: usize = 5;
+
+/// A run that has records.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct FoundRun {
+    /// Its id.
+    pub id: RunId,
+    /// The kind of executor.
+    pub kind: OriginKind,
+    /// What was asked for, escaped; absent where its record is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its first record.
+    pub first: Operation,
+    /// Its last record.
+    pub last: Operation,
+    /// The records of the undos that it was.
+    #[serde(skip)]
+    pub undos: Vec<Operation>,
+}
+
+impl FoundRun {
+    /// Returns the point just before it.
+    pub fn start(&self) -> Point {
+        Point::After(Operation {
+            session: self.first.session.clone(),
+            seq: self.first.seq.saturating_sub(1),
+        })
+    }
+
+    /// Returns the point just after its last record.
+    pub fn end(&self) -> Point {
+        Point::After(self.last.clone())
+    }
+
+    /// Takes an older record of the run.
+    fn add(&mut self, by: Operation, record: Record) {
+        match record.op {
+            Op::Run { command, .. } => self.command = Some(escape(&command.0)),
+            Op::Undo { what, .. } => {
+                self.command = Some(what);
+                self.undos.push(by.clone());
+            }
+            _ => {}
+        }
+        self.first = by;
+    }
+}
+
+/// Finds a run: its id, a beginning of it that no other run has, or `last`: the newest run of an executor, undos left out.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several;
+/// [`Error::Damaged`] where a journal cannot be read.
+pub fn find(store: &Store, text: &str) -> Result<FoundRun> {
+    let whole = text.parse::<RunId>().ok();
+    let mut wanted = match text {
+        "last" => Wanted::Newest,
+        _ => whole.map_or(Wanted::Beginning(text), Wanted::Run),
+    };
+    let mut found: BTreeMap<RunId, FoundRun> = BTreeMap::new();
+    let mut records = ReverseRecords::trusting(store)?;
+    while let Some((session, record)) = records.next_where(|header| wanted.fits(header))? {
+        let Some(id) = record.origin.run else {
+            continue;
+        };
+        if let Wanted::Newest = wanted {
+            wanted = Wanted::Run(id);
+        }
+        let is_first = matches!(record.op, Op::Run { .. });
+        note(&mut found, id, &session, record);
+        // An undo may be told twice; everything else has its record first.
+        if is_first && matches!(wanted, Wanted::Run(_)) {
+            break;
+        }
+    }
+    one_of(found.into_values().collect(), text)
+}
+
+/// Which records are looked for.
+enum Wanted<'a> {
+    Newest,
+    Run(RunId),
+    Beginning(&'a str),
+}
+
+impl Wanted<'_> {
+    fn fits(&self, header: &RecordHeader<'_>) -> bool {
+        let origin = header.origin();
+        origin.run.is_some_and(|id| match self {
+            Wanted::Newest => !origin.is_undo(),
+            Wanted::Run(run) => id == *run,
+            Wanted::Beginning(text) => !text.is_empty() && id.to_string().starts_with(text),
+        })
+    }
+}
+
+fn note(found: &mut BTreeMap<RunId, FoundRun>, id: RunId, session: &Arc<str>, record: Record) {
+    let by = Operation {
+        session: session.to_string(),
+        seq: record.seq,
+    };
+    let run = found.entry(id).or_insert_with(|| FoundRun {
+        id,
+        kind: record.origin.kind,
+        command: None,
+        first: by.clone(),
+        last: by.clone(),
+        undos: Vec::new(),
+    });
+    run.add(by, record);
+}
+
+fn one_of(mut found: Vec<FoundRun>, text: &str) -> Result<FoundRun> {
+    if found.len() > 1 {
+        let named: Vec<String> = found.iter().map(|run| run.id.to_string()).collect();
+        let more = match named.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let first = named.get(..NAMED).unwrap_or(&named).join(", ");
+        return Err(Error::refused(
+            format!(
+                "{text:?} could be any of {} runs: {first}{more}",
+                named.len()
+            ),
+            "Give more of its id.",
+        ));
+    }
+    found.pop().ok_or_else(|| Error::Missing {
+        what: match text {
+            "last" => "no run has changed anything in this store".to_owned(),
+            _ => format!("no run of this store is called {text:?}"),
+        },
+        remedy: "`trumanfs log --op run,undo` lists the runs that changed something; a unique beginning of an id, or `last`, will do."
+            .to_owned(),
+    })
+}
