@@ -252,7 +252,10 @@ fn print(report: &UndoReport, next: &str, taken_back: Option<&str>) {
                 true => "",
                 false => ", but for what is said above",
             };
-            printer.line(format_args!("{done}{but}: {deeds} (operation {record})"));
+            printer.line(format_args!(
+                "{done}{but}: {deeds} (operation {})",
+                record.seq
+            ));
         }
     }
 }
@@ -268,10 +271,10 @@ fn print_conflicts(report: &UndoReport) {
         warn(false, &format!("{number} in the way; nothing was changed"));
     }
     for conflict in conflicts.iter().take(SHOWN) {
-        let by = conflict.by.as_ref().map_or_else(
-            || ": by nobody that a record names".to_owned(),
-            |(session, seq, words)| format!(": operation {session}:{seq}, {words}"),
-        );
+        let by = match (&conflict.by, &conflict.by_what) {
+            (Some(by), Some(what)) => format!(": operation {by}, {what}"),
+            _ => ": by nobody that a record names".to_owned(),
+        };
         lines.push(format!(
             "{}:{} {}: {}{by}",
             conflict.session, conflict.seq, conflict.word, conflict.what

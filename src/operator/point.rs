@@ -5,6 +5,8 @@
 //! record not later than it. Finding a time or a number costs a few reads, finding a checkpoint's name reads the
 //! journals.
 
+mod text;
+
 use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
@@ -16,10 +18,11 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, seq_at, tail};
 use crate::world::settle::{open_journal, sessions};
 
-/// A record, by its session and number.
+/// A record, by its session and number. It is written `SESSION:NUMBER`, in JSON too.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
+#[serde(into = "String", try_from = "String")]
 pub struct Operation {
     /// The session's id.
     pub session: String,
@@ -27,9 +30,9 @@ pub struct Operation {
     pub seq: u64,
 }
 
-/// A past or present state of the store.
+/// A past or present state of the store. It is written as an operation or `now`, in JSON too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(into = "String", try_from = "String")]
 pub enum Point {
     /// Just after a record (that of number 0: at the session's start).
     After(Operation),

@@ -659,7 +659,7 @@ fn what_was_emptied_is_one_former_content() {
         assert_eq!(found.len(), 1, "{options:?}: {found:?}");
         assert_eq!(found[0]["size"], 4);
         assert_eq!(found[0]["op"], "truncate");
-        let before = found[0]["until"]["seq"].as_u64().unwrap().to_string();
+        let before = found[0]["until"].as_str().unwrap().to_owned();
         let undone = trumanfs(&["undo".as_ref(), home.home().as_os_str(), before.as_ref()]);
         assert!(undone.status.success(), "{}", describe(&undone));
         assert_eq!(fs::read(home.path("f")).unwrap(), b"one\n");
@@ -677,12 +677,8 @@ fn each_former_content_is_listed_and_its_command_gives_it() {
         let found = objects(target, &["versions"], &["/f"]);
         let mut former: Vec<String> = Vec::new();
         for version in &found {
-            let at = format!(
-                "{}:{}",
-                version["at"]["session"].as_str().unwrap(),
-                version["at"]["seq"]
-            );
-            let content = ok(target, &["cat"], &["/f", "--at", &at]);
+            let at = version["at"].as_str().unwrap();
+            let content = ok(target, &["cat"], &["/f", "--at", at]);
             assert_eq!(version["size"], content.len(), "{version}");
             former.push(content);
         }

@@ -16,6 +16,7 @@ mod common;
 #[path = "../common/need.rs"]
 mod need;
 
+mod answers;
 mod crash;
 mod disks;
 mod fsck;

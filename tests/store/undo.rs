@@ -326,7 +326,8 @@ fn a_conflict_names_the_later_operation_and_changes_nothing() {
     );
     let json = run(4, home.home(), &format!("undo {second} --json"));
     let json: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
-    assert_eq!(json["conflicts"][0]["by"][1], second + 1, "{json}");
+    let by = json["conflicts"][0]["by"].as_str().unwrap();
+    assert!(by.ends_with(&format!(":{}", second + 1)), "{json}");
     assert_eq!(before.1, home.journal().len(), "a conflict writes nothing");
     assert_same(&look(&home), &before.0, "a conflict");
 

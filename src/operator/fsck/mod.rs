@@ -82,7 +82,7 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The line of the journal, or the number of the version.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "number", skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
     /// What is wrong, in plain English.
     pub what: String,

@@ -132,7 +132,7 @@ fn an_operation_is_a_number() {
     }
     for text in ["0", "last", "now", "-1h", "1-2"] {
         assert!(
-            matches!(operation(&store, text), Err(Error::Refused { .. })),
+            matches!(operation(&store, text), Err(Error::Usage { .. })),
             "{text}"
         );
     }
@@ -153,7 +153,7 @@ fn ranges_have_defaults_and_a_direction() {
     );
     for text in ["now..last", "1..0", "last"] {
         assert!(
-            matches!(range(&store, text), Err(Error::Refused { .. })),
+            matches!(range(&store, text), Err(Error::Usage { .. })),
             "{text}"
         );
     }

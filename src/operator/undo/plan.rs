@@ -43,13 +43,16 @@ pub struct Conflict {
     /// Its number.
     pub seq: u64,
     /// Its operation.
+    #[serde(rename = "op")]
     pub word: String,
     /// The path and the reason.
     pub what: String,
-    /// The later record that conflicts: session, number, and a description of what and who; `None` where no record
-    /// did it.
+    /// The later record that conflicts; `None` where no record did it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub by: Option<(String, u64, String)>,
+    pub by: Option<Operation>,
+    /// That record in words: what, and by whom.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by_what: Option<String>,
     /// Whether it can be overridden.
     pub can_be_forced: bool,
 }
@@ -370,6 +373,7 @@ impl Planner<'_, '_> {
             word: record.op.word().to_owned(),
             what: format!("{place} {what}"),
             by: None,
+            by_what: None,
             can_be_forced,
         };
         self.conflicts.push((conflict, by));

@@ -11,6 +11,7 @@ use super::select::{Wanted, select};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, RunId};
 use crate::operator::Store;
+use crate::operator::point::Operation;
 use crate::world::Caller;
 
 /// A request for an undo.
@@ -38,9 +39,9 @@ pub struct UndoReport {
     pub deeds: Vec<Deed>,
     /// The size of the plan.
     pub extent: Extent,
-    /// The number of the undo's record; `None` where nothing was changed.
+    /// The undo's record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub record: Option<u64>,
+    pub record: Option<Operation>,
     /// The run of the undo; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run: Option<RunId>,
@@ -110,7 +111,7 @@ impl UndoReport {
             operations: first.operations,
             deeds: first.deeds.clone(),
             extent: first.extent,
-            record: self.record.or(first.record),
+            record: self.record.or_else(|| first.record.clone()),
             run: self.run.or(first.run),
             done: (one.0 + two.0, one.1 + two.1, one.2 + two.2),
             ..self
@@ -150,7 +151,10 @@ fn attempt(
     match applier {
         Some(applier) if !wish.dry_run && !stopped => {
             let outcome = apply(&planned, &selection, &wish.what, applier, caller)?;
-            report.record = outcome.record;
+            report.record = outcome.record.map(|seq| Operation {
+                session: applier.world().session().to_owned(),
+                seq,
+            });
             report.run = outcome.record.and(caller.origin.run);
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
             tried.denied = outcome.skipped.was_denied();

@@ -11,6 +11,7 @@ use crate::name::{NAME_MAX, escape};
 use crate::operator::Store;
 use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId, ReverseRecords};
+use crate::operator::point::Operation;
 use crate::world::layout::TRASH;
 use crate::world::view::in_trash;
 
@@ -298,6 +299,7 @@ fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> Conflict {
         word: String::new(),
         what,
         by: None,
+        by_what: None,
         can_be_forced,
     }
 }
@@ -334,7 +336,11 @@ pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result
         }
         for (conflict, by) in conflicts.iter_mut().take(TOLD) {
             if *by == Some((session.clone(), record.seq)) {
-                conflict.by = Some((session.to_string(), record.seq, words(&record)));
+                conflict.by = Some(Operation {
+                    session: session.to_string(),
+                    seq: record.seq,
+                });
+                conflict.by_what = Some(words(&record));
             }
             if (&*conflict.session, conflict.seq) == (&*session, record.seq) {
                 conflict.word = record.op.word().to_owned();

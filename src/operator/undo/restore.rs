@@ -40,6 +40,10 @@ pub struct RestoreRequest {
 /// The result of a restore.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Restored {
+    /// Whether it was only planned.
+    pub dry_run: bool,
+    /// The path that was asked for.
+    pub path: WorldPath,
     /// The point that was used.
     pub at: String,
     /// The destination.
@@ -47,9 +51,9 @@ pub struct Restored {
     /// Whether the destination is already the same, so that nothing is done.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub same: bool,
-    /// The number of its record; `None` where nothing was changed.
+    /// Its record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub record: Option<u64>,
+    pub record: Option<Operation>,
     /// How many files and directories were created, or got a content or attributes.
     pub made: u64,
     /// The entry of the trash that the replaced file became.
@@ -94,6 +98,8 @@ pub fn restore(
         ));
     }
     let mut restored = Restored {
+        dry_run: wish.dry_run,
+        path: wish.path.clone(),
         at: at.to_string(),
         to: to.clone(),
         ..Restored::default()
@@ -121,8 +127,10 @@ pub fn restore(
     };
     let caller = caller.for_undo();
     let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
-    let record = begun.seq();
-    restored.record = Some(record);
+    restored.record = Some(Operation {
+        session: applier.world().session().to_owned(),
+        seq: begun.seq(),
+    });
     let mut copier = Copier {
         tree,
         applier,
@@ -258,8 +266,8 @@ impl Copier<'_, '_, '_> {
             }
             // The copy is completed before the current file goes: it may be made from that, and it may fail.
             Ok(_) => {
-                let beside =
-                    super::resolve::beside(name.bytes(), self.restored.record.unwrap_or(0));
+                let seq = self.restored.record.as_ref().map_or(0, |record| record.seq);
+                let beside = super::resolve::beside(name.bytes(), seq);
                 let beside = Name::new(&beside)?;
                 self.copy(node, dir, beside)?;
                 let removed = self.applier.discard(dir, name, self.caller)?;

@@ -589,8 +589,8 @@ fn what_came_later_is_in_the_way_and_named() {
     assert_eq!(outcome, Applied::default());
     assert_eq!(conflicts.len(), 1, "{conflicts:#?}");
     assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
-    let (session, seq, words) = conflicts[0].by.clone().unwrap();
-    assert_eq!((session.as_str(), seq), (lab.world.session(), third));
+    assert_eq!(conflicts[0].by, Some(lab.op(third)));
+    let words = conflicts[0].by_what.clone().unwrap();
     assert!(words.contains("truncate /f"), "{words}");
     assert_eq!(
         (lab.look(), lab.seq()),
@@ -619,7 +619,7 @@ fn a_name_that_was_taken_since_is_kept_or_forced() {
     let before = lab.look();
     let (_, conflicts) = lab.undo_as(&op(&lab, removal), OnConflict::Stop);
     assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
-    assert!(conflicts[0].by.as_ref().unwrap().2.contains("create"));
+    assert!(conflicts[0].by_what.as_ref().unwrap().contains("create"));
     lab.undo_as(&op(&lab, removal), OnConflict::KeepBoth);
     assert_eq!(
         (lab.read("f"), lab.read(&format!("f.before-{removal}"))),
