@@ -114,7 +114,7 @@ fn small(c: &mut Criterion) {
         group.bench_function("ours", |b| {
             b.iter(|| {
                 let outcome = places.shell.run(line.as_bytes());
-                assert_eq!(outcome.status, 0, "{line}");
+                assert_eq!(outcome.return_code, 0, "{line}");
                 outcome
             });
         });

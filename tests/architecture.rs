@@ -30,7 +30,7 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     (
         "cli",
         &[
-            "client", "daemon", "exec", "operator", "world", "journal", "error", "name",
+            "client", "daemon", "exec", "operator", "journal", "error", "name",
         ],
         "cli parses and prints: what a store is asked for goes through client",
     ),
@@ -53,8 +53,8 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "exec",
-        &["world", "sys", "error", "name"],
-        "exec works in a mounted home like any program, or on the world in process: it knows none of fuse, daemon, cli, operator",
+        &["client", "world", "sys", "error", "name"],
+        "exec works in a mounted home like any program, or on the world in process: it knows none of fuse, daemon, cli, operator; client, which finds the home, does not know it",
     ),
     (
         "fuse",
@@ -89,6 +89,9 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     ("name", &["error"], "name is a leaf (its errors apart)"),
     ("error", &[], "error is a leaf"),
 ];
+
+/// The executors below `exec`. They have the pipeline in common, and do not know each other.
+const EXECUTORS: &[&str] = &["shell", "program", "task"];
 
 /// Words that may be used in some places only.
 const WORDS: &[(&[&str], &[&str], &str)] = &[
@@ -354,6 +357,31 @@ fn rooms_use_only_whom_they_may() {
             if used != room && !allowed.contains(&used.as_str()) {
                 problems.push(format!(
                     "src/{}:{line}: {room} → {used}. Rule: {rule}",
+                    source.path
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn executors_do_not_know_each_other() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        let parts: Vec<&str> = source.path.split(['/', '.']).collect();
+        let ["exec", own, ..] = parts[..] else {
+            continue;
+        };
+        if !EXECUTORS.contains(&own) {
+            continue;
+        }
+        for other in EXECUTORS.iter().filter(|other| **other != own) {
+            let path = format!("exec::{other}");
+            for at in places(&source.code, &path) {
+                let line = line(&source.code, at);
+                problems.push(format!(
+                    "src/{}:{line}: {own} → {other}. Rule: what two executors need is the pipeline's",
                     source.path
                 ));
             }

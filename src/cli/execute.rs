@@ -1,33 +1,22 @@
 //! `exec` and `shell`: the bundled shell, for one line or for a person at a terminal.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::failed;
-use crate::client::{self, Site};
-use crate::error::{Error, Result};
-use crate::exec::mounted_home::MountedHome;
-use crate::exec::offline_home::OfflineHome;
+use super::output::json;
+use super::{failed, say};
+use crate::error::Result;
 use crate::exec::shell::Shell;
-use crate::exec::{Home, Limits};
-use crate::world::ViewOptions;
+use crate::exec::{self, Access, Limits, Outcome, Status};
 
 mod prompt;
-
-/// How long after its time a line that does not end by itself is ended with the program: something below it hangs.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long other commands that work on a store are waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The status of a line whose time was up, as timeout(1) has it.
-const LATE: i32 = 124;
 
 /// Where the shell works, and what a line may use.
 #[derive(Args, Debug)]
@@ -69,6 +58,9 @@ pub(super) struct ExecArgs {
     /// Where the output has to be cut, keep its end too: half of what may leave
     #[arg(long)]
     tail: bool,
+    /// Print one JSON object with all that came of the line, and what it wrote
+    #[arg(long)]
+    json: bool,
     /// The line, as one word: quote it
     line: OsString,
 }
@@ -96,27 +88,31 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         bytes: args.max_bytes,
         tail: args.tail,
     };
-    let (mut shell, stored) = match open(&args.place, limits) {
-        Ok(opened) => opened,
+    let mut shell = match open(&args.place, limits) {
+        Ok(shell) => shell,
         Err(error) => return failed(&error),
     };
-    let patience = args.place.wait.unwrap_or(PATIENCE);
-    if let Some(time) = limits.time {
-        std::thread::spawn(move || {
-            std::thread::sleep(time.saturating_add(GRACE).saturating_add(patience));
-            std::process::exit(LATE);
-        });
+    let line = args.line.as_bytes();
+    if args.json {
+        let outcome = shell.gather(line, stdin());
+        if let Err(error) = json(&outcome).map(|text| say(format_args!("{text}"))) {
+            return failed(&error);
+        }
+        return tell(&outcome);
     }
-    let ran = shell.run_with(
-        args.line.as_bytes(),
-        stdin(),
-        std::io::stdout(),
-        std::io::stderr(),
-    );
-    let _ = std::io::stdout().flush();
-    match tell_refusal(stored.as_deref()) {
-        Some(code) if ran.refused => code,
-        _ => ExitCode::from(ran.status),
+    let outcome = shell.run_with(line, stdin(), std::io::stdout(), std::io::stderr());
+    tell(&outcome)
+}
+
+/// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit
+/// code, or where the store could not be had for it, that of this.
+fn tell(outcome: &Outcome) -> ExitCode {
+    for warning in &outcome.warnings {
+        eprintln!("trumanfs: warning: {warning}");
+    }
+    match outcome.unavailable.as_ref().map(failed) {
+        Some(code) if outcome.status == Status::Blocked => code,
+        _ => ExitCode::from(outcome.return_code),
     }
 }
 
@@ -130,11 +126,11 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
         bytes: 0,
         tail: false,
     };
-    let status = open(&args.place, limits).and_then(|(shell, stored)| {
+    let status = open(&args.place, limits).and_then(|shell| {
         if std::io::stdin().is_terminal() {
-            prompt::converse(shell, stored.as_deref())
+            prompt::converse(shell)
         } else {
-            prompt::read_all(shell, stored.as_deref())
+            prompt::read_all(shell)
         }
     });
     match status {
@@ -148,19 +144,14 @@ fn stdin() -> Option<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().ok()
 }
 
-/// Says after a line why the store could not be had for changing; the shell has said only that it is busy. Returns the exit code
-/// of that.
-fn tell_refusal(stored: Option<&OfflineHome>) -> Option<ExitCode> {
-    stored
-        .and_then(OfflineHome::refusal)
-        .map(|error| failed(&error))
-}
-
-/// Returns the shell; and the store, where it works in one that nobody has mounted.
-fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<OfflineHome>>)> {
-    let root = std::path::absolute(&place.root).map_err(|error| Error::io("getcwd", &error))?;
-    let (home, stored) = home(place, &root)?;
-    let mut shell = Shell::new(home, root.as_os_str().as_bytes(), limits);
+/// Opens the place that a shell works in.
+fn open(place: &Place, limits: Limits) -> Result<Shell> {
+    let access = Access {
+        hide: place.hide.clone(),
+        read_only: place.read_only.clone(),
+        wait: place.wait,
+    };
+    let mut shell = Shell::at(exec::open(&place.root, &access)?, limits);
     if let Some(cwd) = &place.cwd {
         shell.set_cwd(cwd.as_bytes()).map_err(|error| {
             let what = format!("{}: {error}", Path::new(cwd).display());
@@ -169,27 +160,5 @@ fn open(place: &Place, limits: Limits) -> Result<(Shell, Option<Arc<OfflineHome>
                 .error(what, "Give a directory below the root.".to_owned())
         })?;
     }
-    Ok((shell, stored))
-}
-
-type Opened = (Arc<dyn Home>, Option<Arc<OfflineHome>>);
-
-fn home(place: &Place, root: &Path) -> Result<Opened> {
-    if client::site(root)? == Site::Store {
-        let patience = place.wait.unwrap_or(PATIENCE);
-        let view = ViewOptions {
-            hide: place.hide.clone(),
-            read_only: place.read_only.clone(),
-            ..ViewOptions::default()
-        };
-        let home = Arc::new(OfflineHome::with(root, view, patience)?);
-        return Ok((home.clone(), Some(home)));
-    }
-    if !place.hide.is_empty() || !place.read_only.is_empty() || place.wait.is_some() {
-        return Err(Error::refused(
-            format!("{} lies in a mounted home", root.display()),
-            "What it hides and protects was said when it was mounted, and nobody has it alone: leave --hide, --read-only and --wait out.",
-        ));
-    }
-    MountedHome::open(root).map(|home| (Arc::new(home) as Arc<dyn Home>, None))
+    Ok(shell)
 }

@@ -5,12 +5,14 @@
 //! directory, a FIFO say, can be seen, moved and removed, and is never opened.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Meta, SetAttrs};
+use crate::world::{OriginKind, RunId};
 
 /// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
 pub(super) const TRIES: usize = 32;
@@ -57,21 +59,51 @@ impl Writing {
     }
 }
 
+/// What a home is told of a request that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning<'r> {
+    /// The run that it is.
+    pub run: RunId,
+    /// The kind of its executor.
+    pub kind: OriginKind,
+    /// What was asked for.
+    pub command: &'r [u8],
+    /// Whether it may change something.
+    pub changes: bool,
+}
+
+/// Why a home cannot be had for changing.
+#[derive(Debug, Clone)]
+pub struct Unavailable {
+    /// What commands hear of it.
+    pub heard: Error,
+    /// The whole of it, with the remedy; nothing where that has been told lately.
+    pub why: Option<Error>,
+}
+
 /// A home, as commands see it.
 ///
 /// # Errors
 /// Those of the system call each method is named after, as the home answers them; `ENOENT` for all that is hidden,
 /// outside, or behind a link.
 pub trait Home: Send + Sync {
-    /// Makes ready for a line, which may change something or will not. Whoever shares the files with others waits for them here,
-    /// and not in mid-line.
-    fn begin_line(&self, changes: bool) -> Result<()> {
-        let _ = changes;
-        Ok(())
-    }
+    /// Begins a request. Returns the home as this request works in it; the request ends when that is dropped. A home that is shared
+    /// with others waits for them here, and not in the middle of a request that changes something.
+    ///
+    /// # Errors
+    /// Why the home cannot be had for changing.
+    fn begin(
+        self: Arc<Self>,
+        request: &Beginning<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, Unavailable>;
 
-    /// Says that a line has ended.
-    fn end_line(&self) {}
+    /// Returns whether this request has changed something, or opened a file to.
+    fn has_changed(&self) -> bool;
+
+    /// Returns, once, why this request could not change anything, with the remedy: commands hear an errno of it.
+    fn unavailable(&self) -> Option<Error> {
+        None
+    }
 
     /// Returns the attributes of what is there (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;

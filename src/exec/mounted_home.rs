@@ -6,22 +6,25 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
     AtFlags, Dir as Listing, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid,
 };
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
-use super::home::{DirEntry, Home, TRIES, Writing};
+use super::home::{Beginning, DirEntry, Home, TRIES, Unavailable, Writing};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
 use crate::world::{Dir, Meta, Node, Root, SetAttrs, SetTime};
 
-/// A home by its mountpoint's descriptor.
+/// A home by its mountpoint's descriptor. Each request has one, which belongs to it alone.
 #[derive(Debug)]
 pub struct MountedHome {
-    root: Root,
+    root: Arc<Root>,
+    changed: AtomicBool,
 }
 
 impl MountedHome {
@@ -30,7 +33,27 @@ impl MountedHome {
     /// # Errors
     /// What `open(2)` says; `ENOTDIR`.
     pub fn open(path: &Path) -> Result<MountedHome> {
-        Root::open(path).map(|root| MountedHome { root })
+        Root::open(path).map(|root| MountedHome::of(Arc::new(root)))
+    }
+
+    fn of(root: Arc<Root>) -> MountedHome {
+        MountedHome {
+            root,
+            changed: AtomicBool::new(false),
+        }
+    }
+
+    fn unlink(&self, dir: &Dir, name: Name<'_>, flags: AtFlags) -> Result<()> {
+        let unlinked = rustix::fs::unlinkat(dir, name.bytes(), flags);
+        self.changed(unlinked.map_err(Error::os("unlinkat")))
+    }
+
+    /// Notes that something has been changed.
+    fn changed<T>(&self, done: Result<T>) -> Result<T> {
+        if done.is_ok() {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+        done
     }
 
     fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
@@ -70,7 +93,7 @@ impl MountedHome {
     /// `go_on` says so.
     fn remove_with(&self, top: &WorldPath, all: bool, go_on: &dyn Fn() -> bool) -> Result<()> {
         let unlink = |dir: &Dir, name: Name<'_>, flags: AtFlags| match go_on() {
-            true => unlink(dir, name, flags),
+            true => self.unlink(dir, name, flags),
             false => Err(Error::os("unlinkat")(rustix::io::Errno::INTR)),
         };
         // Each directory comes a second time once all in it has been removed.
@@ -119,6 +142,17 @@ impl MountedHome {
 }
 
 impl Home for MountedHome {
+    fn begin(
+        self: Arc<Self>,
+        _: &Beginning<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
+        Ok(Arc::new(MountedHome::of(self.root.clone())))
+    }
+
+    fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
     fn stat(&self, path: &WorldPath) -> Result<Meta> {
         self.node(path).map(|node| *node.meta())
     }
@@ -149,7 +183,8 @@ impl Home for MountedHome {
             match make() {
                 Err(Error::Exists) if how != Writing::New => {}
                 made => {
-                    return made
+                    return self
+                        .changed(made)
                         .map(File::from)
                         .map_err(|error| self.taken(path, error));
                 }
@@ -160,7 +195,7 @@ impl Home for MountedHome {
                     if !dir
                         .stat(name)
                         .is_ok_and(|meta| meta.kind == FileType::Symlink) => {}
-                opened => return opened,
+                opened => return self.changed(opened),
             }
         }
         Err(Error::NotFound)
@@ -180,21 +215,21 @@ impl Home for MountedHome {
         }
         let (dir, name) = self.parent(path)?;
         let mode = Mode::from_raw_mode(mode & 0o7777);
-        rustix::fs::mkdirat(&dir, name.bytes(), mode)
-            .map_err(Error::os("mkdirat"))
+        let made = rustix::fs::mkdirat(&dir, name.bytes(), mode);
+        self.changed(made.map_err(Error::os("mkdirat")))
             .map_err(|error| self.taken(path, error))
     }
 
     fn remove(&self, path: &WorldPath) -> Result<()> {
         let (dir, name) = self.parent(path)?;
         self.node(path)?;
-        unlink(&dir, name, AtFlags::empty())
+        self.unlink(&dir, name, AtFlags::empty())
     }
 
     fn remove_dir(&self, path: &WorldPath) -> Result<()> {
         let (dir, name) = self.parent(path)?;
         self.node(path)?;
-        match unlink(&dir, name, AtFlags::REMOVEDIR) {
+        match self.unlink(&dir, name, AtFlags::REMOVEDIR) {
             // Links in it do not exist for the shell, so they go with it.
             Err(Error::NotEmpty) => self.remove_with(path, false, &|| true),
             removed => removed,
@@ -228,8 +263,9 @@ impl Home for MountedHome {
             true => RenameFlags::empty(),
             false => RenameFlags::NOREPLACE,
         };
-        rustix::fs::renameat_with(&dir, name.bytes(), &new_dir, new_name.bytes(), flags)
-            .map_err(Error::os("renameat2"))
+        let (from, into) = (name.bytes(), new_name.bytes());
+        let renamed = rustix::fs::renameat_with(&dir, from, &new_dir, into, flags);
+        self.changed(renamed.map_err(Error::os("renameat2")))
             .map_err(|error| self.taken(to, error))
     }
 
@@ -252,12 +288,8 @@ impl Home for MountedHome {
             rustix::fs::utimensat(&node, "", &times, AtFlags::EMPTY_PATH)
                 .map_err(Error::os("utimensat"))?;
         }
-        Ok(())
+        self.changed(Ok(()))
     }
-}
-
-fn unlink(dir: &Dir, name: Name<'_>, flags: AtFlags) -> Result<()> {
-    rustix::fs::unlinkat(dir, name.bytes(), flags).map_err(Error::os("unlinkat"))
 }
 
 fn timespec(time: SetTime) -> Timespec {

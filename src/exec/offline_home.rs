@@ -3,57 +3,45 @@
 //! Every rule is the world's, with what the store was last mounted with: what exists, what a removal means, what is kept and recorded.
 //! Symlinks do not exist for the shell, whatever the store is mounted with at other times.
 //!
-//! A session begins with the first change. Until then the store is only looked at, and nothing in it is written. So each operation
-//! that changes something finds out first what can be found out by looking. A line that only reads shares the store with others
-//! who do no more; one that may change something has it alone from its start, so that nothing in mid-line has to wait.
-//!
-//! Lock: one mutex, held while the session begins, so that one begins.
+//! A session begins with the first change ([`OfflineStore`]). So each operation that changes something finds out first what can be
+//! found out by looking.
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::fs::{FileType, OFlags};
-use rustix::io::Errno;
 
-use super::home::{DirEntry, Home, TRIES, Writing};
+use super::home::{Beginning, DirEntry, Home, TRIES, Unavailable, Writing};
+use super::offline_store::OfflineStore;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::lock::PATIENCE;
 use crate::world::{
-    Caller, Claim, Dir, Meta, NoOpenState, ReadOnlyStore, Renaming, SetAttrs, Settled, StoreView,
-    Symlinks, ViewOptions, World,
+    Caller, Dir, Meta, NoOpenState, Renaming, SetAttrs, StoreView, ViewOptions, World,
 };
 
-/// How long no session is tried to be begun after one could not be: a line may ask for many changes.
-const DESPAIR: Duration = Duration::from_secs(5);
-
-/// A home that is a store of its own: a session of it, from the first change until this value ends.
+/// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each request has
+/// one, which belongs to it alone.
 #[derive(Debug)]
 pub struct OfflineHome {
-    reading: ReadOnlyStore,
-    world: OnceLock<World>,
-    refused: Mutex<Refused>,
+    shared: Arc<OfflineStore>,
     caller: Caller,
-    /// How long others who work on the store are waited for.
-    patience: Duration,
-}
-
-/// That the store could not be had for changing.
-#[derive(Debug, Default)]
-struct Refused {
-    last: Option<(Instant, Error)>,
-    /// What nobody has been told yet.
-    untold: Option<Error>,
+    /// Whether this is a request's that may change something.
+    is_line: bool,
+    changed: AtomicBool,
+    /// Why the request could not change anything.
+    untold: Mutex<Option<Error>>,
 }
 
 impl OfflineHome {
     /// Opens a store. What an earlier session left open is settled first; else nothing in it is written until the first change.
     ///
     /// # Errors
-    /// As [`ReadOnlyStore::open`]; [`Error::Refused`] names the home where the store is mounted.
+    /// Those of opening a store for reading; [`Error::Refused`] names the home where the store is mounted.
     pub fn open(store: &Path) -> Result<OfflineHome> {
         OfflineHome::with(store, ViewOptions::default(), PATIENCE)
     }
@@ -64,94 +52,33 @@ impl OfflineHome {
     /// # Errors
     /// As [`OfflineHome::open`]; [`Error::Refused`] for a pattern that is none.
     pub fn with(store: &Path, view: ViewOptions, patience: Duration) -> Result<OfflineHome> {
-        let narrow = |mounted: ViewOptions| ViewOptions {
-            hide: [mounted.hide, view.hide].concat(),
-            read_only: [mounted.read_only, view.read_only].concat(),
-            symlinks: Symlinks::Hidden,
-            list_trash: mounted.list_trash || view.list_trash,
-            all_read_only: view.all_read_only,
-        };
-        let (reading, settled) = ReadOnlyStore::open(store, narrow, patience)?;
-        tell(&settled);
-        Ok(OfflineHome {
-            reading,
-            world: OnceLock::new(),
-            refused: Mutex::default(),
-            caller: Caller::myself(),
-            patience,
-        })
+        let shared = OfflineStore::open(store, view, patience)?;
+        Ok(OfflineHome::of(Arc::new(shared), Caller::myself(), false))
     }
 
-    /// Returns, once, why no session could be begun: what the commands of a line hear of it is an errno, and no remedy.
-    pub fn refusal(&self) -> Option<Error> {
-        self.refused.lock().untold.take()
+    fn of(shared: Arc<OfflineStore>, caller: Caller, is_line: bool) -> OfflineHome {
+        OfflineHome {
+            shared,
+            caller,
+            is_line,
+            changed: AtomicBool::new(false),
+            untold: Mutex::default(),
+        }
     }
 
-    /// Returns what can be looked at.
     fn store_view(&self) -> StoreView<'_> {
-        match self.world.get() {
-            Some(world) => world.store_view(),
-            None => self.reading.store_view(),
-        }
+        self.shared.store_view()
     }
 
-    /// Returns attributes as they are shown: links in the trash do not count.
-    fn shown(&self, meta: Meta) -> Meta {
-        let nlink = match self.world.get() {
-            Some(world) => world.links_shown(&meta, false),
-            None => self.reading.links_shown(&meta),
-        };
-        Meta { nlink, ..meta }
-    }
-
-    /// Returns the world for a change; its session begins with the first.
-    fn world(&self) -> Result<&World> {
-        if let Some(world) = self.world.get() {
-            return Ok(world);
-        }
-        let mut refused = self.refused.lock();
-        if let Some(world) = self.world.get() {
-            return Ok(world);
-        }
-        if let Some((when, error)) = &refused.last
-            && when.elapsed() < DESPAIR
-        {
-            return Err(error.clone());
-        }
-        match self.begin() {
-            Ok(world) => Ok(self.world.get_or_init(|| world)),
-            Err(error) => {
-                let heard = match &error {
-                    Error::Refused { .. } | Error::Damaged(_) => Error::os("flock")(Errno::BUSY),
-                    other => other.clone(),
-                };
-                refused.last = Some((Instant::now(), heard.clone()));
-                refused.untold = Some(error);
-                Err(heard)
-            }
-        }
-    }
-
-    fn begin(&self) -> Result<World> {
-        let options = self.reading.options();
-        let root = self.reading.root().again()?;
-        let claim = self.reading.claimed();
-        // A directory's own lock is held until the store has one.
-        let (located, _directory) = match claim {
-            Some(Claim::Store(file)) => (Some(file), None),
-            Some(Claim::Directory(file)) => (None, Some(file)),
-            None => (None, None),
-        };
-        match World::over((root, located), options) {
-            Ok((world, settled)) => {
-                tell(&settled);
-                Ok(world)
-            }
-            Err(error) => {
-                self.reading.take_again();
-                Err(error)
-            }
-        }
+    /// Makes a change.
+    fn change<T>(&self, act: impl FnOnce(&World) -> Result<T>) -> Result<T> {
+        let world = self.shared.world().map_err(|unavailable| {
+            *self.untold.lock() = unavailable.why;
+            unavailable.heard
+        })?;
+        let done = act(world)?;
+        self.changed.store(true, Ordering::Relaxed);
+        Ok(done)
     }
 
     /// Opens what is there, or makes it where nothing is.
@@ -163,13 +90,16 @@ impl OfflineHome {
             Ok(located) if located.node.meta().is_dir() => Err(Error::IsDirectory),
             Ok(located) => {
                 store_view.view().changeable(&located.path, false)?;
-                let world = self.world()?;
-                world.open_file(&located, how.flags(), &NoOpenState, self.caller)
+                self.change(|world| {
+                    world.open_file(&located, how.flags(), &NoOpenState, self.caller)
+                })
             }
             Err(Error::NotFound) => {
                 store_view.view().vacant(dir, name, false)?;
-                let (world, flags) = (self.world()?, how.flags() | OFlags::EXCL);
-                let made = world.create(dir, name, flags, mode, &NoOpenState, self.caller);
+                let flags = how.flags() | OFlags::EXCL;
+                let made = self.change(|world| {
+                    world.create(dir, name, flags, mode, &NoOpenState, self.caller)
+                });
                 made.map(|created| created.file)
             }
             Err(error) => Err(error),
@@ -178,44 +108,42 @@ impl OfflineHome {
     }
 }
 
-fn tell(settled: &[Settled]) {
-    for found in settled {
-        log::info!("{found}");
-    }
-}
-
 impl Drop for OfflineHome {
     fn drop(&mut self) {
-        if let Some(world) = self.world.get() {
-            world.close();
+        if self.is_line {
+            self.shared.unclaim();
         }
     }
 }
 
 impl Home for OfflineHome {
-    fn begin_line(&self, changes: bool) -> Result<()> {
-        if !changes || self.world.get().is_some() {
-            return Ok(());
+    fn begin(
+        self: Arc<Self>,
+        request: &Beginning<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
+        if request.changes {
+            self.shared.claim()?;
         }
-        match self.reading.claim(self.patience) {
-            Ok(true) => Ok(()),
-            // Somebody else has changed it, and what is known of it is old.
-            Ok(false) => self.world().map(drop),
-            Err(error) => {
-                self.refused.lock().untold = Some(error);
-                Err(Error::os("flock")(Errno::BUSY))
-            }
-        }
+        let shared = self.shared.clone();
+        Ok(Arc::new(OfflineHome::of(
+            shared,
+            self.caller,
+            request.changes,
+        )))
     }
 
-    fn end_line(&self) {
-        if self.world.get().is_none() {
-            self.reading.unclaim();
-        }
+    fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    fn unavailable(&self) -> Option<Error> {
+        self.untold.lock().take()
     }
 
     fn stat(&self, path: &WorldPath) -> Result<Meta> {
-        self.store_view().stat(path).map(|meta| self.shown(meta))
+        self.store_view()
+            .stat(path)
+            .map(|meta| self.shared.shown(meta))
     }
 
     fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>> {
@@ -223,7 +151,7 @@ impl Home for OfflineHome {
         let dir = store_view.dir(dir)?;
         let stat = |name: &&[u8]| {
             let found = store_view.lookup(&dir, Name::new(name)?)?;
-            Ok(self.shown(found.meta))
+            Ok(self.shared.shown(found.meta))
         };
         Ok(names.iter().map(stat).collect())
     }
@@ -289,19 +217,22 @@ impl Home for OfflineHome {
         if store_view.lookup(&dir, name).is_ok() {
             return Err(Error::Exists);
         }
-        self.world()?.mkdir(&dir, name, mode, self.caller).map(drop)
+        self.change(|world| world.mkdir(&dir, name, mode, self.caller))
+            .map(drop)
     }
 
     fn remove(&self, path: &WorldPath) -> Result<()> {
         let (dir, name) = self.store_view().parent(path)?;
         self.store_view().lookup(&dir, name)?;
-        self.world()?.unlink(&dir, name, self.caller).map(drop)
+        self.change(|world| world.unlink(&dir, name, self.caller))
+            .map(drop)
     }
 
     fn remove_dir(&self, path: &WorldPath) -> Result<()> {
         let (dir, name) = self.store_view().parent(path)?;
         self.store_view().lookup(&dir, name)?;
-        self.world()?.rmdir(&dir, name, self.caller).map(drop)
+        self.change(|world| world.rmdir(&dir, name, self.caller))
+            .map(drop)
     }
 
     fn remove_tree(&self, path: &WorldPath, _: &dyn Fn() -> bool) -> Result<()> {
@@ -309,7 +240,8 @@ impl Home for OfflineHome {
         if !self.store_view().lookup(&dir, name)?.meta.is_dir() {
             return Err(Error::NotDirectory);
         }
-        self.world()?.discard(&dir, name, self.caller).map(drop)
+        self.change(|world| world.discard(&dir, name, self.caller))
+            .map(drop)
     }
 
     fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()> {
@@ -320,8 +252,7 @@ impl Home for OfflineHome {
             true => Renaming::Replace,
             false => Renaming::NoReplace,
         };
-        self.world()?
-            .rename(&dir, name, &new_dir, new_name, how, self.caller)
+        self.change(|world| world.rename(&dir, name, &new_dir, new_name, how, self.caller))
             .map(drop)
     }
 
@@ -331,8 +262,7 @@ impl Home for OfflineHome {
             size: None,
             ..*change
         };
-        self.world()?
-            .set_attr(&located, change, None, &NoOpenState, self.caller)
+        self.change(|world| world.set_attr(&located, change, None, &NoOpenState, self.caller))
             .map(drop)
     }
 }

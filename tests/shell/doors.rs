@@ -746,7 +746,7 @@ fn a_line_that_removes_a_tree_ends_with_its_time() {
     };
     let mut shell = Shell::new(home, mount.home().as_os_str().as_bytes(), limits);
     let outcome = shell.run(b"rm -r d && echo done");
-    assert_eq!(outcome.status, 124, "{outcome:?}");
+    assert_eq!(outcome.return_code, 124, "{outcome:?}");
     assert_eq!(outcome.stderr, b"bash: the line's time is up\n");
     assert!(mount.store().join("d/below").exists());
 }

@@ -96,7 +96,11 @@ fn storm(door: &str, store: &Path, root: &Path, home: Arc<dyn exec::Home>, lines
                         "{door}: {line}: {said}"
                     );
                 }
-                let count = if outcome.status == 0 { &well } else { &ill };
+                let count = if outcome.return_code == 0 {
+                    &well
+                } else {
+                    &ill
+                };
                 count.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -16,6 +16,7 @@ mod generate;
 #[path = "../common/need.rs"]
 mod need;
 
+mod deadlines;
 mod doors;
 mod escape;
 mod prompt;

@@ -114,7 +114,7 @@ fn exec(store: &Path, line: &str) -> (u8, String) {
     let mut shell = Shell::new(home, store.as_os_str().as_bytes(), Limits::default());
     let outcome = shell.run(line.as_bytes());
     (
-        outcome.status,
+        outcome.return_code,
         String::from_utf8([outcome.stdout, outcome.stderr].concat()).unwrap(),
     )
 }
@@ -370,14 +370,14 @@ fn shells_side_by_side_know_of_each_others_changes() {
         Shell::new(home, store.path().as_os_str().as_bytes(), Limits::default())
     };
     let mut first = open();
-    assert_eq!(first.run(b"ls").status, 0);
+    assert_eq!(first.run(b"ls").return_code, 0);
     // A line that might have changed something, and has not.
-    assert_eq!(first.run(b"rm -f nothing").status, 0);
+    assert_eq!(first.run(b"rm -f nothing").return_code, 0);
     assert_eq!(exec(store.path(), "ls d").1, "f\n");
     let busy = exec(store.path(), "touch x");
     assert_eq!(busy.0, 1, "{}", busy.1);
     assert!(!store.path().join("x").exists());
-    assert_eq!(first.run(b"touch x").status, 0);
+    assert_eq!(first.run(b"touch x").return_code, 0);
     drop(first);
     assert_eq!(exec(store.path(), "touch y; ls").1, "d\nx\ny\n");
 }

@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustyline::completion::{Completer, Quote, escape, extract_word, unescape};
 use rustyline::error::ReadlineError;
@@ -13,8 +15,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use crate::error::{Error, Result};
-use crate::exec::offline_home::OfflineHome;
-use crate::exec::shell::{Ran, Shell, Stand};
+use crate::exec::pipeline::{self, Streams};
+use crate::exec::shell::{Shell, Stand};
+use crate::exec::{Cancel, Outcome, Request, Status};
 
 /// How long a line on standard input may be, with all that belongs to it.
 const LONGEST: usize = 16 << 20;
@@ -22,8 +25,9 @@ const LONGEST: usize = 16 << 20;
 const INTERRUPTED: u8 = 130;
 
 /// Talks with a person until the end of input. Returns the last status.
-pub(super) fn converse(shell: Shell, stored: Option<&OfflineHome>) -> Result<u8> {
-    signal_hook::flag::register(signal_hook::consts::SIGINT, shell.cancel())
+pub(super) fn converse(shell: Shell) -> Result<u8> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
         .map_err(no_terminal)?;
     let config = Config::builder()
         .auto_add_history(true)
@@ -39,8 +43,11 @@ pub(super) fn converse(shell: Shell, stored: Option<&OfflineHome>) -> Result<u8>
         match editor.readline(&prompt) {
             Ok(line) if line.trim() == "exit" => return Ok(status),
             Ok(line) => {
-                status = run(&mut shell.borrow_mut(), line.as_bytes()).status;
-                super::tell_refusal(stored);
+                // Ctrl-C while the line was typed has ended that and nothing else.
+                interrupted.store(false, Ordering::Relaxed);
+                let cancel = Cancel::by(interrupted.clone());
+                let outcome = run(&mut shell.borrow_mut(), line.as_bytes(), Some(cancel));
+                status = outcome.return_code;
             }
             Err(ReadlineError::Interrupted) => status = INTERRUPTED,
             Err(ReadlineError::Eof) => return Ok(status),
@@ -51,7 +58,7 @@ pub(super) fn converse(shell: Shell, stored: Option<&OfflineHome>) -> Result<u8>
 
 /// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a syntax
 /// error ends a script: what follows may be the rest of it. Returns the last status.
-pub(super) fn read_all(mut shell: Shell, stored: Option<&OfflineHome>) -> Result<u8> {
+pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
     let mut status = 0;
     let mut typed = Vec::new();
     loop {
@@ -60,12 +67,11 @@ pub(super) fn read_all(mut shell: Shell, stored: Option<&OfflineHome>) -> Result
             return Ok(status);
         }
         if !more || shell.stand(&typed) != Stand::Open {
-            let ran = run(&mut shell, &typed);
-            super::tell_refusal(stored);
-            if ran.refused || !more {
-                return Ok(ran.status);
+            let outcome = run(&mut shell, &typed, None);
+            status = outcome.return_code;
+            if outcome.status == Status::Blocked || !more {
+                return Ok(status);
             }
-            status = ran.status;
             typed.clear();
         }
     }
@@ -95,8 +101,19 @@ fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
     }
 }
 
-fn run(shell: &mut Shell, line: &[u8]) -> Ran {
-    shell.run_with(line, super::stdin(), std::io::stdout(), std::io::stderr())
+fn run(shell: &mut Shell, line: &[u8], cancel: Option<Cancel>) -> Outcome {
+    let request = Request {
+        cancel,
+        ..shell.request(line)
+    };
+    let streams = Streams {
+        stdin: super::stdin(),
+        stdout: Box::new(std::io::stdout()),
+        stderr: Box::new(std::io::stderr()),
+    };
+    let outcome = pipeline::execute(shell, &request, streams);
+    super::tell(&outcome);
+    outcome
 }
 
 /// `~/src$ `, with what cannot be shown escaped.

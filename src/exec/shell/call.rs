@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::stream::{CHUNK, Deadline, Input, Output};
+use super::stream::{CHUNK, Deadline, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use crate::error::Error;
 use crate::exec::Home;
@@ -38,7 +38,7 @@ pub(super) struct ShellState {
     /// The deadline and memory limit of the line.
     pub(super) deadline: Deadline,
     /// The threads for stages of pipelines.
-    pub(super) crew: ThreadPool,
+    pub(super) threads: ThreadPool,
 }
 
 impl ShellState {
@@ -355,7 +355,7 @@ impl Rejection {
     /// Reports it and ends the line. Returns the error that ends the command in progress.
     pub(super) fn end_line(self, err: &mut Output, state: &ShellState) -> io::Error {
         let _ = err.write_all(&[&self.message[..], b"\n"].concat());
-        state.deadline.refuse(self.status)
+        state.deadline.refuse_for(self.status, self.message)
     }
 }
 
@@ -367,13 +367,6 @@ pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
 
 /// The one file outside the home that every command can use.
 pub(super) const NULL: &[u8] = b"/dev/null";
-
-/// Returns an empty file without a path of the host: a pipe without a writer.
-fn empty_file() -> Result<File, Error> {
-    let (read, _) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(Error::os("pipe2"))?;
-    Ok(File::from(read))
-}
 
 /// Converts an I/O error of the standard library into the world's error.
 pub(super) fn of_io(error: &io::Error) -> Error {

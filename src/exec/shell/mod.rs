@@ -16,7 +16,7 @@ mod escape;
 mod expand;
 mod glob;
 mod lex;
-mod limit;
+mod line;
 mod mode;
 mod options;
 mod parse;
@@ -29,42 +29,29 @@ mod substitute;
 mod syntax;
 mod thread_pool;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
-use super::{Home, Limits, Outcome};
+use super::home::Home;
+use super::pipeline::{self, Admitted, Done, Executor, Streams};
+use super::place::Place;
+use super::request::{Limits, Outcome, Refusal, Request};
 use crate::error::Error;
 use crate::name::WorldPath;
+use crate::world::OriginKind;
 use call::{Rejection, ShellState};
-use limit::Limited;
+pub use line::Line;
 pub use parse::Stand;
-use run::Streams;
-use stream::{Deadline, Input, Output};
-use substitute::Collected;
+use stream::Deadline;
 use syntax::{List, What};
 
 /// The status of a line that is not run at all.
 const REFUSED: u8 = 2;
-/// The status of a line past its time limit, as with timeout(1).
-const LATE: u8 = 124;
-
-/// The result of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ran {
-    /// The exit status.
-    pub status: u8,
-    /// Whether standard output was cut at the limits.
-    pub truncated: bool,
-    /// Whether the line was refused: the shell does not know what was meant, so nothing after it should run either.
-    pub refused: bool,
-}
 
 /// A shell in a home. Its working directory and its variables last from line to line.
 pub struct Shell {
+    place: Place,
     state: ShellState,
     limits: Limits,
 }
@@ -80,27 +67,33 @@ impl std::fmt::Debug for Shell {
 }
 
 impl Shell {
-    /// Makes a shell whose working directory is the root of a home. `root` is the absolute path shown for the root.
+    /// Makes a shell whose working directory is the root of a home, without an audit log. `root` is the absolute path shown for the
+    /// root.
     pub fn new(home: Arc<dyn Home>, root: &[u8], limits: Limits) -> Shell {
-        let end = root
-            .iter()
-            .rposition(|b| *b != b'/')
-            .map_or(0, |last| last + 1);
+        Shell::at(Place::new(home, root, None), limits)
+    }
+
+    /// Makes a shell whose working directory is the root of a place. The limits hold for each line.
+    pub fn at(place: Place, limits: Limits) -> Shell {
         let mut state = ShellState {
-            home,
+            home: place.home().clone(),
             registry: commands::REGISTRY,
-            root: root.get(..end).unwrap_or_default().into(),
+            root: place.root().clone(),
             cwd: WorldPath::root(),
             variables: Default::default(),
             tildes: Vec::new(),
             status: 0,
             deadline: Deadline::default(),
-            crew: Default::default(),
+            threads: Default::default(),
         };
         let root = state.shown(&WorldPath::root());
         state.variables.insert(b"HOME".to_vec(), root.clone());
         state.variables.insert(b"PWD".to_vec(), root);
-        Shell { state, limits }
+        Shell {
+            place,
+            state,
+            limits,
+        }
     }
 
     /// Returns the working directory, as `pwd` prints it.
@@ -176,21 +169,24 @@ impl Shell {
         commands::REGISTRY.names()
     }
 
-    /// Returns a flag that ends the current line when set. It is cleared when the next line begins.
-    pub fn cancel(&self) -> Arc<AtomicBool> {
-        self.state.deadline.cancelled.clone()
+    /// Returns a request for a line, with the shell's limits.
+    pub fn request(&self, line: &[u8]) -> Request {
+        Request {
+            command: line.to_vec(),
+            limits: self.limits,
+            cancel: None,
+        }
     }
 
     /// Runs a line with empty standard input, and collects its output.
     pub fn run(&mut self, line: &[u8]) -> Outcome {
-        let (out, err) = (Collected::default(), Collected::default());
-        let ran = self.run_with(line, None, out.clone(), err.clone());
-        Outcome {
-            stdout: out.take(),
-            stderr: err.take(),
-            status: ran.status,
-            truncated: ran.truncated,
-        }
+        self.gather(line, None)
+    }
+
+    /// Runs a line with the given standard input, and collects its output.
+    pub fn gather(&mut self, line: &[u8], stdin: Option<OwnedFd>) -> Outcome {
+        let request = self.request(line);
+        pipeline::execute_gathering(self, &request, stdin)
     }
 
     /// Runs a line with the given streams; without standard input, that is empty.
@@ -199,86 +195,77 @@ impl Shell {
         line: &[u8],
         stdin: Option<OwnedFd>,
         stdout: impl Write + Send + 'static,
-        mut stderr: impl Write + Send + 'static,
-    ) -> Ran {
-        let list = match self.admitted(line) {
-            Ok(list) => list,
-            Err(Rejection { message, status }) => {
-                self.state.status = status;
-                let _ = stderr.write_all(&[&message[..], b"\n"].concat());
-                return Ran {
-                    status,
-                    truncated: false,
-                    refused: true,
-                };
-            }
+        stderr: impl Write + Send + 'static,
+    ) -> Outcome {
+        let request = self.request(line);
+        let streams = Streams {
+            stdin,
+            stdout: Box::new(stdout),
+            stderr: Box::new(stderr),
         };
-        if let Err(error) = self
-            .state
-            .home
-            .begin_line(effect::may_change(&list, self.state.registry))
-        {
-            self.state.status = 1;
-            let why = call::reason(error.errno());
-            let _ = writeln!(stderr, "bash: {why}; nothing of the line has run");
-            return Ran {
-                status: 1,
-                truncated: false,
-                refused: true,
-            };
-        }
-        let memory = usize::try_from(self.limits.memory).unwrap_or(usize::MAX);
-        let variables = self.state.variables.iter();
-        let held = variables
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
-        self.state.deadline.begin(self.limits.time, memory, held);
-        let limited = Arc::new(Mutex::new(Limited::new(stdout, &self.limits, noun(&list))));
-        let messages = Arc::new(Mutex::new(Limited::new(stderr, &self.limits, "lines")));
-        let mut err = Output::writer(Locked(messages.clone()));
-        let mut streams = Streams {
-            stdin: &mut stdin.map_or_else(Input::empty, |fd| {
-                Input::file(fd.into(), &self.state.deadline)
-            }),
-            out: Output::writer(Locked(limited.clone())),
-            err: err.clone(),
-        };
-        let ended = run::list(&list, &mut streams, &mut self.state);
-        let truncated = limited.lock().finish().unwrap_or(false);
-        self.state.home.end_line();
-        let refused = self.state.deadline.refused();
-        if let Some(status) = refused {
-            self.state.status = status;
-            if self.state.deadline.is_exhausted() {
-                let most = self.limits.memory >> 20;
-                let _ = writeln!(err, "bash: the line needs more than {most} MiB of memory");
-            }
-        } else if ended.is_err() {
-            self.state.status = LATE;
-            let message: &[u8] = match self.state.deadline.check() {
-                Err(_) if self.state.deadline.cancelled.load(Ordering::Relaxed) => {
-                    b"bash: interrupted\n"
-                }
-                _ => b"bash: the line's time is up\n",
-            };
-            let _ = err.write_all(message);
-        }
-        let _ = messages.lock().finish();
-        Ran {
-            status: self.state.status,
-            truncated,
-            refused: refused.is_some() && !self.state.deadline.is_exhausted(),
+        pipeline::execute(self, &request, streams)
+    }
+}
+
+impl Executor for Shell {
+    type Plan = Line;
+
+    const KIND: OriginKind = OriginKind::Shell;
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn cwd(&self) -> Vec<u8> {
+        Shell::cwd(self)
+    }
+
+    fn plan(&self, request: &Request) -> Result<Line, Refusal> {
+        let list = parse::parse(&request.command).map_err(|refusal| Refusal {
+            message: refusal.message,
+            return_code: REFUSED,
+        })?;
+        let admitted = admit::line(&list, &self.state);
+        admitted.map_err(|Rejection { message, status }| Refusal {
+            message,
+            return_code: status,
+        })?;
+        Ok(Line(list))
+    }
+
+    fn may_change(&self, line: &Line) -> bool {
+        effect::may_change(&line.0, self.state.registry)
+    }
+
+    fn noun(&self, line: &Line) -> &'static str {
+        noun(&line.0)
+    }
+
+    fn unavailable(&self, error: &Error) -> Refusal {
+        let why = call::reason(error.errno());
+        Refusal {
+            message: format!("bash: {why}; nothing of the line has run").into_bytes(),
+            return_code: 1,
         }
     }
 
-    /// Parses and admits a line, or returns why nothing of it runs.
-    fn admitted(&self, line: &[u8]) -> Result<List, Rejection> {
-        let list = parse::parse(line).map_err(|refusal| Rejection {
-            message: refusal.message,
-            status: REFUSED,
-        })?;
-        admit::line(&list, &self.state)?;
-        Ok(list)
+    fn note(&mut self, return_code: u8) {
+        self.state.status = return_code;
+    }
+
+    fn carry_out(
+        &mut self,
+        admitted: Admitted<Line>,
+        home: Arc<dyn Home>,
+        streams: Streams,
+    ) -> Done {
+        let (done, state) = line::carry_out(admitted, home, streams, &self.state);
+        // A line that was left behind keeps its copy of the state; the shell's is as it was before the line.
+        if let Some(state) = state {
+            self.state = state;
+        }
+        self.state.home = self.place.home().clone();
+        done
     }
 }
 
@@ -301,19 +288,6 @@ fn noun(list: &List) -> &'static str {
         })
     });
     if all { "entries" } else { "lines" }
-}
-
-/// A writer shared by the stages and the code that finishes it.
-struct Locked<W>(Arc<Mutex<Limited<W>>>);
-
-impl<W: Write> Write for Locked<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.lock().flush()
-    }
 }
 
 #[cfg(test)]

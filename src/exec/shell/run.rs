@@ -68,7 +68,7 @@ fn stages(
         let (out, reader) = pipe(&state.deadline);
         let mut stdin = std::mem::replace(&mut next, reader);
         let (each, err, mut state) = (each.clone(), streams.err.clone(), state.clone());
-        let started = state.crew.clone().start(move || {
+        let started = state.threads.clone().start(move || {
             let own = &mut stdin;
             let mut streams = Streams {
                 stdin: own,

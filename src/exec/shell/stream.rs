@@ -8,10 +8,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::error::{Error, Result};
+use crate::exec::cancel::Cancel;
 
 /// The maximum number of chunks in a pipe.
 const HELD: usize = 8;
@@ -21,15 +24,17 @@ pub(super) const CHUNK: usize = 64 * 1024;
 /// How long a wait lasts before it checks for cancellation.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// The limits of a line: the time at which it has to end, cancellation, and memory.
+/// The limits of a line: the token of its request, a refusal in mid-line, and memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deadline {
-    pub(super) end: Option<Instant>,
-    pub(super) cancelled: Arc<AtomicBool>,
+    /// The request's token.
+    pub(super) cancel: Cancel,
     /// The status with which the line ends after something in it was refused.
     refused: Arc<AtomicU8>,
+    /// The message of that refusal.
+    reason: Arc<Mutex<Option<Vec<u8>>>>,
     /// The maximum number of bytes held in memory; 0 for no limit.
-    pub(super) memory: usize,
+    memory: usize,
     /// The number of bytes held.
     held: Arc<AtomicUsize>,
     /// Whether the limit has been exceeded.
@@ -37,20 +42,19 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Begins a line with its limits on time and memory; `held` bytes are in use by variables.
-    pub(super) fn begin(&mut self, time: Option<Duration>, memory: usize, held: usize) {
-        self.memory = memory;
-        self.held.store(held, Ordering::Relaxed);
-        self.exhausted.store(false, Ordering::Relaxed);
-        self.end = time.and_then(|time| Instant::now().checked_add(time));
-        self.cancelled.store(false, Ordering::Relaxed);
-        self.refused.store(0, Ordering::Relaxed);
+    /// Returns the limits of a line that begins; `held` bytes are in use by variables.
+    pub(super) fn new(cancel: Cancel, memory: u64, held: usize) -> Deadline {
+        Deadline {
+            cancel,
+            memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            held: Arc::new(AtomicUsize::new(held)),
+            ..Deadline::default()
+        }
     }
 
     /// Fails with `TimedOut` once the line has to end.
     pub(super) fn check(&self) -> io::Result<()> {
-        let late = self.end.is_some_and(|end| Instant::now() >= end);
-        if late || self.cancelled.load(Ordering::Relaxed) || self.refused().is_some() {
+        if self.cancel.ended().is_some() || self.refused().is_some() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
@@ -60,6 +64,17 @@ impl Deadline {
     pub(super) fn refuse(&self, status: u8) -> io::Error {
         self.refused.store(status, Ordering::Relaxed);
         io::ErrorKind::TimedOut.into()
+    }
+
+    /// As [`Deadline::refuse`], and keeps the message.
+    pub(super) fn refuse_for(&self, status: u8, message: Vec<u8>) -> io::Error {
+        self.reason.lock().get_or_insert(message);
+        self.refuse(status)
+    }
+
+    /// Returns the message of the refusal that ended the line.
+    pub(super) fn reason(&self) -> Option<Vec<u8>> {
+        self.reason.lock().clone()
     }
 
     /// Counts bytes held in memory until the line ends.
@@ -115,7 +130,8 @@ impl Shared {
     /// Waits for the other end of the pipe.
     fn wait(&self, held: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
         self.deadline.check()?;
-        self.changed.wait_for(held, GLANCE);
+        let wait = self.deadline.cancel.left(GLANCE);
+        self.changed.wait_for(held, wait);
         Ok(())
     }
 }
@@ -264,9 +280,9 @@ impl BufRead for Input {
 
 /// Waits until there is data to read, or the end. Files on disks are always ready.
 fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
-    let glance = Timespec::try_from(GLANCE).ok();
     loop {
         deadline.check()?;
+        let glance = Timespec::try_from(deadline.cancel.left(GLANCE)).ok();
         let mut polled = [PollFd::new(file, PollFlags::IN)];
         match rustix::event::poll(&mut polled, glance.as_ref()) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
@@ -358,4 +374,14 @@ impl Write for Output {
 /// Reads a file in chunks, so that neither lines nor a slow reader cost a system call each.
 pub(super) fn buffered(file: File) -> BufReader<File> {
     BufReader::with_capacity(CHUNK, file)
+}
+
+/// Returns an empty file without a path of the host: a pipe without a writer.
+///
+/// # Errors
+/// `EMFILE`.
+pub(super) fn empty_file() -> Result<File> {
+    let (read, _) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(Error::os("pipe2"))?;
+    Ok(File::from(read))
 }

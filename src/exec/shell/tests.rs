@@ -43,7 +43,11 @@ impl Bench {
         let outcome = self.shell.run(line.as_bytes());
         let root = self.dir.path().to_str().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(root, "ROOT");
-        (text(&outcome.stdout), text(&outcome.stderr), outcome.status)
+        (
+            text(&outcome.stdout),
+            text(&outcome.stderr),
+            outcome.return_code,
+        )
     }
 
     #[track_caller]
@@ -477,7 +481,7 @@ fn output_is_cut_and_what_flows_on_is_not() {
     let lines: String = (1..=250).map(|n| format!("{n}\n")).collect();
     std::fs::write(bench.dir.path().join("many"), &lines).unwrap();
     let outcome = bench.shell.run(b"cat many");
-    assert!(outcome.truncated);
+    assert!(outcome.truncated_stdout);
     assert!(
         outcome
             .stdout
@@ -515,8 +519,8 @@ fn a_line_does_not_outlive_its_time() {
     let line = b"cat | cat | cat";
     let ran = bench
         .shell
-        .run_with(line, Some(silent), io::sink(), io::sink());
-    assert_eq!(ran.status, LATE);
+        .run_with(line, Some(silent), std::io::sink(), std::io::sink());
+    assert_eq!(ran.return_code, 124);
     assert!(start.elapsed() < Duration::from_secs(5));
     bench.shell.limits.time = Some(Duration::from_secs(10));
     bench.writes("echo on", "on\n");
@@ -530,7 +534,7 @@ fn a_search_of_one_huge_line_ends_with_the_time() {
     bench.shell.limits.time = Some(Duration::from_millis(300));
     let start = std::time::Instant::now();
     let outcome = bench.shell.run(b"grep -cE '(a|b){1,5000}c' big");
-    assert_eq!(outcome.status, LATE, "{outcome:?}");
+    assert_eq!(outcome.return_code, 124, "{outcome:?}");
     assert!(
         start.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -794,7 +798,7 @@ proptest! {
         let home = Arc::new(MountedHome::open(&root).unwrap());
         let mut shell = Shell::new(home, root.as_os_str().as_encoded_bytes(), limits);
         let outcome = shell.run(&line);
-        prop_assert_ne!(outcome.status, LATE);
+        prop_assert_ne!(outcome.return_code, 124);
         let said = [&outcome.stdout[..], &outcome.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         prop_assert!(!said.contains("the marker"), "{said}");
@@ -803,6 +807,24 @@ proptest! {
         }
         prop_assert_eq!(before, beside(outside.path()));
     }
+}
+
+#[test]
+fn the_status_of_a_line_that_did_not_run_is_known_to_the_next() {
+    let mut bench = Bench::new();
+    for (line, status) in [
+        ("if", "2\n"),
+        ("nothere", "127\n"),
+        ("X=nothere; $X; echo", "127\n"),
+    ] {
+        bench.run(line);
+        bench.writes("echo $?", status);
+    }
+    bench.shell.limits.time = Some(Duration::from_millis(50));
+    let (silent, _kept_open) = rustix::pipe::pipe().unwrap();
+    bench.shell.gather(b"cat", Some(silent));
+    bench.shell.limits.time = Some(Duration::from_secs(10));
+    bench.writes("echo $?", "124\n");
 }
 
 #[test]

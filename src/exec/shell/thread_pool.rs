@@ -5,12 +5,18 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::exec::cancel::Cancel;
+
 /// The maximum number of idle threads; more than a pipeline's stages are needed only for nested pipelines.
 const WAITING: usize = 10;
+
+/// How long a wait lasts before it checks the token.
+const GLANCE: Duration = Duration::from_millis(100);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -22,7 +28,7 @@ pub(super) struct ThreadPool(Arc<Mutex<Vec<Sender<Job>>>>);
 pub(super) struct Working<T> {
     done: Receiver<T>,
     worker: Sender<Job>,
-    crew: ThreadPool,
+    threads: ThreadPool,
 }
 
 impl ThreadPool {
@@ -49,8 +55,12 @@ impl ThreadPool {
             };
             match worker.send(job) {
                 Ok(()) => {
-                    let crew = self.clone();
-                    return Ok(Working { done, worker, crew });
+                    let threads = self.clone();
+                    return Ok(Working {
+                        done,
+                        worker,
+                        threads,
+                    });
                 }
                 // The thread ended in a panic.
                 Err(SendError(back)) => job = back,
@@ -59,15 +69,50 @@ impl ThreadPool {
     }
 }
 
+/// The end of a job.
+pub(super) enum Join<T> {
+    /// Its result.
+    Done(T),
+    /// The thread panicked.
+    Panicked,
+    /// It has not ended although it had to; its thread has left the pool.
+    LeftBehind,
+}
+
 impl<T> Working<T> {
     /// Waits for the job to end. Returns its result; `None` where it panicked.
     pub(super) fn join(self) -> Option<T> {
         let result = self.done.recv().ok()?;
-        let mut waiting = self.crew.0.lock();
+        self.keep();
+        Some(result)
+    }
+
+    /// Waits for the job to end; for no longer than `grace` after its token has ended.
+    pub(super) fn join_within(self, cancel: &Cancel, grace: Duration) -> Join<T> {
+        let mut ended: Option<Instant> = None;
+        loop {
+            match self.done.recv_timeout(GLANCE) {
+                Ok(result) => {
+                    self.keep();
+                    return Join::Done(result);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Join::Panicked,
+                Err(RecvTimeoutError::Timeout) if cancel.ended().is_none() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    if ended.get_or_insert_with(Instant::now).elapsed() >= grace {
+                        return Join::LeftBehind;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the thread to the pool.
+    fn keep(self) {
+        let mut waiting = self.threads.0.lock();
         if waiting.len() < WAITING {
             waiting.push(self.worker);
         }
-        Some(result)
     }
 }
 
@@ -88,24 +133,24 @@ mod tests {
 
     use super::*;
 
-    fn id(crew: &ThreadPool) -> ThreadId {
-        crew.start(|| current().id()).unwrap().join().unwrap()
+    fn id(threads: &ThreadPool) -> ThreadId {
+        threads.start(|| current().id()).unwrap().join().unwrap()
     }
 
     #[test]
     fn a_thread_that_has_done_its_job_does_the_next() {
-        let crew = ThreadPool::default();
-        let first = id(&crew);
-        assert_eq!(id(&crew), first);
+        let threads = ThreadPool::default();
+        let first = id(&threads);
+        assert_eq!(id(&threads), first);
         assert_ne!(current().id(), first);
     }
 
     #[test]
     fn jobs_within_jobs_and_side_by_side_have_threads_of_their_own() {
-        let crew = ThreadPool::default();
-        let inner = crew.clone();
-        let outer = crew.start(move || (current().id(), id(&inner))).unwrap();
-        let beside = id(&crew);
+        let threads = ThreadPool::default();
+        let inner = threads.clone();
+        let outer = threads.start(move || (current().id(), id(&inner))).unwrap();
+        let beside = id(&threads);
         let (outer, within) = outer.join().unwrap();
         assert_ne!(outer, within);
         assert_ne!(outer, beside);
@@ -113,20 +158,21 @@ mod tests {
 
     #[test]
     fn a_job_that_panics_costs_its_thread_and_nothing_else() {
-        let crew = ThreadPool::default();
-        let first = id(&crew);
-        let gone = crew.start(|| -> () { panic!("meant") }).unwrap();
+        let threads = ThreadPool::default();
+        let first = id(&threads);
+        let gone = threads.start(|| -> () { panic!("meant") }).unwrap();
         assert_eq!(gone.join(), None);
-        assert_ne!(id(&crew), first);
+        assert_ne!(id(&threads), first);
     }
 
     #[test]
     fn a_job_has_let_go_of_everything_when_its_end_is_heard() {
-        let crew = ThreadPool::default();
+        let threads = ThreadPool::default();
         for _ in 0..1000 {
             let held = Arc::new(());
             let job = held.clone();
-            crew.start(move || drop(Arc::downgrade(&job)))
+            threads
+                .start(move || drop(Arc::downgrade(&job)))
                 .unwrap()
                 .join()
                 .unwrap();

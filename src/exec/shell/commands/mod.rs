@@ -97,7 +97,7 @@ pub(super) mod tests {
                 tildes: Vec::new(),
                 status: 0,
                 deadline: Deadline::default(),
-                crew: Default::default(),
+                threads: Default::default(),
             };
             Bench { dir, state }
         }

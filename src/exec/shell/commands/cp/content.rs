@@ -38,6 +38,7 @@ pub(super) fn content(call: &Call<'_>, from: &File, to: &File) -> Result<(), Bro
     };
     let mut at = 0;
     loop {
+        call.check().map_err(Broken::Late)?;
         let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(start) => start,
             // Only a hole follows.

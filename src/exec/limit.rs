@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use crate::exec::Limits;
+use super::request::Limits;
 
 /// Passes output on, up to the limits.
 #[derive(Debug)]

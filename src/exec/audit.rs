@@ -1,0 +1,114 @@
+//! The audit log: one line for each request of any executor, what was refused too, as JSON in the store's `.trumanfs`.
+//!
+//! Owns what a line says and when there is none. The request has been carried out when its line is written, so nothing
+//! that happens here can make it fail: a line that cannot be written is a warning in the outcome. Who may not write to the store's own
+//! directory is no operator and is not told of it, and nothing is told where a directory is no store.
+
+use chrono::SecondsFormat;
+use rustix::io::Errno;
+use serde::Serialize;
+
+use super::request::{Outcome, Status};
+use crate::error::Error;
+use crate::name::escape;
+use crate::world::Root;
+use crate::world::append_log::AppendLog;
+use crate::world::{OriginKind, RunId};
+
+/// The schema of a line.
+const SCHEMA: u32 = 1;
+
+/// How much of a command a line has, and of a message, in bytes: what follows tells no more of it.
+const LONGEST: usize = 16 << 10;
+
+/// Where the lines are.
+const LOG: AppendLog = AppendLog {
+    name: "audit.jsonl",
+    former: "audit.1.jsonl",
+    longest: 8 << 20,
+};
+
+/// The audit log of a store.
+#[derive(Debug)]
+pub struct Audit(Root);
+
+/// One line.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    v: u32,
+    /// When the request ended, UTC.
+    time: String,
+    run: RunId,
+    kind: OriginKind,
+    command: String,
+    /// How many bytes the command has, where it is cut off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command_bytes: Option<usize>,
+    cwd: String,
+    status: Status,
+    return_code: u8,
+    duration_ms: u64,
+    changed: bool,
+    truncated_stdout: bool,
+    truncated_stderr: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_message: Option<&'a str>,
+    pid: u32,
+    uid: u32,
+}
+
+impl Audit {
+    /// Returns the log of the store behind a home.
+    pub fn new(store: Root) -> Audit {
+        Audit(store)
+    }
+
+    /// Writes the line of a request. Returns what an operator should know where that was not possible.
+    pub fn write(
+        &self,
+        kind: OriginKind,
+        (command, cwd): (&[u8], &[u8]),
+        outcome: &Outcome,
+    ) -> Option<String> {
+        let message = outcome.error_message.as_deref();
+        let line = Line {
+            v: SCHEMA,
+            time: chrono::Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true),
+            run: outcome.run,
+            kind,
+            command: escape(start(command)),
+            command_bytes: (command.len() > LONGEST).then_some(command.len()),
+            cwd: escape(cwd),
+            status: outcome.status,
+            return_code: outcome.return_code,
+            duration_ms: outcome.duration_ms,
+            changed: outcome.changed,
+            truncated_stdout: outcome.truncated_stdout,
+            truncated_stderr: outcome.truncated_stderr,
+            error_message: message.map(|text| {
+                text.get(..text.floor_char_boundary(LONGEST))
+                    .unwrap_or(text)
+            }),
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+        };
+        let written = serde_json::to_vec(&line)
+            .map_err(|error| Error::Damaged(error.to_string()))
+            .and_then(|line| LOG.append(&self.0, &line));
+        match written {
+            Ok(_) => None,
+            Err(error) if is_not_ours(&error) => None,
+            Err(error) => Some(format!("the audit log was not written: {error}")),
+        }
+    }
+}
+
+/// Returns whether it is not for this process to write in the store: another user's, or one on a disk that is only read.
+fn is_not_ours(error: &Error) -> bool {
+    matches!(error.errno(), Errno::ACCESS | Errno::PERM | Errno::ROFS)
+}
+
+/// Returns as much of a command as a line has.
+fn start(command: &[u8]) -> &[u8] {
+    command.get(..LONGEST).unwrap_or(command)
+}

@@ -1,0 +1,184 @@
+//! [`OfflineStore`]: a store that nobody has mounted, as all requests that work in it share it.
+//!
+//! Owns when its session begins: with the first change. Until then the store is only looked at, and nothing in it is written. A
+//! request that only reads shares the store with others who do no more; while one is under way that may change something, this
+//! process has the store alone.
+//!
+//! Locks, in this order: one over the number of requests that may change something, held while the store is taken for them; one held
+//! while the session begins, so that one begins.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::home::Unavailable;
+use crate::error::{Error, Result};
+use crate::world::{Claim, Meta, ReadOnlyStore, Settled, StoreView, Symlinks, ViewOptions, World};
+
+/// How long no session is tried to be begun after one could not be: a line may ask for many changes.
+const DESPAIR: Duration = Duration::from_secs(5);
+
+/// What all requests have in common.
+#[derive(Debug)]
+pub(super) struct OfflineStore {
+    reading: ReadOnlyStore,
+    world: OnceLock<World>,
+    /// When no session could be begun last, and what commands heard of it.
+    refused: Mutex<Option<(Instant, Error)>>,
+    /// How many requests are under way that may change something.
+    lines: Mutex<usize>,
+    /// How long others who work on the store are waited for.
+    patience: Duration,
+}
+
+impl OfflineStore {
+    /// Opens a store. These options hide and protect more than its last mount did.
+    ///
+    /// # Errors
+    /// As [`ReadOnlyStore::open`]; [`Error::Refused`] for a pattern that is none.
+    pub(super) fn open(
+        store: &Path,
+        view: ViewOptions,
+        patience: Duration,
+    ) -> Result<OfflineStore> {
+        let narrow = |mounted: ViewOptions| ViewOptions {
+            hide: [mounted.hide, view.hide].concat(),
+            read_only: [mounted.read_only, view.read_only].concat(),
+            symlinks: Symlinks::Hidden,
+            list_trash: mounted.list_trash || view.list_trash,
+            all_read_only: view.all_read_only,
+        };
+        let (reading, settled) = ReadOnlyStore::open(store, narrow, patience)?;
+        tell(&settled);
+        Ok(OfflineStore {
+            reading,
+            world: OnceLock::new(),
+            refused: Mutex::default(),
+            lines: Mutex::default(),
+            patience,
+        })
+    }
+
+    /// Returns what can be looked at.
+    pub(super) fn store_view(&self) -> StoreView<'_> {
+        match self.world.get() {
+            Some(world) => world.store_view(),
+            None => self.reading.store_view(),
+        }
+    }
+
+    /// Returns attributes as they are shown: links in the trash do not count.
+    pub(super) fn shown(&self, meta: Meta) -> Meta {
+        let nlink = match self.world.get() {
+            Some(world) => world.links_shown(&meta, false),
+            None => self.reading.links_shown(&meta),
+        };
+        Meta { nlink, ..meta }
+    }
+
+    /// Returns the world for a change; its session begins with the first.
+    pub(super) fn world(&self) -> std::result::Result<&World, Unavailable> {
+        if let Some(world) = self.world.get() {
+            return Ok(world);
+        }
+        let mut refused = self.refused.lock();
+        if let Some(world) = self.world.get() {
+            return Ok(world);
+        }
+        if let Some((when, error)) = &*refused
+            && when.elapsed() < DESPAIR
+        {
+            return Err(Unavailable {
+                heard: error.clone(),
+                why: None,
+            });
+        }
+        match self.begin() {
+            Ok(world) => Ok(self.world.get_or_init(|| world)),
+            Err(why) => {
+                let heard = match &why {
+                    Error::Refused { .. } | Error::Damaged(_) => busy(),
+                    other => other.clone(),
+                };
+                *refused = Some((Instant::now(), heard.clone()));
+                Err(Unavailable {
+                    heard,
+                    why: Some(why),
+                })
+            }
+        }
+    }
+
+    /// Takes the store for a request that may change something.
+    pub(super) fn claim(&self) -> std::result::Result<(), Unavailable> {
+        let mut lines = self.lines.lock();
+        if self.world.get().is_none() {
+            match self.reading.claim(self.patience) {
+                Ok(true) => {}
+                // Somebody else has changed it, and what is known of it is old.
+                Ok(false) => drop(self.world()?),
+                Err(why) => {
+                    return Err(Unavailable {
+                        heard: busy(),
+                        why: Some(why),
+                    });
+                }
+            }
+        }
+        *lines += 1;
+        Ok(())
+    }
+
+    /// Lets the store go, after the last of the requests that may change something.
+    pub(super) fn unclaim(&self) {
+        let mut lines = self.lines.lock();
+        *lines = lines.saturating_sub(1);
+        if *lines == 0 && self.world.get().is_none() {
+            self.reading.unclaim();
+        }
+    }
+
+    fn begin(&self) -> Result<World> {
+        let options = self.reading.options();
+        let root = self.reading.root().again()?;
+        let claim = self.reading.claimed();
+        // A directory's own lock is held until the store has one.
+        let (located, _directory) = match claim {
+            Some(Claim::Store(file)) => (Some(file), None),
+            Some(Claim::Directory(file)) => (None, Some(file)),
+            None => (None, None),
+        };
+        match World::over((root, located), options) {
+            Ok((world, settled)) => {
+                tell(&settled);
+                Ok(world)
+            }
+            Err(error) => {
+                self.reading.take_again();
+                Err(error)
+            }
+        }
+    }
+}
+
+fn tell(settled: &[Settled]) {
+    for found in settled {
+        log::info!("{found}");
+    }
+}
+
+/// What commands hear where the store cannot be had.
+fn busy() -> Error {
+    Error::os("flock")(Errno::BUSY)
+}
+
+impl Drop for OfflineStore {
+    fn drop(&mut self) {
+        if let Some(world) = self.world.get() {
+            world.close();
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The one pipeline of all executors: a request is admitted or refused as a whole, runs within its limits, ends in an [`Outcome`],
+//! and leaves one line in the audit log.
+//!
+//! Owns the order of these steps. An executor says what it admits and how that is carried out ([`Executor`]); executors do not know
+//! each other. Nothing runs that was not admitted: what is carried out is an [`Admitted`], which only [`admit`] makes.
+//!
+//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so whoever ends a
+//! request only tries.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::cancel::Cancel;
+use super::home::{Beginning, Home};
+use super::limit::Limited;
+use super::place::Place;
+use super::request::{Outcome, Refusal, Request, Status};
+use crate::error::Error;
+use crate::world::{OriginKind, RunId};
+
+/// What carries out requests of one kind.
+pub trait Executor {
+    /// A request that can run, as this executor understands it.
+    type Plan;
+
+    /// What records say of where a change comes from.
+    const KIND: OriginKind;
+
+    /// Returns where it works.
+    fn place(&self) -> &Place;
+
+    /// Returns the working directory, as `pwd` prints it.
+    fn cwd(&self) -> Vec<u8>;
+
+    /// Decides whether a request runs.
+    ///
+    /// # Errors
+    /// Why nothing of it does.
+    fn plan(&self, request: &Request) -> Result<Self::Plan, Refusal>;
+
+    /// Returns whether a plan may change something in the home.
+    fn may_change(&self, plan: &Self::Plan) -> bool;
+
+    /// Returns what a line of a plan's output is called where it is counted.
+    fn noun(&self, plan: &Self::Plan) -> &'static str;
+
+    /// Words a refusal where the home cannot be had for changing.
+    fn unavailable(&self, error: &Error) -> Refusal;
+
+    /// Takes note of what a request ended with: `$?` of a shell.
+    fn note(&mut self, return_code: u8);
+
+    /// Carries out what was admitted, in this home, until the token ends it.
+    fn carry_out(
+        &mut self,
+        admitted: Admitted<Self::Plan>,
+        home: Arc<dyn Home>,
+        streams: Streams,
+    ) -> Done;
+}
+
+/// A request that may run. Only [`admit`] makes one.
+#[derive(Debug)]
+pub struct Admitted<P> {
+    plan: P,
+    /// What ends it, where anything can.
+    cancel: Option<Cancel>,
+    memory: u64,
+}
+
+impl<P> Admitted<P> {
+    /// Returns what is to be done.
+    pub fn plan(&self) -> &P {
+        &self.plan
+    }
+
+    /// Returns what ends it, its time or somebody's word; nothing where it may take as long as it takes.
+    pub fn cancel(&self) -> Option<&Cancel> {
+        self.cancel.as_ref()
+    }
+
+    /// Returns how many bytes it may hold in memory; 0 is no limit.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+}
+
+/// Where the streams of a request go.
+pub struct Streams {
+    /// Standard input; without one it is empty.
+    pub stdin: Option<OwnedFd>,
+    /// Standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Standard error.
+    pub stderr: Box<dyn Write + Send>,
+}
+
+/// How a request ended that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// In a word.
+    pub status: Status,
+    /// With what.
+    pub return_code: u8,
+    /// Why it ended early.
+    pub message: Option<Vec<u8>>,
+    /// Whether that is still to be said, last on standard error.
+    pub is_untold: bool,
+    /// Whether a thread of it was left behind, in a system call that does not return.
+    pub left_behind: bool,
+}
+
+impl Done {
+    /// Returns that of what ran to its end.
+    pub fn ran(return_code: u8) -> Done {
+        Done {
+            status: match return_code {
+                0 => Status::Success,
+                _ => Status::Failed,
+            },
+            return_code,
+            message: None,
+            is_untold: false,
+            left_behind: false,
+        }
+    }
+
+    /// Returns that of what went no further, because something in it is not to be had; it has been said why.
+    pub fn blocked(return_code: u8, message: Option<Vec<u8>>) -> Done {
+        Done {
+            status: Status::Blocked,
+            return_code,
+            message,
+            is_untold: false,
+            left_behind: false,
+        }
+    }
+
+    /// Returns that of what ended early, with what there is to say.
+    pub fn early(status: Status, return_code: u8, message: impl Into<Vec<u8>>) -> Done {
+        Done {
+            status,
+            return_code,
+            message: Some(message.into()),
+            is_untold: true,
+            left_behind: false,
+        }
+    }
+}
+
+impl From<Refusal> for Done {
+    fn from(refusal: Refusal) -> Done {
+        Done::early(Status::Blocked, refusal.return_code, refusal.message)
+    }
+}
+
+/// Admits a request. Its time begins when it is carried out.
+///
+/// # Errors
+/// Why nothing of it runs.
+fn admit<E: Executor>(executor: &E, request: &Request) -> Result<Admitted<E::Plan>, Refusal> {
+    Ok(Admitted {
+        plan: executor.plan(request)?,
+        cancel: request.cancel.clone(),
+        memory: request.limits.memory,
+    })
+}
+
+/// Puts a request through, with its streams where they are to go.
+pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Streams) -> Outcome {
+    let begun = Instant::now();
+    let run = RunId::random();
+    let cwd = executor.cwd();
+    let stderr = Shared::new(streams.stderr, request, "lines");
+    let mut outcome = Outcome {
+        run,
+        status: Status::Error,
+        return_code: 1,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+        truncated_stdout: false,
+        truncated_stderr: false,
+        duration_ms: 0,
+        changed: false,
+        cwd: Vec::new(),
+        error_message: None,
+        unavailable: None,
+        warnings: Vec::new(),
+    };
+    let done = match admit(executor, request) {
+        Err(refusal) => refusal.into(),
+        Ok(admitted) => {
+            let stdout = Shared::new(streams.stdout, request, executor.noun(&admitted.plan));
+            let streams = Streams {
+                stdin: streams.stdin,
+                stdout: Box::new(stdout.clone()),
+                stderr: Box::new(stderr.clone()),
+            };
+            let done = run_admitted(executor, request, admitted, streams, &mut outcome);
+            outcome.truncated_stdout = stdout.finish();
+            done
+        }
+    };
+    if let Some(message) = &done.message {
+        if done.is_untold {
+            stderr.say(message);
+        }
+        outcome.error_message = Some(String::from_utf8_lossy(message).into_owned());
+    }
+    if let Some(error) = &outcome.unavailable {
+        outcome.error_message = Some(error.told());
+    }
+    outcome.truncated_stderr = stderr.finish();
+    (outcome.status, outcome.return_code) = (done.status, done.return_code);
+    executor.note(done.return_code);
+    if done.left_behind {
+        outcome.warnings.push(LEFT_BEHIND.to_owned());
+    }
+    outcome.cwd = executor.cwd();
+    outcome.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let warning = executor.place().audit(E::KIND, request, &cwd, &outcome);
+    outcome.warnings.extend(warning);
+    outcome
+}
+
+const LEFT_BEHIND: &str = "a thread was left behind: a system call of it does not return";
+
+fn run_admitted<E: Executor>(
+    executor: &mut E,
+    request: &Request,
+    admitted: Admitted<E::Plan>,
+    streams: Streams,
+    outcome: &mut Outcome,
+) -> Done {
+    let beginning = Beginning {
+        run: outcome.run,
+        kind: E::KIND,
+        command: &request.command,
+        changes: executor.may_change(&admitted.plan),
+    };
+    let home = match executor.place().home().clone().begin(&beginning) {
+        Ok(home) => home,
+        Err(unavailable) => {
+            outcome.unavailable = unavailable.why;
+            return executor.unavailable(&unavailable.heard).into();
+        }
+    };
+    let time = request.limits.time;
+    let admitted = Admitted {
+        cancel: match (admitted.cancel, time) {
+            (None, None) => None,
+            (cancel, time) => Some(cancel.unwrap_or_default().within(time)),
+        },
+        ..admitted
+    };
+    let done = executor.carry_out(admitted, home.clone(), streams);
+    outcome.changed = home.has_changed();
+    outcome.unavailable = home.unavailable();
+    done
+}
+
+/// Puts a request through, and gathers what it writes.
+pub fn execute_gathering<E: Executor>(
+    executor: &mut E,
+    request: &Request,
+    stdin: Option<OwnedFd>,
+) -> Outcome {
+    let (stdout, stderr) = (Gathered::default(), Gathered::default());
+    let streams = Streams {
+        stdin,
+        stdout: Box::new(stdout.clone()),
+        stderr: Box::new(stderr.clone()),
+    };
+    let outcome = execute(executor, request, streams);
+    Outcome {
+        stdout: stdout.take(),
+        stderr: stderr.take(),
+        ..outcome
+    }
+}
+
+/// A stream that is limited; all that write to it share the limits.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Limited<Box<dyn Write + Send>>>>);
+
+impl Shared {
+    fn new(to: Box<dyn Write + Send>, request: &Request, noun: &'static str) -> Shared {
+        Shared(Arc::new(Mutex::new(Limited::new(
+            to,
+            &request.limits,
+            noun,
+        ))))
+    }
+
+    /// Writes a line, unless a thread that was left behind has the stream. Where nobody listens, nobody is told.
+    fn say(&self, message: &[u8]) {
+        if let Some(mut limited) = self.0.try_lock() {
+            let _ = limited.write_all(&[message, b"\n"].concat());
+        }
+    }
+
+    /// Says what was cut. Returns whether anything was.
+    fn finish(&self) -> bool {
+        let limited = self.0.try_lock();
+        limited.is_some_and(|mut limited| limited.finish().unwrap_or(false))
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().flush()
+    }
+}
+
+/// What was written, gathered in memory: no more than the limits let out.
+#[derive(Clone, Default)]
+struct Gathered(Arc<Mutex<Vec<u8>>>);
+
+impl Gathered {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Write for Gathered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! [`Place`]: where an executor works. A home, what its root is called, and the audit log of its store.
+
+use std::sync::Arc;
+
+use super::audit::Audit;
+use super::home::Home;
+use super::request::{Outcome, Request};
+use crate::world::OriginKind;
+
+/// Where an executor works. Clones are the same place.
+#[derive(Clone)]
+pub struct Place {
+    home: Arc<dyn Home>,
+    root: Arc<[u8]>,
+    audit: Option<Arc<Audit>>,
+}
+
+impl Place {
+    /// Makes a place of a home. `root` is what its root is called, an absolute path. Without an audit log nothing is written to one.
+    pub fn new(home: Arc<dyn Home>, root: &[u8], audit: Option<Audit>) -> Place {
+        let end = root
+            .iter()
+            .rposition(|b| *b != b'/')
+            .map_or(0, |last| last + 1);
+        Place {
+            home,
+            root: root.get(..end).unwrap_or_default().into(),
+            audit: audit.map(Arc::new),
+        }
+    }
+
+    /// Returns the home.
+    pub fn home(&self) -> &Arc<dyn Home> {
+        &self.home
+    }
+
+    /// Returns what the root is called, absolute, without a slash at the end (empty for `/`).
+    pub fn root(&self) -> &Arc<[u8]> {
+        &self.root
+    }
+
+    /// Writes the line of a request. Returns what an operator should know where that was not possible.
+    pub(super) fn audit(
+        &self,
+        kind: OriginKind,
+        request: &Request,
+        cwd: &[u8],
+        outcome: &Outcome,
+    ) -> Option<String> {
+        let audit = self.audit.as_ref()?;
+        audit.write(kind, (&request.command, cwd), outcome)
+    }
+}
