@@ -5,10 +5,12 @@
 
 use std::io::BufRead;
 
+use super::hash::{START, hex};
+use super::header;
 use super::lines::Lines;
 use super::read::parse;
+use super::record::Record;
 use super::seal::{self, Covered, Seal};
-use super::{Record, START, header, hex};
 use crate::error::Result;
 
 /// The kind of a line.

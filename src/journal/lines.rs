@@ -4,7 +4,6 @@
 
 use std::io::{BufRead, Read};
 
-use super::read::io_error;
 use crate::error::{Error, Result};
 use crate::sys::digest;
 
@@ -65,7 +64,7 @@ impl<R: BufRead> Lines<R> {
                 self.torn = self.text.split_off(start);
                 // Lines before a read error are returned first; the next call hits the error again.
                 if places.is_empty() {
-                    read.map_err(|e| io_error("read", &e))?;
+                    read.map_err(|e| Error::io("read", &e))?;
                 }
                 break;
             }

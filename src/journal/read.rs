@@ -6,9 +6,11 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
+use super::hash::{START, hex};
 use super::header::{self, RecordHeader};
 use super::lines::{LONGEST, Lines, too_long};
-use super::{Record, SCHEMA, START, hex, seal};
+use super::record::{Record, SCHEMA};
+use super::seal;
 use crate::error::{Error, Result};
 
 /// Reads records in order. A last line without its newline is torn and is not returned: the writer died while writing
@@ -226,17 +228,17 @@ pub fn end_of(file: &File) -> Result<Option<Tail>> {
 fn last_record(mut file: &File, damaged: bool) -> Result<Option<Tail>> {
     let end = file
         .seek(SeekFrom::End(0))
-        .map_err(|e| io_error("lseek", &e))?;
+        .map_err(|e| Error::io("lseek", &e))?;
     let mut window = 64 * 1024;
     loop {
         let from = end.saturating_sub(window);
         file.seek(SeekFrom::Start(from))
-            .map_err(|e| io_error("lseek", &e))?;
+            .map_err(|e| Error::io("lseek", &e))?;
         let mut bytes = Vec::new();
         BufReader::new(file)
             .take(end - from)
             .read_to_end(&mut bytes)
-            .map_err(|e| io_error("read", &e))?;
+            .map_err(|e| Error::io("read", &e))?;
         match last_in(&bytes, from, damaged)? {
             Some(tail) => return Ok(Some(tail)),
             None if from == 0 && !bytes.contains(&b'\n') => return Ok(None),
@@ -327,24 +329,21 @@ fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8
     // Starts at the byte before: a newline there means that a line begins at the offset itself.
     let from = offset.saturating_sub(1);
     file.seek(SeekFrom::Start(from))
-        .map_err(|e| io_error("lseek", &e))?;
+        .map_err(|e| Error::io("lseek", &e))?;
     let mut reader = BufReader::new(file.take(end.saturating_sub(from).min(2 * LONGEST)));
     let mut start = from;
     if offset > 0 {
-        let skipped = reader.skip_until(b'\n').map_err(|e| io_error("read", &e))?;
+        let skipped = reader
+            .skip_until(b'\n')
+            .map_err(|e| Error::io("read", &e))?;
         start += skipped as u64;
     }
     let mut line = Vec::new();
     reader
         .read_until(b'\n', &mut line)
-        .map_err(|e| io_error("read", &e))?;
+        .map_err(|e| Error::io("read", &e))?;
     match line.pop() {
         Some(b'\n') => Ok((start, Some(line))),
         _ => Ok((start, None)),
     }
-}
-
-pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
-    let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
-    Error::Os { call, errno }
 }

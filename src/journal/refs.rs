@@ -6,7 +6,9 @@
 
 use memchr::{memchr, memmem};
 
-use super::{Op, Record, RecordHeader};
+use super::header::RecordHeader;
+use super::op::Op;
+use super::record::Record;
 
 /// A reference in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

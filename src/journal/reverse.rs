@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::hash::{START, hex};
+use super::header::{self, RecordHeader};
 use super::lines::{LONGEST, too_long};
 use super::read::{check_schema, check_seal};
-use super::{Record, RecordHeader, START, header, hex};
+use super::record::Record;
 use crate::error::{Error, Result};
 use crate::sys::digest;
 
@@ -39,7 +41,7 @@ impl Backward {
     /// # Errors
     /// Those of `read(2)`.
     pub fn new(file: File) -> Result<Backward> {
-        let start = file.metadata().map_err(|e| io_error("stat", &e))?.len();
+        let start = file.metadata().map_err(|e| Error::io("stat", &e))?.len();
         let mut backward = Backward {
             file,
             start,
@@ -214,17 +216,12 @@ impl Backward {
         let mut block = vec![0; usize::try_from(size).unwrap_or(0)];
         self.file
             .read_exact_at(&mut block, from)
-            .map_err(|e| io_error("read", &e))?;
+            .map_err(|e| Error::io("read", &e))?;
         block.append(&mut self.buffer);
         self.buffer = block;
         self.start = from;
         Ok(())
     }
-}
-
-fn io_error(call: &'static str, error: &std::io::Error) -> Error {
-    let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
-    Error::Os { call, errno }
 }
 
 #[cfg(test)]

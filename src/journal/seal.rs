@@ -13,9 +13,9 @@ use std::os::unix::fs::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::hash::hex;
+use super::header;
 use super::ids::Ids;
-use super::read::io_error;
-use super::{header, hex};
 use crate::error::{Error, Result};
 
 /// The word in the field `op`.
@@ -196,7 +196,7 @@ impl Unsealed {
             let read = self.file.read_at(chunk, self.at);
             let read = match read {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                read => read.map_err(|error| io_error("pread", &error))?,
+                read => read.map_err(|error| Error::io("pread", &error))?,
             };
             if read == 0 {
                 return Err(Error::Damaged(
@@ -208,6 +208,13 @@ impl Unsealed {
         }
         Ok(())
     }
+}
+
+/// What has to be sealed.
+#[derive(Debug, Default)]
+pub(super) struct Sealing {
+    pub(super) unsealed: Option<Unsealed>,
+    pub(super) digests: Vec<Digest>,
 }
 
 /// Hashes the lines since the last seal, for verification.

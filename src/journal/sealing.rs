@@ -10,9 +10,11 @@ use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use super::hash::now;
+use super::record::SEALED;
 use super::reserve::For;
 use super::seal::{Digest, Seal, Unsealed, WORD};
-use super::{Journal, now};
+use super::writer::Journal;
 use crate::error::{Error, Result};
 
 /// How long after the first of several records they are written out.
@@ -29,13 +31,6 @@ const LEFT: u64 = 16 << 10;
 
 /// How many attempts are made to get there while others write.
 const ROUNDS: usize = 8;
-
-/// What has to be sealed.
-#[derive(Debug, Default)]
-pub(super) struct Sealing {
-    unsealed: Option<Unsealed>,
-    digests: Vec<Digest>,
-}
 
 impl Journal {
     /// Seals the lines since the last seal, with the digests computed meanwhile. Returns whether there was anything
@@ -61,7 +56,7 @@ impl Journal {
 
     /// Writes one seal, unless there is nothing to seal.
     fn seal_some(&self, in_any_case: bool) -> Result<bool> {
-        if self.v < super::SEALED {
+        if self.v < SEALED {
             return Ok(false);
         }
         let mut sealing = self.sealing.lock();
@@ -182,15 +177,6 @@ impl Journal {
     /// Unparks that thread.
     pub fn tell_of_records(&self) {
         if let Some(thread) = self.told.get() {
-            thread.unpark();
-        }
-    }
-
-    /// Wakes the sealing thread.
-    pub(super) fn wake(&self) {
-        if !self.behind.swap(true, Ordering::AcqRel)
-            && let Some(thread) = self.attendant.get()
-        {
             thread.unpark();
         }
     }

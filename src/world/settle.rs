@@ -182,7 +182,7 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
             Fate::NotDone => {
                 let of = record.seq;
                 let error = "the daemon ended before it was done".to_owned();
-                journal.note(Op::Abort { of, error }, None)?;
+                journal.abort(of, error, record.origin)?;
                 told.push(format!(
                     "{} (record {of}) had not been done",
                     record.op.word()

@@ -1,0 +1,362 @@
+//! Writing a journal: each record before its act, and an abort after an act that failed.
+//!
+//! Owns the order of lines, the rule that the record of a run stands before the first record that the run causes, and what is owed
+//! where an abort could not be written.
+//!
+//! Locks: one mutex over hash chain and file, held during the one `write(2)`, since the order of lines is the order
+//! of hashes; only the [`Listener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
+//! taken before it, and never while answering a request.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+
+use super::actor::Author;
+use super::hash::{START, hex, now};
+use super::op::Op;
+use super::origin::{Origin, Run, RunId};
+use super::read::Tail;
+use super::record::{Actor, Record, SCHEMA};
+use super::reserve::{For, Reserve};
+use super::seal::Sealing;
+use super::stamp::At;
+use crate::error::{Error, Result};
+use crate::name::Escaped;
+
+/// The journal of one session, open for appending. The store's lock guarantees a single writer.
+#[derive(Debug)]
+pub struct Journal {
+    pub(super) state: Mutex<WriterState>,
+    pub(super) durable: bool,
+    pub(super) device: u64,
+    /// The schema of its lines: a journal begun by an older release continues in its own.
+    pub(super) v: u32,
+    pub(super) sealing: Mutex<Sealing>,
+    /// Whether there are records that the attending thread has not seen yet, and that thread.
+    pub(super) behind: AtomicBool,
+    pub(super) attendant: OnceLock<Thread>,
+    /// The thread that is unparked when there are records.
+    pub(super) told: OnceLock<Thread>,
+    pub(super) listener: OnceLock<Arc<dyn Listener>>,
+}
+
+/// A listener to records as they are written.
+pub trait Listener: Send + Sync + std::fmt::Debug {
+    /// Called when a record has been written, before its act. Runs under the journal's lock, so in the order of the
+    /// records: it must be quick and must not write a record.
+    fn recorded(&self, seq: u64, op: &Op);
+}
+
+#[derive(Debug)]
+pub(super) struct WriterState {
+    pub(super) file: OwnedFd,
+    pub(super) seq: u64,
+    pub(super) prev: [u8; 64],
+    pub(super) length: u64,
+    pub(super) reserve: Reserve,
+    /// Aborts that could not be written: nothing else is written before them.
+    pub(super) owed: Vec<(u64, String, Origin)>,
+    /// The runs of this session, each with its record until that is written.
+    pub(super) runs: HashMap<RunId, Option<Op>>,
+    pub(super) line: Vec<u8>,
+}
+
+/// A record that has been written and whose act has no known outcome yet.
+#[must_use = "say whether the act was done"]
+#[derive(Debug)]
+pub struct Pending<'a> {
+    journal: &'a Journal,
+    seq: u64,
+    /// An abort is the doing of the same run.
+    origin: Origin,
+}
+
+impl Journal {
+    /// Takes a file that is open for appending, and continues where `tail` says it ends. `device` is the store's,
+    /// which records write as 0.
+    pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool, device: u64) -> Journal {
+        Journal {
+            state: Mutex::new(WriterState {
+                file,
+                seq: tail.map_or(0, |t| t.record.seq),
+                prev: tail.map_or(START, |t| t.hash),
+                length: tail.map_or(0, |t| t.length),
+                reserve: Reserve::default(),
+                owed: Vec::new(),
+                runs: HashMap::new(),
+                line: Vec::with_capacity(1024),
+            }),
+            durable,
+            device,
+            v: tail.map_or(SCHEMA, |t| t.record.v),
+            sealing: Mutex::default(),
+            behind: AtomicBool::new(false),
+            attendant: OnceLock::new(),
+            told: OnceLock::new(),
+            listener: OnceLock::new(),
+        }
+    }
+
+    /// Sets the listener, of which there can be one.
+    pub fn listen(&self, listener: Arc<dyn Listener>) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// Records an act that is about to happen. `at` has the directories that it changes, with their times before.
+    ///
+    /// # Errors
+    /// Those of `write(2)`, `ENOSPC` above all; then nothing was recorded, and the act must not happen.
+    pub fn begin(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<Pending<'_>> {
+        let seq = self.append(op, at, author)?;
+        Ok(Pending {
+            journal: self,
+            seq,
+            origin: author.map(|author| author.origin).unwrap_or_default(),
+        })
+    }
+
+    /// Writes a record that has no act of its own. Returns its number.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn note(&self, op: Op, author: Option<&Author>) -> Result<u64> {
+        self.append(op, &[], author)
+    }
+
+    /// Records that the act of an earlier record did not happen, long after it.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn abort(&self, of: u64, error: String, origin: Origin) -> Result<()> {
+        self.owe(of, error, origin)
+    }
+
+    /// Registers a run. Its record is written before the first record that it causes, so a run that changes nothing
+    /// leaves none.
+    ///
+    /// # Errors
+    /// `EEXIST` where the session already has a run with this id.
+    pub fn begin_run(&self, run: &Run) -> Result<()> {
+        let mut state = self.state.lock();
+        match state.runs.entry(run.id) {
+            Entry::Occupied(_) => Err(Error::Exists),
+            Entry::Vacant(place) => {
+                let (command, length) = Run::cut(&run.command.0);
+                place.insert(Some(Op::Run {
+                    command: Escaped(command.to_vec()),
+                    length,
+                    cwd: run.cwd.clone(),
+                }));
+                Ok(())
+            }
+        }
+    }
+
+    /// Unregisters a run. If it has recorded anything, its id stays taken.
+    pub fn end_run(&self, id: RunId) {
+        let mut state = self.state.lock();
+        if state.runs.get(&id).is_some_and(Option::is_some) {
+            state.runs.remove(&id);
+        }
+    }
+
+    /// Returns the number of the last record.
+    pub fn last(&self) -> u64 {
+        self.state.lock().seq
+    }
+
+    /// Returns the journal's end: the number of the last record, and the hash (hex) of the last line.
+    pub fn end(&self) -> (u64, String) {
+        let state = self.state.lock();
+        (state.seq, String::from_utf8_lossy(&state.prev).into_owned())
+    }
+
+    /// Releases the space reserved ahead, at the end of a session.
+    pub fn trim(&self) {
+        let state = self.state.lock();
+        // Setting the current size frees what lies beyond it (ftruncate(2)); if that fails, only space is lost.
+        let _ = rustix::fs::ftruncate(&state.file, state.length);
+    }
+
+    /// Wakes the sealing thread.
+    pub(super) fn wake(&self) {
+        if !self.behind.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.attendant.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    fn append(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<u64> {
+        let mut state = self.state.lock();
+        self.pay(&mut state)?;
+        self.put(&mut state, op, at, author)
+    }
+
+    /// Writes an abort; where that fails, it stays owed.
+    fn owe(&self, of: u64, error: String, origin: Origin) -> Result<()> {
+        let mut state = self.state.lock();
+        state.owed.push((of, error, origin));
+        self.pay(&mut state)
+    }
+
+    /// Writes the aborts that are owed. So a record whose act did not happen has its abort soon after it, or is one
+    /// of the last, which the next mount verifies.
+    fn pay(&self, state: &mut WriterState) -> Result<()> {
+        while let Some((of, error, origin)) = state.owed.first().cloned() {
+            self.put_one(state, Op::Abort { of, error }, &[], None, origin)?;
+            state.owed.remove(0);
+        }
+        Ok(())
+    }
+
+    fn put(
+        &self,
+        state: &mut WriterState,
+        op: Op,
+        at: &[At],
+        author: Option<&Author>,
+    ) -> Result<u64> {
+        let (actor, origin) = match author {
+            Some(author) => (Some(&author.actor), author.origin),
+            None => (None, Origin::default()),
+        };
+        if let Some(run) = origin.run
+            && let Some(Some(first)) = state.runs.get(&run)
+        {
+            let first = first.clone();
+            self.put_one(state, first, &[], actor, origin)?;
+            state.runs.insert(run, None);
+        }
+        self.put_one(state, op, at, actor, origin)
+    }
+
+    fn put_one(
+        &self,
+        state: &mut WriterState,
+        mut op: Op,
+        at: &[At],
+        actor: Option<&Arc<Actor>>,
+        origin: Origin,
+    ) -> Result<u64> {
+        op.off(self.device);
+        let whose = whose(&op, origin);
+        let time = now();
+        let record = Record {
+            v: self.v,
+            seq: state.seq + 1,
+            time,
+            op,
+            at: at.to_vec(),
+            actor: actor.map(|actor| Actor::clone(actor)),
+            origin,
+            prev: String::from_utf8_lossy(&state.prev).into_owned(),
+        };
+        state.line.clear();
+        serde_json::to_writer(&mut state.line, &record).map_err(|_| Error::Os {
+            call: "write",
+            errno: rustix::io::Errno::IO,
+        })?;
+        let hash = hex(&Sha256::digest(&state.line));
+        state.line.push(b'\n');
+        state.write(self.durable, whose)?;
+        self.wake();
+        state.seq += 1;
+        state.prev = hash;
+        if let Some(listener) = self.listener.get() {
+            listener.recorded(state.seq, &record.op);
+        }
+        Ok(state.seq)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if let Some(attendant) = self.attendant.get() {
+            attendant.unpark();
+        }
+    }
+}
+
+impl WriterState {
+    pub(super) fn write(&mut self, durable: bool, whose: For) -> Result<()> {
+        let end = self.length + self.line.len() as u64;
+        self.reserve.has_room(&self.file, self.length, end, whose)?;
+        let mut rest = self.line.as_slice();
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => {
+                    // The part of the line that was written is cut off, since the act will not happen. That frees the
+                    // reserve, too.
+                    if rest.len() < self.line.len() {
+                        let _ = rustix::fs::ftruncate(&self.file, self.length);
+                        self.reserve.lost();
+                    }
+                    return Err(Error::os("write")(errno));
+                }
+            }
+        }
+        if durable {
+            rustix::fs::fdatasync(self.file.as_fd()).map_err(Error::os("fdatasync"))?;
+        }
+        self.length = end;
+        Ok(())
+    }
+}
+
+impl Pending<'_> {
+    /// Returns the number of the record.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Confirms that the act happened.
+    pub fn done(self) {}
+
+    /// Records that the act did not happen.
+    pub fn abort(self, error: &Error) {
+        // If even this cannot be written, nothing else is before it, and the next mount finds out by looking at the
+        // disk.
+        if let Err(error) = self.journal.owe(self.seq, error.to_string(), self.origin) {
+            log::warn!(
+                "journal: record {} was not done, and that could not be noted: {error}",
+                self.seq
+            );
+        }
+    }
+
+    /// Records the outcome of the act and returns it.
+    ///
+    /// # Errors
+    /// The act's own error.
+    pub fn settle<T>(self, outcome: Result<T>) -> Result<T> {
+        match &outcome {
+            Ok(_) => self.done(),
+            Err(error) => self.abort(error),
+        }
+        outcome
+    }
+}
+
+/// Returns the priority of a record in the reserve.
+fn whose(op: &Op, origin: Origin) -> For {
+    match op {
+        Op::Abort { .. } | Op::End => For::Truth,
+        Op::Begin { .. }
+        | Op::Checkpoint { .. }
+        | Op::Undo { .. }
+        | Op::Restore { .. }
+        | Op::Purge { .. }
+        | Op::Evict { .. } => For::Operator,
+        _ if origin.is_undo() => For::Operator,
+        _ => For::Occupant,
+    }
+}
