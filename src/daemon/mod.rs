@@ -13,13 +13,12 @@ mod mountpoint;
 pub mod preflight;
 pub mod runs;
 mod session;
+mod wanted;
 pub mod watch;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,64 +26,10 @@ use crate::error::{Error, Kind, Result};
 pub use crate::world::KeepOptions;
 pub use atime::{Access, AccessTimes};
 pub use mountpoint::MountFlagsWanted;
+pub use wanted::Wanted;
 
 /// The hidden subcommand that starts the background daemon.
 pub const BACKGROUND: &str = "__daemon";
-
-/// The options of one mount.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Wanted {
-    /// The store's path.
-    #[serde(with = "any_bytes")]
-    pub store: PathBuf,
-    /// The home's path.
-    #[serde(with = "any_bytes")]
-    pub home: PathBuf,
-    /// The mount options.
-    pub mount: MountFlagsWanted,
-    /// The user that the home is for; this process's own if absent.
-    pub owner: Option<String>,
-    /// Patterns of hidden paths.
-    pub hide: Vec<String>,
-    /// Patterns of read-only paths.
-    pub read_only: Vec<String>,
-    /// Whether symlinks that stay inside the store exist.
-    pub symlinks_inside: bool,
-    /// Whether `.trash` is listed.
-    pub list_trash: bool,
-    /// How long the kernel may cache entries and attributes.
-    pub cache_ttl: Option<Duration>,
-    /// Whether extended attributes are supported.
-    pub xattr: bool,
-    /// Whether each record is on disk before its act.
-    pub durable: bool,
-    /// Which former contents are kept.
-    pub keep: KeepOptions,
-    /// Whether the workers may follow a caller to its processor.
-    pub follow: bool,
-    /// Whether the kernel may access the store's files itself.
-    pub passthrough: bool,
-}
-
-/// JSON encoding of paths, which may be any bytes; JSON is UTF-8.
-mod any_bytes {
-    use super::{Deserialize, PathBuf, Serialize};
-    use crate::name::Escaped;
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-
-    pub(super) fn serialize<S: serde::Serializer>(
-        path: &std::path::Path,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        Escaped(path.as_os_str().as_bytes().to_vec()).serialize(to)
-    }
-
-    pub(super) fn deserialize<'a, D: serde::Deserializer<'a>>(
-        from: D,
-    ) -> Result<PathBuf, D::Error> {
-        Escaped::deserialize(from).map(|path| std::ffi::OsString::from_vec(path.0).into())
-    }
-}
 
 /// The one message of the background daemon on its pipe.
 #[derive(Debug, Serialize, Deserialize)]

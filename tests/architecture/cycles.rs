@@ -305,7 +305,17 @@ fn imports(code: &str) -> (Vec<Import>, String) {
         rest = &rest[at + end..];
     }
     body.push_str(rest);
-    (imports, body)
+    let is_signpost = |line: &&str| {
+        let declared = line
+            .trim()
+            .strip_suffix(';')
+            .and_then(|line| line.rsplit_once("mod "));
+        declared.is_some_and(|(before, name)| {
+            (before.is_empty() || before.starts_with("pub")) && name.chars().all(is_word)
+        })
+    };
+    let body: Vec<&str> = body.lines().filter(|line| !is_signpost(line)).collect();
+    (imports, body.join("\n"))
 }
 
 /// Gives out each leaf of a `use` tree: the name it makes known, and its path.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Status;
+use super::difference::Status;
 use super::paths::Thing;
 
 /// A difference, without the attributes that are read from the disk when it is printed. Most are on one side only.

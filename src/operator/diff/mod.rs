@@ -6,79 +6,23 @@
 //! is left out. Times alone are no difference.
 
 mod asked;
+mod difference;
 mod found;
 mod names;
 mod paths;
 
-use rustix::fs::FileType;
-
 use super::Store;
-use super::past::{Attributes, Content, NodeId, Past, ROOT, Tree};
+use super::past::{Past, ROOT, Tree};
 use super::point::Point;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::layout::TRASH;
 use asked::Asked;
+use difference::bytes;
+pub use difference::{Bytes, Difference, Side, Status};
 use found::{Both, Found};
 use names::Names;
 use paths::{Paths, Thing};
-
-/// The change of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// Created.
-    Added,
-    /// Gone.
-    Removed,
-    /// Content, mode or owner differ.
-    Modified,
-    /// The same node is at another path; other changes of it are listed too.
-    Renamed,
-}
-
-/// One side of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Side {
-    /// The file type.
-    pub kind: &'static str,
-    /// Permission bits.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Size in bytes.
-    pub size: u64,
-    #[serde(skip)]
-    node: NodeId,
-}
-
-/// A difference at one path.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Difference {
-    /// The change.
-    pub status: Status,
-    /// The path after; for a removed file, before.
-    pub path: WorldPath,
-    /// The path before, for a renamed file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<WorldPath>,
-    /// The side before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<Side>,
-    /// The side after.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Side>,
-    /// Whether the contents differ.
-    pub content: bool,
-    /// Whether extended attributes differ.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub xattrs: bool,
-    /// Why the comparison is incomplete.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<String>,
-}
 
 /// The differences between two points, sorted by path.
 #[derive(Debug)]
@@ -91,17 +35,6 @@ pub struct Diff<'a> {
     /// Sorted by path.
     found: Vec<Found>,
     both: Both,
-}
-
-impl Side {
-    /// Returns whether it is a directory.
-    pub fn is_dir(&self) -> bool {
-        self.kind == "directory"
-    }
-
-    fn attributes(&self) -> (&'static str, u32, u32, u32) {
-        (self.kind, self.mode, self.uid, self.gid)
-    }
 }
 
 impl<'a> Diff<'a> {
@@ -232,84 +165,5 @@ impl<'a> Diff<'a> {
             bytes(&self.before, change.before)?,
             bytes(&self.after, change.after)?,
         ))
-    }
-}
-
-/// The bytes of a file or a symlink.
-#[derive(Debug)]
-pub enum Bytes {
-    /// The content of a file.
-    File(Content),
-    /// The target of a symlink.
-    Target(Vec<u8>),
-}
-
-impl Bytes {
-    /// Returns the number of bytes.
-    pub fn size(&self) -> u64 {
-        match self {
-            Bytes::File(content) => content.size(),
-            Bytes::Target(target) => target.len() as u64,
-        }
-    }
-
-    /// Reads all bytes.
-    ///
-    /// # Errors
-    /// Those of `pread(2)`.
-    pub fn read(&self) -> Result<Vec<u8>> {
-        match self {
-            Bytes::Target(target) => Ok(target.clone()),
-            Bytes::File(content) => {
-                let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(0)];
-                let mut at = 0;
-                while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
-                    match content.read_at(rest, at as u64)? {
-                        0 => break,
-                        read => at += read,
-                    }
-                }
-                bytes.truncate(at);
-                Ok(bytes)
-            }
-        }
-    }
-}
-
-fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
-    Ok(match side {
-        // Many new files are empty, and opening one costs more than everything else about it.
-        Some(side) if side.kind == "file" && side.size == 0 => Some(Bytes::File(Content::empty())),
-        Some(side) if side.kind == "file" => {
-            let content = tree.content(side.node)?;
-            // A content with missing parts cannot be compared.
-            if let Some(missing) = content.missing().filter(|missing| missing.is_certain()) {
-                return Err(Error::Damaged(missing.to_string()));
-            }
-            Some(Bytes::File(content))
-        }
-        Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
-        _ => None,
-    })
-}
-
-impl Side {
-    fn new(node: NodeId, meta: &Attributes) -> Side {
-        let kind = match meta.kind {
-            FileType::RegularFile => "file",
-            FileType::Directory => "directory",
-            FileType::Symlink => "symlink",
-            FileType::Fifo => "fifo",
-            FileType::Socket => "socket",
-            _ => "special file",
-        };
-        Side {
-            kind,
-            mode: meta.mode,
-            uid: meta.uid,
-            gid: meta.gid,
-            size: meta.size,
-            node,
-        }
     }
 }

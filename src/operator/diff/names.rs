@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use rustix::fs::FileType;
 
 use super::asked::Asked;
+use super::difference::{Bytes, Side, Status, bytes};
 use super::found::{Both, Found};
 use super::paths::{Paths, Spot, Thing};
-use super::{Bytes, Side, Status, bytes};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::past::{ByNumber, NameSlot, NodeId, NodeSet, Tree};

@@ -3,115 +3,22 @@
 //! The digest of a file in the trash is valid while no later record names its inode and the inode has the same time
 //! of birth; for a version, the latest digest is valid. Memory grows with the trash and the versions.
 
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::super::Store;
-use super::super::trash::entries;
-use super::journals::Journals;
-use super::{Finding, Kind, Progress};
-use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, LenientReader, Op, Record, What};
-use crate::name::{Name, WorldPath, escape};
+use super::finding::{Finding, Kind, Progress, Verified};
+use super::pass::Journals;
+use super::sums::{Sums, each_file};
+use crate::error::Result;
+use crate::journal::{LenientReader, Op, Record, What};
+use crate::name::{WorldPath, escape};
 use crate::world::digest::{Sum, of_file, of_version};
-use crate::world::layout::{TRASH, version_name};
+use crate::world::layout::version_name;
 use crate::world::ranges;
 use crate::world::settle::{open_journal, sessions};
 use crate::world::version_files::versions_of;
-use crate::world::{Dir, Meta};
-
-/// A file in the trash: the last record that names it, and its digest since.
-#[derive(Debug, Default)]
-struct Removed {
-    last: (Arc<str>, u64),
-    /// The time of birth and the digest.
-    sum: Option<(u64, Sum)>,
-}
-
-/// The digests found in seals.
-#[derive(Debug, Default)]
-pub(super) struct Sums {
-    /// Whether contents are to be verified.
-    wanted: bool,
-    device: u64,
-    session: Arc<str>,
-    removed: HashMap<u64, Removed>,
-    versions: HashMap<(Arc<str>, u64), Sum>,
-}
-
-/// The result of verifying contents.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Verified {
-    /// The number of contents compared with their digests.
-    pub contents: u64,
-    /// Their size in bytes.
-    pub bytes: u64,
-    /// The number of contents without a digest.
-    pub without: u64,
-}
-
-impl Sums {
-    /// Lists the trash; it is looked at again after the journals have been read.
-    pub(super) fn new(store: &Store, wanted: bool) -> Result<Sums> {
-        let mut sums = Sums {
-            wanted,
-            device: store.root().id().0,
-            ..Sums::default()
-        };
-        if wanted {
-            each_file(store, |_, _, meta| {
-                sums.removed.insert(meta.id.1, Removed::default());
-                Ok(())
-            })?;
-        }
-        Ok(sums)
-    }
-
-    /// Begins a session.
-    pub(super) fn session(&mut self, id: &str) {
-        self.session = id.into();
-    }
-
-    /// Drops the digests of inodes that a record names: their contents may have changed.
-    pub(super) fn record(&mut self, record: &Record) {
-        let device = self.device;
-        for ids in record.op.ids().filter(|ids| ids[0] == device) {
-            if let Some(removed) = self.removed.get_mut(&ids[1]) {
-                *removed = Removed {
-                    last: (self.session.clone(), record.seq),
-                    sum: None,
-                };
-            }
-        }
-    }
-
-    /// Adds the digests in a seal.
-    pub(super) fn digests(&mut self, digests: Vec<Digest>) {
-        for digest in digests.into_iter().filter(|_| self.wanted) {
-            let session: Arc<str> = match digest.session {
-                Some(session) => session.into(),
-                None => self.session.clone(),
-            };
-            let sum = (digest.size, digest.sha256);
-            match digest.of {
-                Content::Version { n } => {
-                    self.versions.insert((session, n), sum);
-                }
-                Content::Inode { seq, ids, born } => {
-                    if let Some(removed) = self.removed.get_mut(&ids[1])
-                        && removed.last <= (session, seq)
-                        && ids[0] == 0
-                    {
-                        removed.sum = Some((born, sum));
-                    }
-                }
-            }
-        }
-    }
-}
 
 impl Journals<'_> {
     /// After the last session, reads all contents that have a digest.
@@ -272,45 +179,4 @@ fn removed_from(op: &Op) -> Option<String> {
 /// Formats a path in the trash for messages.
 fn shown(path: &WorldPath) -> String {
     escape(path.bytes())
-}
-
-/// Visits the regular files in the trash, at any depth. Returns the number of entries that the caller has no
-/// permission for.
-fn each_file(
-    store: &Store,
-    mut see: impl FnMut(&Dir, Name<'_>, &Meta) -> Result<()>,
-) -> Result<u64> {
-    let mut closed = 0;
-    let mut pending = vec![WorldPath::parse(TRASH)?];
-    while let Some(path) = pending.pop() {
-        let dir = match store.root.dir(&path) {
-            Err(Error::NotFound | Error::NotDirectory) => continue,
-            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
-                closed += 1;
-                continue;
-            }
-            dir => dir?,
-        };
-        let there = match entries(store, &dir) {
-            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
-                closed += 1;
-                continue;
-            }
-            there => there?,
-        };
-        for (name, meta) in there {
-            let name = Name::new(&name)?;
-            if meta.is_dir() {
-                pending.push(path.join(name));
-            } else if meta.kind == FileType::RegularFile {
-                match see(&dir, name, &meta) {
-                    // It has gone meanwhile.
-                    Err(Error::NotFound) => {}
-                    Err(error) if error.errno() == rustix::io::Errno::ACCESS => closed += 1,
-                    seen => seen?,
-                }
-            }
-        }
-    }
-    Ok(closed)
 }

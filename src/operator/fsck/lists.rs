@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::Store;
 use super::super::trash::entries;
-use super::{Finding, FsckReport, Kind, Mend};
+use super::finding::{Finding, FsckReport, Kind, Mend};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::layout::{PURGING, SESSIONS, STATE, TRASH};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::os::fd::AsFd;
 
-use super::journals::{Gone, Journals, hash};
-use super::{Finding, Kind};
+use super::finding::{Finding, Kind};
+use super::pass::{Gone, Journals, hash};
 use crate::error::{Error, Result};
 use crate::journal::{LenientReader, Op, What};
 use crate::name::{Name, WorldPath, escape};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-use super::journals::{Gone, Here, Journals, RECENT, hash};
-use super::{Finding, Kind};
+use super::finding::{Finding, Kind};
+use super::pass::{Gone, Here, Journals, RECENT, hash};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids, Kept, Op, Record, SEALED};
 use crate::name::{Escaped, Name, WorldPath};

@@ -3,7 +3,9 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::{Finding, FsckReport, Mend, Progress, check, lists};
+use super::check::check;
+use super::finding::{Finding, FsckReport, Mend, Progress};
+use super::lists;
 use crate::error::Result;
 use crate::name::Name;
 use crate::operator::Store;

@@ -1,52 +1,12 @@
 //! Verifies the seals of a journal, and compares the end of a session with what the next one records of it.
 
-use std::collections::VecDeque;
-
-use super::journals::{BROKEN, Here, Journals};
-use super::{Finding, Kind, Mend};
+use super::finding::{Finding, Kind, Mend};
+use super::pass::{BROKEN, Here, Journals, Last};
 use crate::journal::{After, Seal};
 
 /// How many of a journal's last lines the next session may refer to: `--repair` appends lines after the one that was
 /// last.
 const LAST: usize = 8;
-
-/// The end of a session.
-pub(super) struct Before {
-    pub(super) session: String,
-    pub(super) hashes: VecDeque<[u8; 64]>,
-    pub(super) lines: u64,
-}
-
-impl Before {
-    /// Makes the end of a session without a journal.
-    pub(super) fn empty(session: &str) -> Before {
-        Before {
-            session: session.to_owned(),
-            hashes: VecDeque::new(),
-            lines: 0,
-        }
-    }
-}
-
-/// The kind of a journal's last line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
-    /// Intact, as far as it can tell by itself.
-    Good,
-    /// A tampered seal.
-    BadSeal,
-    /// Neither record nor seal.
-    Neither,
-}
-
-impl Last {
-    pub(super) fn bad(seal: bool) -> Last {
-        match seal {
-            true => Last::BadSeal,
-            false => Last::Neither,
-        }
-    }
-}
 
 impl Here {
     /// Notes the hash of a line, which may be the last one.

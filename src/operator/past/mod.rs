@@ -22,10 +22,11 @@ use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(in crate::operator) use disk::disk_tree::NameSlot;
-pub use disk::disk_tree::{DiskTree, NodeId, ROOT, Slot};
+pub use disk::disk_tree::DiskTree;
 pub use disk::interner::NameId;
 pub(in crate::operator) use disk::interner::{ByNumber, Interner};
+pub(in crate::operator) use disk::node_id::NameSlot;
+pub use disk::node_id::{NodeId, ROOT, Slot};
 pub use disk::node_set::NodeSet;
 pub use records::reverse_records::ReverseRecords;
 pub use tree::content::Content;

@@ -2,33 +2,16 @@
 
 use std::os::fd::AsFd;
 
+use super::applied::Applied;
 use super::applier::Applier;
 use super::moves::Mover;
-use super::plan::Plan;
+use super::planner::Plan;
 use super::selection::Selection;
-use super::skipped::Skipped;
 use super::steps::carry_out;
 use crate::error::{Error, Result};
 use crate::operator::past::{NodeId, Tree};
 use crate::world::Caller;
 use crate::world::view::in_trash;
-
-/// The result of an undo.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Applied {
-    /// The number of its record in the session; `None` where there was nothing to do.
-    pub record: Option<u64>,
-    /// How many nodes moved.
-    pub moves: u64,
-    /// How many contents were restored.
-    pub contents: u64,
-    /// How many nodes had attributes changed.
-    pub attributes: u64,
-    /// The changes that failed while the rest was made.
-    pub skipped: Skipped,
-    /// The error that stopped it half-way, if any.
-    pub failed: Option<Error>,
-}
 
 /// The size of a plan.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

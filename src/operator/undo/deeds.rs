@@ -1,7 +1,7 @@
 //! A plan's changes in terms of files: which come back, which go, which get their content or attributes back.
 
 use super::apply::other_xattrs;
-use super::plan::Plan;
+use super::planner::Plan;
 use crate::error::Result;
 use crate::name::{Name, WorldPath};
 use crate::world::view::in_trash;

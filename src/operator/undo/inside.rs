@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Changed, OnConflict, Planner, content_of, same};
+use super::planner::{Changed, OnConflict, Planner, content_of, same};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Record};
 use crate::operator::past::tree::layer::Layer;

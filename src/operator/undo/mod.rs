@@ -10,6 +10,7 @@
 //!
 //! [`apply`]: apply::apply
 
+pub mod applied;
 pub mod applier;
 pub mod apply;
 pub mod deeds;
@@ -17,6 +18,7 @@ mod inside;
 mod moves;
 mod paths;
 pub mod plan;
+mod planner;
 pub mod report;
 mod resolve;
 pub mod restore;
@@ -27,9 +29,11 @@ pub mod selection;
 mod skipped;
 mod steps;
 
+pub use applied::Applied;
 pub use applier::{Applier, InProcess};
-pub use apply::{Applied, apply};
-pub use plan::{Conflict, OnConflict, Plan, plan};
+pub use apply::apply;
+pub use plan::plan;
+pub use planner::{Conflict, OnConflict, Plan};
 pub use report::{UndoReport, UndoRequest, run};
 pub use select::{LastDone, Wanted, last_done, select};
 pub use selection::Selection;

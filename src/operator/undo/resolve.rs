@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::plan::{Conflict, InTheWay, OnConflict, Planner, content_of, is_unknown};
+use super::planner::{Conflict, InTheWay, OnConflict, Planner, content_of, is_unknown};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::name::{NAME_MAX, escape};

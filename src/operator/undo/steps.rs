@@ -12,10 +12,10 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
+use super::applied::Applied;
 use super::applier::Applier;
-use super::apply::Applied;
 use super::moves::Mover;
-use super::plan::Plan;
+use super::planner::Plan;
 use super::resolve::beside;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};

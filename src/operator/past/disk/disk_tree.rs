@@ -7,7 +7,6 @@
 
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeSet, HashMap};
-use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,22 +19,10 @@ use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::disk::inode::Inode;
 use crate::operator::past::disk::interner::{Interner, NameId};
+use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT, Slot};
 use crate::operator::past::disk::node_index::NodeIndex;
 use crate::operator::past::tree::layer::Kind;
 use crate::world::{Dir, Id, Meta, Node, outage, root};
-
-/// A file, directory or special file, independent of its names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(NonZeroU32);
-
-/// A directory and a name in it.
-pub type Slot = (NodeId, Box<[u8]>);
-
-/// A compact [`Slot`].
-pub(in crate::operator) type NameSlot = (NodeId, NameId);
-
-/// The root of the store.
-pub const ROOT: NodeId = NodeId(NonZeroU32::MIN);
 
 /// How many nodes' attributes are cached.
 const STATS: usize = 4096;
@@ -347,29 +334,5 @@ impl<'a> DiskTree<'a> {
         }
         index.open.insert(node, dir.clone());
         Ok(dir)
-    }
-}
-
-impl From<NonZeroU32> for NodeId {
-    fn from(number: NonZeroU32) -> NodeId {
-        NodeId(number)
-    }
-}
-
-impl NodeId {
-    /// Returns its number, from 1.
-    pub(in crate::operator::past) fn number(self) -> NonZeroU32 {
-        self.0
-    }
-
-    /// Returns its index, from 0.
-    pub(in crate::operator::past) fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-
-    /// Returns the node with an index.
-    pub(in crate::operator::past) fn numbered(index: usize) -> Option<NodeId> {
-        let number = u32::try_from(index).ok()?.checked_add(1)?;
-        NonZeroU32::new(number).map(NodeId)
     }
 }

@@ -3,16 +3,16 @@
 //! Owns a short-lived cache of listings. A listed entry becomes a node only when its name is looked up, as if it had
 //! been looked up alone. Names are compared by a keyed 64-bit hash.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::os::fd::AsFd;
 
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::Ids;
-use crate::operator::past::disk::disk_tree::{DiskTree, NodeId};
-use crate::operator::past::disk::interner::{ByNumber, NameId};
+use crate::operator::past::disk::disk_tree::DiskTree;
+use crate::operator::past::disk::interner::NameId;
+use crate::operator::past::disk::listings::{Found, Listing, Listings};
+use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::disk::node_index::NodeIndex;
 use crate::world::{Dir, root};
 
@@ -27,38 +27,6 @@ const ENTRY: u64 = 20;
 
 /// How many listings are cached.
 const REMEMBERED: usize = 8;
-
-/// The inode and type of a directory entry.
-pub(in crate::operator::past) type Found = (Ids, FileType);
-
-/// The cache of listings.
-#[derive(Debug, Default)]
-pub(in crate::operator::past) struct Listings {
-    /// The number of lookups; `None` for a directory that must not be listed (again).
-    asked: HashMap<NodeId, Option<u32>, ByNumber>,
-    /// The listings, the most recent one last.
-    read: Vec<(NodeId, Listing)>,
-    hasher: RandomState,
-}
-
-/// A listing, sorted by the hashes of the names.
-#[derive(Debug, Default)]
-struct Listing {
-    hashes: Vec<u64>,
-    inodes: Vec<u64>,
-    /// `Unknown` where a `statx` is needed.
-    kinds: Vec<FileType>,
-}
-
-impl Listing {
-    fn get(&self, hash: u64) -> Option<(u64, FileType)> {
-        let at = self.hashes.binary_search(&hash).ok()?;
-        self.inodes
-            .get(at)
-            .copied()
-            .zip(self.kinds.get(at).copied())
-    }
-}
 
 impl DiskTree<'_> {
     /// Returns the entry of a name, if the directory is listed or worth listing; `None` where the name must be looked
@@ -129,25 +97,6 @@ impl DiskTree<'_> {
             listings.read.push((dir, listing));
         }
         Ok(())
-    }
-}
-
-impl Listings {
-    fn has(&self, dir: NodeId) -> bool {
-        self.get(dir).is_some()
-    }
-
-    fn get(&self, dir: NodeId) -> Option<&Listing> {
-        let mut read = self.read.iter().rev();
-        read.find(|(read, _)| *read == dir)
-            .map(|(_, listing)| listing)
-    }
-
-    /// Counts a lookup.
-    fn count(&mut self, dir: NodeId) -> Option<u32> {
-        let count = self.asked.entry(dir).or_insert(Some(0)).as_mut()?;
-        *count = count.saturating_add(1);
-        Some(*count)
     }
 }
 

@@ -4,6 +4,8 @@ pub(super) mod disk_tree;
 pub(super) mod inode;
 pub(super) mod interner;
 mod listing;
+mod listings;
+pub(super) mod node_id;
 mod node_index;
 pub(super) mod node_set;
 mod search;

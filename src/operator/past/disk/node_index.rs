@@ -10,10 +10,10 @@ use std::rc::Rc;
 use rustix::fs::FileType;
 
 use crate::journal::Ids;
-use crate::operator::past::disk::disk_tree::{NameSlot, NodeId, ROOT};
 use crate::operator::past::disk::inode::{Devices, Inode};
 use crate::operator::past::disk::interner::{ByNumber, Interner, NameId};
-use crate::operator::past::disk::listing::Listings;
+use crate::operator::past::disk::listings::Listings;
+use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
 use crate::operator::past::disk::table::Table;
 use crate::world::layout::STATE;
 use crate::world::{Dir, Meta};

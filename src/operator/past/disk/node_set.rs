@@ -1,6 +1,6 @@
 //! Sets of nodes as bitmaps: nodes are numbered consecutively, so a set of a million takes 128 KiB.
 
-use crate::operator::past::disk::disk_tree::NodeId;
+use crate::operator::past::disk::node_id::NodeId;
 
 /// A set of nodes.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,8 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
-use crate::operator::past::disk::disk_tree::{DiskTree, ROOT};
+use crate::operator::past::disk::disk_tree::DiskTree;
+use crate::operator::past::disk::node_id::ROOT;
 use crate::world::layout::STATE;
 
 impl DiskTree<'_> {

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::SeekFrom;
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::world::holes::reserved;
@@ -95,4 +96,27 @@ fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Resul
 pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
     let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
     Error::Os { call, errno }
+}
+
+/// Returns the SHA-256 of a content, in hexadecimal.
+///
+/// # Errors
+/// As `read_at`.
+pub(super) fn digest_of(
+    size: u64,
+    read_at: impl Fn(&mut [u8], u64) -> Result<usize>,
+) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut at = 0;
+    while at < size {
+        let read = read_at(&mut buffer, at)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
+        at += read as u64;
+    }
+    let digest = hash.finalize();
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -3,10 +3,12 @@
 pub(super) mod content;
 mod copy;
 mod dir_cache;
+mod dirs;
 pub mod effect;
 mod inverse;
 pub mod layer;
 pub(super) mod missing;
 mod parents;
 pub(in crate::operator) mod past_tree;
+mod places;
 mod reader;

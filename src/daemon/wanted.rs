@@ -1,0 +1,64 @@
+//! Everything that was chosen for one mount, as it is sent to the daemon.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::mountpoint::MountFlagsWanted;
+use crate::world::KeepOptions;
+
+/// The options of one mount.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The store's path.
+    #[serde(with = "any_bytes")]
+    pub store: PathBuf,
+    /// The home's path.
+    #[serde(with = "any_bytes")]
+    pub home: PathBuf,
+    /// The mount options.
+    pub mount: MountFlagsWanted,
+    /// The user that the home is for; this process's own if absent.
+    pub owner: Option<String>,
+    /// Patterns of hidden paths.
+    pub hide: Vec<String>,
+    /// Patterns of read-only paths.
+    pub read_only: Vec<String>,
+    /// Whether symlinks that stay inside the store exist.
+    pub symlinks_inside: bool,
+    /// Whether `.trash` is listed.
+    pub list_trash: bool,
+    /// How long the kernel may cache entries and attributes.
+    pub cache_ttl: Option<Duration>,
+    /// Whether extended attributes are supported.
+    pub xattr: bool,
+    /// Whether each record is on disk before its act.
+    pub durable: bool,
+    /// Which former contents are kept.
+    pub keep: KeepOptions,
+    /// Whether the workers may follow a caller to its processor.
+    pub follow: bool,
+    /// Whether the kernel may access the store's files itself.
+    pub passthrough: bool,
+}
+
+/// JSON encoding of paths, which may be any bytes; JSON is UTF-8.
+mod any_bytes {
+    use super::{Deserialize, PathBuf, Serialize};
+    use crate::name::Escaped;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        path: &std::path::Path,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        Escaped(path.as_os_str().as_bytes().to_vec()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: serde::Deserializer<'a>>(
+        from: D,
+    ) -> Result<PathBuf, D::Error> {
+        Escaped::deserialize(from).map(|path| std::ffi::OsString::from_vec(path.0).into())
+    }
+}

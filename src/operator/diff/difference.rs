@@ -1,0 +1,152 @@
+//! One difference as it is told: what happened to a path, its two sides, and their contents.
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::past::{Attributes, Content, NodeId, Tree};
+
+/// The change of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Created.
+    Added,
+    /// Gone.
+    Removed,
+    /// Content, mode or owner differ.
+    Modified,
+    /// The same node is at another path; other changes of it are listed too.
+    Renamed,
+}
+
+/// One side of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Side {
+    /// The file type.
+    pub kind: &'static str,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    #[serde(skip)]
+    pub(super) node: NodeId,
+}
+
+/// A difference at one path.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Difference {
+    /// The change.
+    pub status: Status,
+    /// The path after; for a removed file, before.
+    pub path: WorldPath,
+    /// The path before, for a renamed file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<WorldPath>,
+    /// The side before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Side>,
+    /// The side after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Side>,
+    /// Whether the contents differ.
+    pub content: bool,
+    /// Whether extended attributes differ.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub xattrs: bool,
+    /// Why the comparison is incomplete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// The bytes of a file or a symlink.
+#[derive(Debug)]
+pub enum Bytes {
+    /// The content of a file.
+    File(Content),
+    /// The target of a symlink.
+    Target(Vec<u8>),
+}
+
+impl Bytes {
+    /// Returns the number of bytes.
+    pub fn size(&self) -> u64 {
+        match self {
+            Bytes::File(content) => content.size(),
+            Bytes::Target(target) => target.len() as u64,
+        }
+    }
+
+    /// Reads all bytes.
+    ///
+    /// # Errors
+    /// Those of `pread(2)`.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        match self {
+            Bytes::Target(target) => Ok(target.clone()),
+            Bytes::File(content) => {
+                let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(0)];
+                let mut at = 0;
+                while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
+                    match content.read_at(rest, at as u64)? {
+                        0 => break,
+                        read => at += read,
+                    }
+                }
+                bytes.truncate(at);
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+pub(super) fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
+    Ok(match side {
+        // Many new files are empty, and opening one costs more than everything else about it.
+        Some(side) if side.kind == "file" && side.size == 0 => Some(Bytes::File(Content::empty())),
+        Some(side) if side.kind == "file" => {
+            let content = tree.content(side.node)?;
+            // A content with missing parts cannot be compared.
+            if let Some(missing) = content.missing().filter(|missing| missing.is_certain()) {
+                return Err(Error::Damaged(missing.to_string()));
+            }
+            Some(Bytes::File(content))
+        }
+        Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
+        _ => None,
+    })
+}
+
+impl Side {
+    /// Returns whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind == "directory"
+    }
+
+    pub(super) fn attributes(&self) -> (&'static str, u32, u32, u32) {
+        (self.kind, self.mode, self.uid, self.gid)
+    }
+
+    pub(super) fn new(node: NodeId, meta: &Attributes) -> Side {
+        let kind = match meta.kind {
+            FileType::RegularFile => "file",
+            FileType::Directory => "directory",
+            FileType::Symlink => "symlink",
+            FileType::Fifo => "fifo",
+            FileType::Socket => "socket",
+            _ => "special file",
+        };
+        Side {
+            kind,
+            mode: meta.mode,
+            uid: meta.uid,
+            gid: meta.gid,
+            size: meta.size,
+            node,
+        }
+    }
+}

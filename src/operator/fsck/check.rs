@@ -1,0 +1,54 @@
+//! A check of a store, from its directories to its contents.
+
+use super::finding::{Finding, FsckReport, Kind, Progress};
+use super::lists;
+use super::pass::Journals;
+use crate::error::Result;
+use crate::operator::Store;
+use crate::world::settle::sessions;
+
+/// Checks a store; with `contents`, all contents that have a digest are read. `step` is called from time to time with
+/// the progress.
+///
+/// # Errors
+/// Those of the system calls; a problem of the store is a finding, not an error.
+pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+    let mut report = FsckReport {
+        served: store.is_served()?,
+        ..FsckReport::default()
+    };
+    let live = match report.served {
+        true => store.holder()?.map(|holder| holder.session),
+        false => None,
+    };
+    lists::layout(store, &mut report)?;
+    copied(store, &mut report)?;
+    let mut journals = Journals::new(store, live, contents, &mut report)?;
+    for session in sessions(&store.state)? {
+        journals.session(&session, step)?;
+    }
+    journals.contents(step)?;
+    journals.finish()?;
+    lists::check(store, &mut report)?;
+    Ok(report)
+}
+
+/// Notes whether the store is a copy, where records of the original are not compared with inodes.
+fn copied(store: &Store, report: &mut FsckReport) -> Result<()> {
+    let Some(copied) = store.copied()? else {
+        return Ok(());
+    };
+    let came = sessions(&store.state)?;
+    let came = came.iter().filter(|id| **id <= copied.last).count();
+    let what = match came {
+        1 => "the store is a copy: this session was recorded in the original".to_owned(),
+        n => format!(
+            "the store is a copy: this session and the {} before it were recorded in the original",
+            n.saturating_sub(1)
+        ),
+    };
+    let remedy = "What these sessions did can be taken back in the original only. Their journals, former contents and entries of the trash were checked, but for inode numbers, which do not hold here.";
+    let finding = Finding::note(Kind::Copied, what, remedy);
+    report.add(finding.of(&copied.last, None));
+    Ok(())
+}

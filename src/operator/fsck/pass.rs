@@ -1,0 +1,118 @@
+//! What one pass over the journals knows: of all of them, and of the session that is read.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::finding::FsckReport;
+use super::sums::Sums;
+use crate::name::WorldPath;
+use crate::operator::Store;
+use crate::operator::kept::Files;
+use crate::world::Id;
+use crate::world::root::Dir;
+
+/// How many records back an abort may reach.
+pub(super) const RECENT: usize = 8192;
+
+pub(super) struct TrashEntry {
+    pub(super) id: Id,
+    pub(super) known: bool,
+}
+
+/// A record's version that is missing or unfit.
+pub(super) struct Gone {
+    pub(super) session: String,
+    pub(super) seq: u64,
+    pub(super) n: u64,
+    pub(super) path: WorldPath,
+    /// The size of the content in bytes.
+    pub(super) size: u64,
+    /// What is wrong with its list of ranges.
+    pub(super) unfit: Option<String>,
+}
+
+pub(super) struct Journals<'a> {
+    pub(super) store: &'a Store,
+    pub(super) report: &'a mut FsckReport,
+    /// The session that a daemon is writing now.
+    pub(super) live: Option<String>,
+    pub(super) oldest: Option<String>,
+    pub(super) newest: Option<String>,
+    pub(super) trash: Option<Dir>,
+    pub(super) entries: HashMap<Vec<u8>, TrashEntry>,
+    pub(super) awaited: HashMap<u64, u64>,
+    pub(super) recent: VecDeque<(u64, u64)>,
+    pub(super) gone: Vec<Gone>,
+    /// Entries of the trash with another inode than their record says.
+    pub(super) other: Vec<(String, u64, Vec<u8>)>,
+    /// The end of the session read last.
+    pub(super) before: Option<Before>,
+    pub(super) sums: Sums,
+}
+
+/// The state of the session being read.
+pub(super) struct Here {
+    pub(super) id: String,
+    pub(super) versions: HashMap<u64, (Files, bool)>,
+    pub(super) seq: u64,
+    pub(super) ended: bool,
+    pub(super) broken: bool,
+    pub(super) last_n: u64,
+    /// Whether a line since the last seal has a finding as changed or missing.
+    pub(super) named: bool,
+    /// The kind of the last line.
+    pub(super) last: Last,
+    /// Whether its schema has seals.
+    pub(super) has_seals: bool,
+    /// The hashes of the last lines, newest last.
+    pub(super) hashes: VecDeque<[u8; 64]>,
+    /// Whether it was recorded in the original of a copied store.
+    pub(super) foreign: bool,
+}
+
+pub(super) const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
+
+/// Hashes the path of an entry of the trash or of something below one.
+pub(super) fn hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The end of a session.
+pub(super) struct Before {
+    pub(super) session: String,
+    pub(super) hashes: VecDeque<[u8; 64]>,
+    pub(super) lines: u64,
+}
+
+impl Before {
+    /// Makes the end of a session without a journal.
+    pub(super) fn empty(session: &str) -> Before {
+        Before {
+            session: session.to_owned(),
+            hashes: VecDeque::new(),
+            lines: 0,
+        }
+    }
+}
+
+/// The kind of a journal's last line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    /// Intact, as far as it can tell by itself.
+    Good,
+    /// A tampered seal.
+    BadSeal,
+    /// Neither record nor seal.
+    Neither,
+}
+
+impl Last {
+    pub(super) fn bad(seal: bool) -> Last {
+        match seal {
+            true => Last::BadSeal,
+            false => Last::Neither,
+        }
+    }
+}

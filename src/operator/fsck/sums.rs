@@ -1,0 +1,135 @@
+//! Which digests the seals have, of what lies in the trash and of versions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::journal::{Content, Digest, Record};
+use crate::name::{Name, WorldPath};
+use crate::operator::Store;
+use crate::operator::trash::entries;
+use crate::world::digest::Sum;
+use crate::world::layout::TRASH;
+use crate::world::{Dir, Meta};
+
+/// A file in the trash: the last record that names it, and its digest since.
+#[derive(Debug, Default)]
+pub(super) struct Removed {
+    pub(super) last: (Arc<str>, u64),
+    /// The time of birth and the digest.
+    pub(super) sum: Option<(u64, Sum)>,
+}
+
+/// The digests found in seals.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// Whether contents are to be verified.
+    pub(super) wanted: bool,
+    pub(super) device: u64,
+    pub(super) session: Arc<str>,
+    pub(super) removed: HashMap<u64, Removed>,
+    pub(super) versions: HashMap<(Arc<str>, u64), Sum>,
+}
+
+impl Sums {
+    /// Lists the trash; it is looked at again after the journals have been read.
+    pub(super) fn new(store: &Store, wanted: bool) -> Result<Sums> {
+        let mut sums = Sums {
+            wanted,
+            device: store.root().id().0,
+            ..Sums::default()
+        };
+        if wanted {
+            each_file(store, |_, _, meta| {
+                sums.removed.insert(meta.id.1, Removed::default());
+                Ok(())
+            })?;
+        }
+        Ok(sums)
+    }
+
+    /// Begins a session.
+    pub(super) fn session(&mut self, id: &str) {
+        self.session = id.into();
+    }
+
+    /// Drops the digests of inodes that a record names: their contents may have changed.
+    pub(super) fn record(&mut self, record: &Record) {
+        let device = self.device;
+        for ids in record.op.ids().filter(|ids| ids[0] == device) {
+            if let Some(removed) = self.removed.get_mut(&ids[1]) {
+                *removed = Removed {
+                    last: (self.session.clone(), record.seq),
+                    sum: None,
+                };
+            }
+        }
+    }
+
+    /// Adds the digests in a seal.
+    pub(super) fn digests(&mut self, digests: Vec<Digest>) {
+        for digest in digests.into_iter().filter(|_| self.wanted) {
+            let session: Arc<str> = match digest.session {
+                Some(session) => session.into(),
+                None => self.session.clone(),
+            };
+            let sum = (digest.size, digest.sha256);
+            match digest.of {
+                Content::Version { n } => {
+                    self.versions.insert((session, n), sum);
+                }
+                Content::Inode { seq, ids, born } => {
+                    if let Some(removed) = self.removed.get_mut(&ids[1])
+                        && removed.last <= (session, seq)
+                        && ids[0] == 0
+                    {
+                        removed.sum = Some((born, sum));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Visits the regular files in the trash, at any depth. Returns the number of entries that the caller has no
+/// permission for.
+pub(super) fn each_file(
+    store: &Store,
+    mut see: impl FnMut(&Dir, Name<'_>, &Meta) -> Result<()>,
+) -> Result<u64> {
+    let mut closed = 0;
+    let mut pending = vec![WorldPath::parse(TRASH)?];
+    while let Some(path) = pending.pop() {
+        let dir = match store.root.dir(&path) {
+            Err(Error::NotFound | Error::NotDirectory) => continue,
+            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
+                closed += 1;
+                continue;
+            }
+            dir => dir?,
+        };
+        let there = match entries(store, &dir) {
+            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
+                closed += 1;
+                continue;
+            }
+            there => there?,
+        };
+        for (name, meta) in there {
+            let name = Name::new(&name)?;
+            if meta.is_dir() {
+                pending.push(path.join(name));
+            } else if meta.kind == FileType::RegularFile {
+                match see(&dir, name, &meta) {
+                    // It has gone meanwhile.
+                    Err(Error::NotFound) => {}
+                    Err(error) if error.errno() == rustix::io::Errno::ACCESS => closed += 1,
+                    seen => seen?,
+                }
+            }
+        }
+    }
+    Ok(closed)
+}

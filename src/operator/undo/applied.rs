@@ -1,0 +1,21 @@
+//! What came of applying a plan.
+
+use super::skipped::Skipped;
+use crate::error::Error;
+
+/// The result of an undo.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The number of its record in the session; `None` where there was nothing to do.
+    pub record: Option<u64>,
+    /// How many nodes moved.
+    pub moves: u64,
+    /// How many contents were restored.
+    pub contents: u64,
+    /// How many nodes had attributes changed.
+    pub attributes: u64,
+    /// The changes that failed while the rest was made.
+    pub skipped: Skipped,
+    /// The error that stopped it half-way, if any.
+    pub failed: Option<Error>,
+}

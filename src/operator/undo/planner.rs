@@ -1,0 +1,158 @@
+//! What is known while an undo is planned, and the plan itself.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::journal::Record;
+use crate::operator::past::tree::layer::{Kind, Layer};
+use crate::operator::past::{ByNumber, NameId, NameSlot, NodeId, Past, RecordId, Tree};
+use crate::operator::point::Operation;
+use crate::world::view::in_trash;
+
+/// How to resolve a conflict with a later change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnConflict {
+    /// Change nothing at all.
+    #[default]
+    Stop,
+    /// Put the former file beside the current one.
+    KeepBoth,
+    /// Move the current file to the trash, or keep its content as a version.
+    Force,
+}
+
+/// A conflict with a later change.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Conflict {
+    /// The session of the record that cannot be undone.
+    pub session: String,
+    /// Its number.
+    pub seq: u64,
+    /// Its operation.
+    #[serde(rename = "op")]
+    pub word: String,
+    /// The path and the reason.
+    pub what: String,
+    /// The later record that conflicts; `None` where no record did it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by: Option<Operation>,
+    /// That record in words: what, and by whom.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by_what: Option<String>,
+    /// Whether it can be overridden.
+    pub can_be_forced: bool,
+}
+
+/// The result of planning.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The store as it should become.
+    pub target: Tree<'a>,
+    /// Contents to put beside their file, each with the number of the record that destroyed it.
+    pub beside: Vec<(NodeId, Option<Arc<Layer>>, u64)>,
+    /// The conflicts.
+    pub conflicts: Vec<Conflict>,
+    /// Changes that cannot be undone because nothing was kept; the files stay as they are.
+    pub notes: Vec<String>,
+    /// The number of records taken back.
+    pub records: u64,
+}
+
+/// What a record changed, as a key for finding the later record that changed it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Changed {
+    Name(NodeId, NameId),
+    Content(NodeId),
+    Attribute(NodeId),
+}
+
+/// A conflict, and the record that causes it.
+pub(super) type InTheWay = (Conflict, Option<RecordId>);
+
+pub(super) struct Planner<'a, 'p> {
+    pub(super) past: &'p mut Past<'a>,
+    pub(super) target: Tree<'a>,
+    pub(super) choice: OnConflict,
+    pub(super) conflicts: Vec<InTheWay>,
+    pub(super) notes: Vec<String>,
+    /// For each change, the next later record that is not selected, on the way back from the newest.
+    pub(super) touched: HashMap<Changed, RecordId, ByNumber>,
+    /// Names used instead, because something later has the original name.
+    pub(super) instead: HashMap<NameSlot, NameId, ByNumber>,
+    /// Contents to put beside their file.
+    pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
+    /// Directories created by selected records, with their place and record.
+    pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
+    /// Files created by selected records but kept, because they were written to later.
+    pub(super) kept: Vec<NodeId>,
+    /// Records already reported as impossible to undo.
+    pub(super) fixed: HashSet<RecordId>,
+    /// The names that selected records changed.
+    pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
+}
+
+impl Planner<'_, '_> {
+    /// Returns the name by which a user knows a node now, not one that it had briefly in between.
+    pub(super) fn name_of(&self, node: NodeId) -> String {
+        let seen = self.target.disk().path(node);
+        let path = seen
+            .filter(|path| !in_trash(path))
+            .or_else(|| self.target.path(node))
+            .or_else(|| self.past.tree().path(node));
+        path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
+    }
+
+    pub(super) fn culprit(&self, (dir, name): NameSlot) -> Option<RecordId> {
+        self.touched.get(&Changed::Name(dir, name)).cloned()
+    }
+
+    pub(super) fn conflict(
+        &mut self,
+        (session, record): (&Arc<str>, &Record),
+        place: String,
+        what: &str,
+        by: Option<RecordId>,
+        can_be_forced: bool,
+    ) {
+        // Where the user chose not to stop, a change that cannot be overridden is skipped and reported.
+        if !can_be_forced && self.choice != OnConflict::Stop {
+            let seq = record.seq;
+            self.notes
+                .push(format!("operation {session}:{seq}: {place} {what}"));
+            return;
+        }
+        if !can_be_forced {
+            self.fixed.insert((session.clone(), record.seq));
+        }
+        let conflict = Conflict {
+            session: session.to_string(),
+            seq: record.seq,
+            word: record.op.word().to_owned(),
+            what: format!("{place} {what}"),
+            by: None,
+            by_what: None,
+            can_be_forced,
+        };
+        self.conflicts.push((conflict, by));
+    }
+}
+
+/// Returns whether a content is only known to have been different.
+pub(super) fn is_unknown(layer: &Option<Arc<Layer>>) -> bool {
+    layer
+        .as_ref()
+        .is_some_and(|layer| layer.kind == Kind::Same && !layer.cuts)
+}
+
+pub(super) fn content_of(tree: &Tree<'_>, node: NodeId) -> Option<Arc<Layer>> {
+    tree.difference(node).and_then(|then| then.content.clone())
+}
+
+pub(super) fn same(one: &Option<Arc<Layer>>, two: &Option<Arc<Layer>>) -> bool {
+    match (one, two) {
+        (None, None) => true,
+        (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+        _ => false,
+    }
+}
