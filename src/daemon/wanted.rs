@@ -45,9 +45,12 @@ pub struct Wanted {
 
 /// JSON encoding of paths, which may be any bytes; JSON is UTF-8.
 mod any_bytes {
-    use super::{Deserialize, PathBuf, Serialize};
-    use crate::name::Escaped;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Serialize};
+
+    use crate::name::Escaped;
 
     pub(super) fn serialize<S: serde::Serializer>(
         path: &std::path::Path,

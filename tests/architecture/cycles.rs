@@ -248,7 +248,7 @@ fn module(path: &str, code: &str) -> Module {
     }
 }
 
-/// The names that a file defines, wherever in it.
+/// The names that a file defines, but for those in its `impl` blocks, functions and modules.
 fn definitions(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for keyword in [
@@ -268,7 +268,9 @@ fn definitions(code: &str) -> BTreeSet<String> {
             let rest = rest.strip_prefix("mut ").unwrap_or(rest);
             let name: String = rest.chars().take_while(|c| is_word(*c)).collect();
             let is_elsewhere = keyword == "mod" && rest[name.len()..].trim_start().starts_with(';');
-            if !name.is_empty() && !is_elsewhere {
+            let before = &code[..at];
+            let is_inside = before.matches('{').count() > before.matches('}').count();
+            if !name.is_empty() && !is_elsewhere && !is_inside {
                 found.insert(name);
             }
         }
