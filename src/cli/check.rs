@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::output::{Printer, bytes, json};
-use super::purge::{many, spinner};
-use super::{Exit, say};
+use super::exit::Exit;
+use super::output::{Printer, bytes, count, json, say};
+use super::progress::spinner;
 use crate::client::Client;
 use crate::error::Result;
 use crate::operator::fsck::{FsckReport, Progress, Weight};
@@ -77,7 +77,7 @@ fn print(report: &FsckReport) {
     }
     let problems = match report.problems() {
         0 => "everything agrees".to_owned(),
-        left => many(left, "problem", "problems"),
+        left => count(left, "problem"),
     };
     let contents = match report.verified {
         None => "contents left out".to_owned(),
@@ -86,15 +86,15 @@ fn print(report: &FsckReport) {
                 0 => String::new(),
                 without => format!(", {without} without a digest"),
             };
-            let read = many(verified.contents, "content", "contents");
+            let read = count(verified.contents, "content");
             format!("{read} ({}){without}", bytes(verified.bytes))
         }
     };
     say(format_args!(
         "checked {}, {}, {} of the trash, {}, {contents}: {problems}",
-        many(report.sessions, "session", "sessions"),
-        many(report.records, "record", "records"),
-        many(report.entries, "entry", "entries"),
-        many(report.versions, "version", "versions"),
+        count(report.sessions, "session"),
+        count(report.records, "record"),
+        count(report.entries, "entry"),
+        count(report.versions, "version"),
     ));
 }

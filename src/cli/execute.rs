@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,12 +9,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::output::json;
-use super::{failed, say};
+use super::exit::{failed, failed_in_json};
+use super::output::Printer;
 use crate::error::Result;
 use crate::exec::shell::Shell;
-use crate::exec::{self, Access, Limits, Outcome, Status};
+use crate::exec::{self, Access, Limits};
+use line::{stdin, tell};
 
+mod line;
 mod prompt;
 
 /// Where the shell works, and what a line may use.
@@ -88,31 +89,23 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         bytes: args.max_bytes,
         tail: args.tail,
     };
+    let failed = |error| match args.json {
+        true => failed_in_json(error),
+        false => failed(&error),
+    };
     let mut shell = match open(&args.place, limits) {
         Ok(shell) => shell,
-        Err(error) => return failed(&error),
+        Err(error) => return failed(error),
     };
     let line = args.line.as_bytes();
-    if args.json {
-        let outcome = shell.gather(line, stdin());
-        if let Err(error) = json(&outcome).map(|text| say(format_args!("{text}"))) {
-            return failed(&error);
-        }
-        return tell(&outcome);
+    if !args.json {
+        let outcome = shell.run_with(line, stdin(), std::io::stdout(), std::io::stderr());
+        return tell(&outcome, false);
     }
-    let outcome = shell.run_with(line, stdin(), std::io::stdout(), std::io::stderr());
-    tell(&outcome)
-}
-
-/// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit
-/// code, or where the store could not be had for it, that of this.
-fn tell(outcome: &Outcome) -> ExitCode {
-    for warning in &outcome.warnings {
-        eprintln!("trumanfs: warning: {warning}");
-    }
-    match outcome.unavailable.as_ref().map(failed) {
-        Some(code) if outcome.status == Status::Blocked => code,
-        _ => ExitCode::from(outcome.return_code),
+    let outcome = shell.gather(line, stdin());
+    match Printer::new().json(&outcome) {
+        Ok(()) => tell(&outcome, true),
+        Err(error) => failed(error),
     }
 }
 
@@ -137,11 +130,6 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => failed(&error),
     }
-}
-
-/// Returns this program's standard input as commands read it.
-fn stdin() -> Option<OwnedFd> {
-    std::io::stdin().as_fd().try_clone_to_owned().ok()
 }
 
 /// Opens the place that a shell works in.

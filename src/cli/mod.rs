@@ -4,63 +4,27 @@
 
 mod check;
 mod execute;
+mod exit;
 mod inspect;
 mod mount;
 mod output;
+mod progress;
 mod purge;
 mod recover;
 mod report;
 mod restore;
 mod undo;
+mod values;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::daemon;
-use crate::error::{Error, Kind};
+use crate::error::Result;
+use exit::{failed, failed_in_json, in_words};
 
-/// What a command's end means, for scripts. A public contract: numbers never change their meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// It was done.
-    Ok = 0,
-    /// Nothing was found; or, of a comparison, something differs.
-    Nothing = 1,
-    /// It was typed wrongly.
-    Usage = 2,
-    /// The thing is not there.
-    Missing = 3,
-    /// Something is in the way; nothing was changed.
-    Conflict = 4,
-    /// Part of it was done.
-    Partly = 5,
-    /// It was refused before anything was done.
-    Refused = 6,
-    /// The system could not.
-    System = 7,
-}
-
-impl Exit {
-    /// Returns the exit code of a kind of failure.
-    fn of(kind: Kind) -> Exit {
-        match kind {
-            Kind::Usage => Exit::Usage,
-            Kind::Missing => Exit::Missing,
-            Kind::Conflict => Exit::Conflict,
-            Kind::Partly => Exit::Partly,
-            Kind::Refused => Exit::Refused,
-            Kind::System => Exit::System,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
-}
+pub use exit::Exit;
 
 #[derive(Parser, Debug)]
 #[command(name = "trumanfs", version, about, max_term_width = 100, after_help = AFTER)]
@@ -149,17 +113,6 @@ fn wants_json() -> bool {
     words.any(|word| word == "--json")
 }
 
-/// Returns what clap says, as one of our errors.
-fn in_words(error: &clap::Error) -> Error {
-    let text = error.to_string();
-    let what = text.lines().next().unwrap_or_default();
-    let what = what.strip_prefix("error: ").unwrap_or(what);
-    Error::usage(
-        what,
-        "`trumanfs help` and `--help` behind any command show what there is.",
-    )
-}
-
 /// Has warnings written to standard error: as objects where the answer is one.
 fn start_log(as_json: bool) {
     use std::io::Write;
@@ -175,7 +128,7 @@ fn start_log(as_json: bool) {
 }
 
 /// Does what was typed.
-fn obey(command: Command) -> crate::error::Result<ExitCode> {
+fn obey(command: Command) -> Result<ExitCode> {
     let exit = match command {
         Command::Mount(args) => mount::mount(args),
         Command::Umount(args) => mount::umount(&args),
@@ -201,72 +154,4 @@ fn obey(command: Command) -> crate::error::Result<ExitCode> {
         }
     };
     exit.map(ExitCode::from)
-}
-
-/// Says what went wrong, in words. Returns the exit code that stands for it.
-fn failed(error: &Error) -> ExitCode {
-    eprintln!("trumanfs: {}", error.told());
-    Exit::of(error.kind()).into()
-}
-
-/// Says what went wrong, as an object. Returns the exit code that stands for it.
-fn failed_in_json(error: Error) -> ExitCode {
-    let kind = error.kind();
-    let exit = Exit::of(kind);
-    let (what, remedy) = error.into_words();
-    let error =
-        serde_json::json!({ "kind": kind, "exit": exit as u8, "what": what, "remedy": remedy });
-    eprintln!("{}", serde_json::json!({ "error": error }));
-    exit.into()
-}
-
-/// Adds to a failure of which part may have been done how to go on.
-fn go_on(error: Error, next: &str) -> Error {
-    match error {
-        Error::Partly { what, remedy } => Error::Partly {
-            what,
-            remedy: format!("{remedy} {next}").trim_start().to_owned(),
-        },
-        error => error,
-    }
-}
-
-/// A number of bytes, as operators write it: 4096, 500K, 20M, 3G, 1T (powers of 1024).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size(u64);
-
-impl std::str::FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        let bad = || format!("{text}: not a size; write it as in 500K, 20M or 3G");
-        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = text.get(number.len()..).unwrap_or_default();
-        let shift = match unit.to_ascii_uppercase().as_str() {
-            "" | "B" => 0,
-            "K" | "KB" | "KIB" => 10,
-            "M" | "MB" | "MIB" => 20,
-            "G" | "GB" | "GIB" => 30,
-            "T" | "TB" | "TIB" => 40,
-            _ => return Err(bad()),
-        };
-        let number: u64 = number.parse().map_err(|_| bad())?;
-        number.checked_mul(1 << shift).map(Size).ok_or_else(bad)
-    }
-}
-
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-/// Prints a line; a reader that has gone (`| head`) ends the program quietly, as it does every Unix tool.
-fn say(line: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    if writeln!(std::io::stdout(), "{line}").is_err() {
-        std::process::exit(0);
-    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Exit, Size};
+use super::exit::Exit;
+use super::values::Size;
 use crate::client;
 use crate::daemon::{self, AccessTimes, KeepOptions, MountFlagsWanted, Wanted};
 use crate::error::{Error, Result};

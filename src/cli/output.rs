@@ -6,6 +6,7 @@
 use std::fmt::Arguments;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
+use super::exit::Exit;
 use crate::error::{Error, Result};
 
 /// A colour of a terminal, by what it is used for.
@@ -124,8 +125,8 @@ fn quietly(written: std::io::Result<()>) {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
-        eprintln!("trumanfs: standard output: {}", super::plain(&error));
-        std::process::exit(super::Exit::System as i32);
+        eprintln!("trumanfs: standard output: {}", Error::io("write", &error));
+        std::process::exit(Exit::System as i32);
     }
 }
 
@@ -182,6 +183,14 @@ pub(super) fn quote(word: &[u8]) -> String {
                 .collect();
             format!("$'{escaped}'")
         }
+    }
+}
+
+/// Prints a line; a reader that has gone (`| head`) ends the program quietly, as it does every Unix tool.
+pub(super) fn say(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
     }
 }
 

@@ -3,11 +3,10 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::output::{Printer, bytes, warn};
-use super::{Exit, Size, say};
+use super::exit::Exit;
+use super::output::{Printer, bytes, count, say, warn};
+use super::progress::{bar, spinner};
+use super::values::{Size, duration};
 use crate::client::{Client, Purged};
 use crate::error::Result;
 use crate::name::{Escaped, escape};
@@ -15,6 +14,7 @@ use crate::operator::kept::KeptVersion;
 use crate::operator::purge::{Among, PurgePlan, PurgeRequest};
 use crate::operator::trash::Listed;
 use crate::operator::usage::{Share, Usage};
+use clap::Args;
 
 /// What `trumanfs trash usage` takes.
 #[derive(Args, Debug)]
@@ -95,12 +95,12 @@ fn print(usage: &Usage) {
     say(format_args!(
         "trash           {:>10}  {}",
         bytes(usage.trash.disk),
-        many(usage.trash.count, "entry", "entries")
+        count(usage.trash.count, "entry")
     ));
     say(format_args!(
         "former contents {:>10}  {}",
         bytes(usage.versions.disk),
-        many(usage.versions.count, "version", "versions")
+        count(usage.versions.count, "version")
     ));
     let row = |name: &str, share: &Share| {
         let name = if name.is_empty() { "unknown" } else { name };
@@ -171,11 +171,12 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
     let plan = client.purge_plan(&request(args))?;
     bar.finish_and_clear();
     if plan.needed > 0 && !json {
-        let left = many(plan.needed, "former content is", "former contents are");
-        warn(
-            false,
-            &format!("{left} left: older ones, which are not chosen, are made from them"),
-        );
+        let left = match plan.needed {
+            1 => "1 former content is".to_owned(),
+            needed => format!("{needed} former contents are"),
+        };
+        let why = "older ones, which are not chosen, are made from them";
+        warn(false, &format!("{left} left: {why}"));
     }
     if dry_run {
         return foretell(&plan, json);
@@ -254,7 +255,7 @@ impl<'a> Done<'a> {
 }
 
 fn foretell(plan: &PurgePlan, as_json: bool) -> Result<Exit> {
-    let count = plan.entries.len() + plan.versions.len();
+    let chosen = (plan.entries.len() + plan.versions.len()) as u64;
     if as_json {
         Printer::new().json(&Foretold {
             dry_run: true,
@@ -263,16 +264,16 @@ fn foretell(plan: &PurgePlan, as_json: bool) -> Result<Exit> {
     } else {
         plan.entries.iter().for_each(print_entry);
         plan.versions.iter().for_each(print_version);
-        match count {
+        match chosen {
             0 => say(format_args!("nothing to purge")),
-            count => say(format_args!(
+            chosen => say(format_args!(
                 "would purge {}: at most {} would become free",
-                many(count as u64, "thing", "things"),
+                count(chosen, "thing"),
                 bytes(disk(plan))
             )),
         }
     }
-    Ok(if count == 0 { Exit::Nothing } else { Exit::Ok })
+    Ok(if chosen == 0 { Exit::Nothing } else { Exit::Ok })
 }
 
 /// How much on disk is chosen, in bytes.
@@ -296,7 +297,7 @@ fn print_purged(client: &Client, purged: &Purged, plan: &PurgePlan) -> Result<()
         let gone = format!(
             "{} of {} are gone for good, {left} are still there. The same command goes on, mounted or not.",
             chosen.saturating_sub(left),
-            many(chosen, "chosen thing", "chosen things"),
+            count(chosen, "chosen thing"),
         );
         warn(false, &format!("stopped half-way: {why}\n  {gone}"));
     }
@@ -304,7 +305,7 @@ fn print_purged(client: &Client, purged: &Purged, plan: &PurgePlan) -> Result<()
         0 => say(format_args!("nothing to purge")),
         _ => say(format_args!(
             "purged {}: {} free",
-            many(purged.entries, "thing", "things"),
+            count(purged.entries, "thing"),
             bytes(purged.bytes)
         )),
     }
@@ -319,77 +320,4 @@ fn print_purged(client: &Client, purged: &Purged, plan: &PurgePlan) -> Result<()
         );
     }
     Ok(())
-}
-
-/// Shows, on a terminal only, how far a work of so many bytes is.
-fn bar(total: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {elapsed}");
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// Shows, on a terminal only, that something is being done.
-pub(super) fn spinner(what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
-    bar.enable_steady_tick(std::time::Duration::from_millis(120));
-    bar
-}
-
-/// Writes a number of things for people.
-pub(super) fn many(count: u64, one: &str, more: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { more })
-}
-
-fn number<'a>(text: &'a str, what: &str) -> std::result::Result<(u64, &'a str), String> {
-    let end = text.find(|c: char| !c.is_ascii_digit());
-    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
-    match digits.parse() {
-        Ok(number) => Ok((number, unit)),
-        Err(_) => Err(format!("not a {what}")),
-    }
-}
-
-/// Reads `30m`, `12h`, `7d`, `4w`.
-fn duration(text: &str) -> std::result::Result<chrono::TimeDelta, String> {
-    let (number, unit) = number(text, "time; try 30m, 12h, 7d or 4w")?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86400,
-        "w" => 7 * 86400,
-        _ => return Err("not a time; try 30m, 12h, 7d or 4w".to_owned()),
-    };
-    let seconds = number
-        .checked_mul(seconds)
-        .and_then(|s| i64::try_from(s).ok());
-    // Longer than the calendar reaches back is as good as never.
-    let seconds = seconds.filter(|seconds| *seconds < 200 * 366 * 86400);
-    seconds
-        .and_then(chrono::TimeDelta::try_seconds)
-        .ok_or_else(|| "more than 200 years".to_owned())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read() {
-        for (text, seconds) in [("90s", 90), ("30m", 1800), ("7d", 604_800), ("1w", 604_800)] {
-            assert_eq!(duration(text).unwrap().num_seconds(), seconds, "{text}");
-        }
-        for text in [
-            "",
-            "7",
-            "d",
-            "-1d",
-            "7 days",
-            "99999999999999999999d",
-            "1000000w",
-        ] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::exit::{Exit, go_on};
 use super::output::{Printer, bytes, time};
-use super::{Exit, go_on, purge};
+use super::purge;
 use crate::client::Client;
 use crate::error::Result;
 use crate::name::escape;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::purge::spinner;
-use super::{Exit, plain, say};
+use super::exit::Exit;
+use super::output::say;
+use super::progress::spinner;
 use crate::client::Client;
 use crate::error::{Error, Result};
 
@@ -36,7 +37,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
     }
     std::fs::write(&args.html, page).map_err(|error| {
         Error::refused(
-            format!("{}: {}", args.html.display(), plain(&error)),
+            format!("{}: {}", args.html.display(), Error::io("write", &error)),
             "Nothing was written. Give a file in a directory that you may write to.",
         )
     })?;

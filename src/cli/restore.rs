@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::output::{Printer, quote, time, warn};
-use super::{Exit, go_on, say};
+use super::exit::{Exit, go_on};
+use super::output::{Printer, quote, say, time, warn};
 use crate::client::Client;
 use crate::error::Result;
 use crate::operator::undo::restore::{RestoreRequest, Restored};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::exit::{Exit, go_on};
 use super::output::{Printer, count, quote, warn};
-use super::{Exit, go_on};
 use crate::client::{Client, UndoHow, UndoWhat};
 use crate::error::Result;
 use crate::operator::undo::deeds::{Deed, Kind};

@@ -14,6 +14,7 @@ use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
+use super::line::{stdin, tell};
 use crate::error::{Error, Result};
 use crate::exec::pipeline::{self, Streams};
 use crate::exec::shell::{Shell, Stand};
@@ -107,12 +108,12 @@ fn run(shell: &mut Shell, line: &[u8], cancel: Option<Cancel>) -> Outcome {
         ..shell.request(line)
     };
     let streams = Streams {
-        stdin: super::stdin(),
+        stdin: stdin(),
         stdout: Box::new(std::io::stdout()),
         stderr: Box::new(std::io::stderr()),
     };
     let outcome = pipeline::execute(shell, &request, streams);
-    super::tell(&outcome);
+    tell(&outcome, false);
     outcome
 }
 

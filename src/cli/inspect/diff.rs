@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::Exit;
+use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, count, warn};
 use super::patch::{self, Texts};
 use crate::client::Client;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::Exit;
+use super::super::exit::Exit;
 use super::super::output::{Printer, Style, time, warn};
 use super::words::{describe, run, tell, who};
 use crate::client::Client;

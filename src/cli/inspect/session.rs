@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::super::Exit;
+use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, count, quote, time, warn};
 use crate::client::Client;
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::super::Exit;
+use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, quote, time};
 use super::words::describe;
 use crate::client::Client;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::output::{Printer, bytes, warn};
-use super::super::{Exit, say};
+use super::super::exit::Exit;
+use super::super::output::{Printer, bytes, say, warn};
 use crate::client::{Client, Mount, Status, mounts};
 use crate::error::Result;
 use crate::name::escape;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::Exit;
+use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, quote, time, warn};
 use super::words::who;
 use crate::client::Client;

@@ -131,6 +131,12 @@ fn go_through(page: &Page, target: &str, first: &str) {
         0,
     );
     check("fsck", &["fsck", target], 0);
+    check(
+        "exec",
+        &["exec", "--root", target, "echo one; cat nothing"],
+        1,
+    );
+    check("exec", &["exec", "--root", target, "touch made-by-exec"], 0);
 }
 
 #[test]

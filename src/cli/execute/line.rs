@@ -1,0 +1,30 @@
+//! One line: what it reads, and what is said after it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use super::super::exit::{failed, failed_in_json};
+use super::super::output::warn;
+use crate::exec::{Outcome, Status};
+
+/// Returns this program's standard input as commands read it.
+pub(super) fn stdin() -> Option<OwnedFd> {
+    std::io::stdin().as_fd().try_clone_to_owned().ok()
+}
+
+/// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit
+/// code, or where the store could not be had for it, that of this.
+pub(super) fn tell(outcome: &Outcome, as_json: bool) -> ExitCode {
+    // In JSON the outcome has them.
+    for warning in outcome.warnings.iter().filter(|_| !as_json) {
+        warn(false, &format!("warning: {warning}"));
+    }
+    let unavailable = outcome.unavailable.as_ref().map(|error| match as_json {
+        true => failed_in_json(error.clone()),
+        false => failed(error),
+    });
+    match unavailable {
+        Some(code) if outcome.status == Status::Blocked => code,
+        _ => ExitCode::from(outcome.return_code),
+    }
+}

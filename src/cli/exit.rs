@@ -1,0 +1,86 @@
+//! How a command ends: exit codes, and what is said of a failure.
+
+use std::process::ExitCode;
+
+use crate::error::{Error, Kind};
+
+/// What a command's end means, for scripts. A public contract: numbers never change their meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// It was done.
+    Ok = 0,
+    /// Nothing was found; or, of a comparison, something differs.
+    Nothing = 1,
+    /// It was typed wrongly.
+    Usage = 2,
+    /// The thing is not there.
+    Missing = 3,
+    /// Something is in the way; nothing was changed.
+    Conflict = 4,
+    /// Part of it was done.
+    Partly = 5,
+    /// It was refused before anything was done.
+    Refused = 6,
+    /// The system could not.
+    System = 7,
+}
+
+impl Exit {
+    /// Returns the exit code of a kind of failure.
+    pub(super) fn of(kind: Kind) -> Exit {
+        match kind {
+            Kind::Usage => Exit::Usage,
+            Kind::Missing => Exit::Missing,
+            Kind::Conflict => Exit::Conflict,
+            Kind::Partly => Exit::Partly,
+            Kind::Refused => Exit::Refused,
+            Kind::System => Exit::System,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Says what went wrong, in words. Returns the exit code that stands for it.
+pub(super) fn failed(error: &Error) -> ExitCode {
+    eprintln!("trumanfs: {}", error.told());
+    Exit::of(error.kind()).into()
+}
+
+/// Says what went wrong, as an object. Returns the exit code that stands for it.
+pub(super) fn failed_in_json(error: Error) -> ExitCode {
+    let kind = error.kind();
+    let exit = Exit::of(kind);
+    let (what, remedy) = error.into_words();
+    let error =
+        serde_json::json!({ "kind": kind, "exit": exit as u8, "what": what, "remedy": remedy });
+    eprintln!("{}", serde_json::json!({ "error": error }));
+    exit.into()
+}
+
+/// Adds to a failure of which part may have been done how to go on.
+pub(super) fn go_on(error: Error, next: &str) -> Error {
+    match error {
+        Error::Partly { what, remedy } => Error::Partly {
+            what,
+            remedy: format!("{remedy} {next}").trim_start().to_owned(),
+        },
+        error => error,
+    }
+}
+
+/// Returns what clap says, as one of our errors.
+pub(super) fn in_words(error: &clap::Error) -> Error {
+    let text = error.to_string();
+    let what = text.lines().next().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    Error::usage(
+        what,
+        "`trumanfs help` and `--help` behind any command show what there is.",
+    )
+}
