@@ -21,16 +21,19 @@ pub(super) struct ReportArgs {
     /// Which session: its id, a beginning of it, or `last`; the newest mount if absent
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// Only this run, one request of an executor: its id, a unique beginning of it, or `last`
+    #[arg(long, value_name = "RUN", conflicts_with = "session")]
+    run: Option<String>,
 }
 
-/// Writes a session down as a page.
+/// Writes a session or a run down as a page.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
     let client = Client::open(&args.target)?;
     let bar = spinner("reading");
     let step = &mut |what| bar.set_message(what);
-    let written = client.report(args.session.as_deref(), step);
+    let written = client.report(args.session.as_deref(), args.run.as_deref(), step);
     bar.finish_and_clear();
-    let (id, page) = written?;
+    let (about, page) = written?;
     if args.html.as_os_str() == "-" {
         say(format_args!("{}", page.trim_end()));
         return Ok(Exit::Ok);
@@ -41,6 +44,6 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
             "Nothing was written. Give a file in a directory that you may write to.",
         )
     })?;
-    say(format_args!("{}: session {id}", args.html.display()));
+    say(format_args!("{}: {about}", args.html.display()));
     Ok(Exit::Ok)
 }

@@ -57,6 +57,15 @@ impl Client {
         diff::Diff::between(&self.store, &from, &to, path)
     }
 
+    /// Finds out what a run changed, at a path or below it; `run` is as it was typed.
+    ///
+    /// # Errors
+    /// As [`Client::run`] and [`Diff::of_run`].
+    pub fn diff_of_run(&self, run: &str, path: &WorldPath) -> Result<Diff<'_>> {
+        self.seal();
+        diff::Diff::of_run(&self.store, &self.run(run)?, path)
+    }
+
     /// Finds the former contents of a path, the newest first.
     ///
     /// # Errors
@@ -75,24 +84,37 @@ impl Client {
         versions::content_at(&self.store, path, &self.point(at)?)
     }
 
-    /// Writes a session down as a page of HTML. `session` is as it was typed; the newest mount where it is absent. Returns its id and
-    /// the page.
+    /// Writes a session, or a run of it, down as a page of HTML. Both are as they were typed; the newest mount where both are absent.
+    /// Returns what the page is about, and the page.
     ///
     /// # Errors
     /// As [`report::page`].
     pub fn report(
         &self,
         session: Option<&str>,
+        run: Option<&str>,
         step: &mut dyn FnMut(&'static str),
     ) -> Result<(String, String)> {
         use std::os::unix::ffi::OsStrExt;
-        let id = match session {
-            Some(session) => self.session(session)?,
-            None => report::newest(&self.store)?,
+        let run = run.map(|run| self.run(run)).transpose()?;
+        let id = match (&run, session) {
+            (Some(run), _) => run.first.session.clone(),
+            (None, Some(session)) => self.session(session)?,
+            (None, None) => report::newest(&self.store)?,
+        };
+        let about = match &run {
+            Some(run) => format!("run {}", run.id),
+            None => format!("session {id}"),
         };
         // The commands in the page work wherever they are typed.
         let whole = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        let page = report::page(&self.store, &id, whole.as_os_str().as_bytes(), step)?;
-        Ok((id, page))
+        let page = report::page(
+            &self.store,
+            &id,
+            run.as_ref(),
+            whole.as_os_str().as_bytes(),
+            step,
+        )?;
+        Ok((about, page))
     }
 }

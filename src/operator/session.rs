@@ -68,6 +68,8 @@ pub struct Session {
     pub changes: u64,
     /// The number of records.
     pub records: u64,
+    /// How many runs of executors changed something in it; undos are among the marks.
+    pub runs: u64,
     /// The number of changes of each kind.
     pub ops: BTreeMap<String, u64>,
     /// The programs with the number of their changes, busiest first.
@@ -110,6 +112,7 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
         version: None,
         changes: 0,
         records: 0,
+        runs: 0,
         ops: BTreeMap::new(),
         programs: Vec::new(),
         kept: 0,
@@ -202,6 +205,10 @@ fn one(
             return Ok(true);
         }
         "end" | "gather" => return Ok(true),
+        "run" => {
+            session.runs += 1;
+            return Ok(true);
+        }
         "abort" => {
             session.changes = session.changes.saturating_sub(1);
             return Ok(true);

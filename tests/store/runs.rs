@@ -14,7 +14,7 @@ use trumanfs::client::{Client, Runs};
 use trumanfs::name::{Escaped, WorldPath};
 use trumanfs::world::{OriginKind, Run, RunId};
 
-use crate::common::{Home, child, need_mount, skip};
+use crate::common::{Home, child, describe, need_mount, skip, trumanfs};
 
 /// An executor's connection to the daemon.
 struct Executor {
@@ -466,4 +466,130 @@ fn an_executor_registers_through_the_client() {
     assert_eq!(runs_of(&home)["/later"], Some(run.id.to_string()));
     home.umount();
     assert!(runs.begin(&shell("not mounted")).is_err());
+}
+
+/// Runs the binary and expects an exit code; returns what it printed, standard error after it.
+#[track_caller]
+fn tells(code: i32, args: &[&str]) -> String {
+    let output = trumanfs(args);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{args:?}: {}",
+        describe(&output)
+    );
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn a_run_is_shown_and_taken_back_whole_and_an_undo_is_one() {
+    need_mount!();
+    let mut home = Home::prepared(
+        |store| {
+            fs::write(store.join("kept"), "old").unwrap();
+            fs::write(store.join("gone"), "old").unwrap();
+        },
+        &[],
+    );
+    let store = home.store().to_str().unwrap().to_owned();
+    let runs = Runs::new(&Client::open(home.home()).unwrap()).unwrap();
+    let (one, two) = (shell("one > kept; rm gone"), shell("two > kept"));
+    let live = runs.begin(&one).unwrap();
+    fs::write(home.path("kept"), "one").unwrap();
+    fs::write(home.path("made"), "one").unwrap();
+    fs::remove_file(home.path("gone")).unwrap();
+    drop(live);
+    fs::write(home.path("by nobody"), "x").unwrap();
+    let live = runs.begin(&two).unwrap();
+    fs::write(home.path("kept"), "two").unwrap();
+    drop(live);
+    let (first, second) = (one.id.to_string(), two.id.to_string());
+    let read = |name: &str| fs::read_to_string(home.path(name)).ok();
+
+    let told = tells(0, &["log", &store, "--run", &first]);
+    assert!(
+        told.contains("$ one > kept; rm gone") && told.contains("/gone"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("shell {first}")) && !told.contains("by nobody"),
+        "{told}"
+    );
+    let told = tells(0, &["log", &store, "--run", &first, "--json"]);
+    assert_eq!(told.lines().count(), 4, "{told}");
+    for line in told.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(record["origin"], json!({"kind": "shell", "run": first}));
+    }
+    let told = tells(1, &["diff", &store, "--run", &first]);
+    let mut lines: Vec<&str> = told
+        .lines()
+        .map(|line| line.split("  ").nth(1).unwrap())
+        .collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["/gone", "/kept", "/made"], "{told}");
+    let told = tells(0, &["log", &store]);
+    assert!(told.contains("$ two > kept"), "{told}");
+
+    // A later run has changed the same file: it is named, and nothing is done.
+    let told = tells(4, &["undo", &store, "--run", &first]);
+    assert!(
+        told.contains(&second) && told.contains("two > kept"),
+        "{told}"
+    );
+    assert_eq!(read("gone"), None);
+    let told = tells(3, &["undo", &store, "--run", "zzzzzzzzzzzz"]);
+    assert!(
+        told.contains("zzzzzzzzzzzz") && told.contains("log --op run"),
+        "{told}"
+    );
+    tells(3, &["log", &store, "--run", "zzzz"]);
+    tells(2, &["undo", &store, "--run", "last", "--session", "last"]);
+
+    // The newest first, then the other by a beginning of its id.
+    tells(0, &["undo", &store, "--run", "last"]);
+    assert_eq!(read("kept").unwrap(), "one");
+    let told = tells(0, &["undo", &store, "--run", &first[..6], "--json"]);
+    let undo: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(undo["operations"], 3);
+    assert_eq!(
+        (read("kept").unwrap(), read("gone").unwrap()),
+        ("old".into(), "old".into())
+    );
+    assert_eq!(read("made"), None);
+    assert!(read("by nobody").is_some());
+    // Once more is the same as once, but for the time of a directory in which others worked meanwhile.
+    let told = trumanfs(&["undo", &store, "--run", &first]);
+    assert!(
+        matches!(told.status.code(), Some(0 | 1)),
+        "{}",
+        describe(&told)
+    );
+    assert_eq!(
+        (read("kept").unwrap(), read("gone").unwrap()),
+        ("old".into(), "old".into())
+    );
+
+    // An undo is a run; `redo` and the undo of it are the same, and both can be taken back.
+    let of_undo = undo["run"].as_str().unwrap().to_owned();
+    tells(0, &["undo", &store, "--run", &of_undo]);
+    assert_eq!(read("made").unwrap(), "one");
+    tells(0, &["undo", &store, "--run", &first]);
+    assert_eq!(read("made"), None);
+    tells(0, &["redo", &store]);
+    assert_eq!(read("made").unwrap(), "one");
+    // All of it goes where nothing is mounted, too.
+    drop(runs);
+    home.umount();
+    let told = tells(0, &["undo", &store, "--run", &first]);
+    assert!(told.contains("removed /made"), "{told}");
+    assert!(!home.store().join("made").exists());
+    let told = tells(0, &["report", &store, "--run", &first, "--html", "-"]);
+    assert!(
+        told.contains("one &gt; kept; rm gone") && !told.contains("by nobody"),
+        "{told}"
+    );
+    tells(0, &["session", "show", &store]);
+    tells(0, &["fsck", &store]);
 }

@@ -27,6 +27,9 @@ pub(in crate::cli) struct DiffArgs {
     /// And a path in the home: only what is there or below. Without both: everything since the start of the last session
     #[arg(value_name = "A..B] [PATH", num_args = 0..=2)]
     what: Vec<OsString>,
+    /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`; instead of A..B
+    #[arg(long, value_name = "RUN", conflicts_with = "range")]
+    run: Option<String>,
     /// A range that begins with a hyphen; see [`ago`]
     #[arg(long, hide = true)]
     range: Option<OsString>,
@@ -50,7 +53,16 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
     let (range, path) = split(&what);
     let path = path.map_or_else(|| Ok(WorldPath::root()), |path| client.in_home(path))?;
-    let diff = client.diff(&range, &path)?;
+    let diff = match (&args.run, range) {
+        (None, range) => client.diff(range.as_deref().unwrap_or("last..now"), &path)?,
+        (Some(run), None) => client.diff_of_run(run, &path)?,
+        (Some(_), Some(range)) => {
+            return Err(Error::usage(
+                format!("a run has its own points: {range:?} cannot be given with --run"),
+                "Give a path, or nothing.",
+            ));
+        }
+    };
     let mut printer = Printer::new();
     let mut unknown = Unknown::default();
     if args.stat {
@@ -112,7 +124,7 @@ impl Unknown {
 }
 
 /// Tells range and path apart. What has two dots is a range, unless it begins with a slash or a dot and a slash.
-fn split(what: &[OsString]) -> (String, Option<&OsString>) {
+fn split(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
     let is_range = |word: &OsString| {
         let bytes = word.as_bytes();
         !bytes.starts_with(b"/")
@@ -125,10 +137,7 @@ fn split(what: &[OsString]) -> (String, Option<&OsString>) {
         [one] => (None, Some(one)),
         [one, other, ..] => (Some(one), Some(other)),
     };
-    let range = range.map_or_else(
-        || "last..now".to_owned(),
-        |range| range.to_string_lossy().into_owned(),
-    );
+    let range = range.map(|range| range.to_string_lossy().into_owned());
     (range, path)
 }
 

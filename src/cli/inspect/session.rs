@@ -185,6 +185,10 @@ fn whole(printer: &mut Printer, session: &Session, target: &Path) {
         let name = if index == 0 { "programs" } else { "" };
         field(name, &format!("{program}: {}", count(*changes, "change")));
     }
+    if session.runs > 0 {
+        let list = "`trumanfs log --op run` lists them";
+        field("runs", &format!("{}; {list}", session.runs));
+    }
     for mark in &session.marks {
         field(
             &mark.op,

@@ -14,7 +14,9 @@ mod paths;
 use super::Store;
 use super::past::{Past, ROOT, Tree};
 use super::point::Point;
+use super::run::FoundRun;
 use crate::error::{Error, Result};
+use crate::journal::Record;
 use crate::name::WorldPath;
 use crate::world::layout::TRASH;
 use asked::Asked;
@@ -48,7 +50,8 @@ impl<'a> Diff<'a> {
         to: &Point,
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
-        let diff = Diff::starting(Past::about(store, below, Some(from))?, from, to, below)?;
+        let past = Past::about(store, below, Some(from))?;
+        let diff = Diff::starting(past, (from, to), below, |_| true)?;
         // For a directory all records are needed; only now is it known that there was one.
         let was_dir = |tree: &Tree<'_>| {
             let there = tree.resolve(below)?;
@@ -56,22 +59,39 @@ impl<'a> Diff<'a> {
         };
         match diff.of_all || !(was_dir(&diff.before)? || was_dir(&diff.after)?) {
             true => Ok(diff),
-            false => Diff::starting(Past::now(store)?, from, to, below),
+            false => Diff::starting(Past::now(store)?, (from, to), below, |_| true),
         }
     }
 
+    /// Compares what a run changed, at and below a path, as it was before the run's first change and just after its last
+    /// one. Of what others changed meanwhile, that shows which the run changed, too.
+    ///
+    /// # Errors
+    /// As [`Diff::between`].
+    pub fn of_run(store: &'a Store, run: &FoundRun, below: &WorldPath) -> Result<Diff<'a>> {
+        let points = (&run.start(), &run.end());
+        Diff::starting(Past::now(store)?, points, below, |record| {
+            record.origin.run == Some(run.id)
+        })
+    }
+
+    /// Goes back to the later point and from there to the earlier one, and compares what the wanted records touched.
     fn starting(
         mut past: Past<'a>,
-        from: &Point,
-        to: &Point,
+        (from, to): (&Point, &Point),
         below: &WorldPath,
+        wanted: impl Fn(&Record) -> bool,
     ) -> Result<Diff<'a>> {
         let of_all = past.looks_at_all();
         past = past.acts();
-        past.back_noting(to, |_| {})?;
+        past.back_noting(to, |_, _| {})?;
         let after = past.tree().clone();
         let mut asked = Asked::new(after.lookup(ROOT, TRASH)?);
-        past.back_noting(from, |effect| asked.note(effect))?;
+        past.back_noting(from, |record, effect| {
+            if wanted(record) {
+                asked.note(effect);
+            }
+        })?;
         asked.sort();
         let before = past.into_tree();
         let mut names = Names::new(&before, &after, asked, below);

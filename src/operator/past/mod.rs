@@ -141,7 +141,7 @@ impl<'a> Past<'a> {
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
         let disk = self.tree.disk().clone();
-        self.back_noting(point, |effect| touched.add(effect, &disk))?;
+        self.back_noting(point, |_, effect| touched.add(effect, &disk))?;
         Ok(touched)
     }
 
@@ -149,12 +149,16 @@ impl<'a> Past<'a> {
     ///
     /// # Errors
     /// As [`Past::back_to`].
-    pub fn back_noting(&mut self, point: &Point, mut note: impl FnMut(&Effect)) -> Result<()> {
+    pub fn back_noting(
+        &mut self,
+        point: &Point,
+        mut note: impl FnMut(&Record, &Effect),
+    ) -> Result<()> {
         while let Some((session, record)) =
             self.back_by_one(|session, seq| !point.includes(session, seq))?
         {
             for effect in self.tree.effects(&record, &session)? {
-                note(&effect);
+                note(&record, &effect);
                 let born = effect.born();
                 self.tree.reverse(effect, (&session, &record));
                 if let Some(node) = born {

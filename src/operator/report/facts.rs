@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, Record};
 use crate::name::{WorldPath, escape};
 use crate::operator::Store;
+use crate::operator::run::FoundRun;
 use crate::operator::usage::program;
 use crate::world::settle::open_journal;
 
@@ -61,6 +62,10 @@ pub(super) struct Mark {
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) id: String,
+    /// The run of the session that it is about, where it is about one.
+    pub(super) run: Option<FoundRun>,
+    /// The records of that run.
+    pub(super) seqs: HashSet<u64>,
     pub(super) home: Option<String>,
     pub(super) host: String,
     pub(super) release: String,
@@ -82,9 +87,10 @@ pub(super) struct Facts {
 ///
 /// # Errors
 /// `ENOENT` where it has no journal; those of `read(2)`. Damage is noted in the facts.
-pub(super) fn read(store: &Store, id: &str) -> Result<Facts> {
+pub(super) fn read(store: &Store, id: &str, run: Option<&FoundRun>) -> Result<Facts> {
     let mut facts = Facts {
         id: id.to_owned(),
+        run: run.cloned(),
         width: 1000,
         ..Facts::default()
     };
@@ -105,27 +111,22 @@ pub(super) fn read(store: &Store, id: &str) -> Result<Facts> {
 
 impl Facts {
     fn take(&mut self, record: Record) {
+        if let Some(run) = &self.run
+            && record.origin.run != Some(run.id)
+        {
+            // What is known of the session is known of the run.
+            return self.take_frame(record.op);
+        }
+        if self.run.is_some() {
+            self.seqs.insert(record.seq);
+        }
         let time = DateTime::parse_from_rfc3339(&record.time);
         let time = time.map_or(self.last.unwrap_or_default(), |t| t.with_timezone(&Utc));
         self.began.get_or_insert(time);
         self.last = Some(time);
         self.last_seq = record.seq;
         let mark = match &record.op {
-            Op::Begin {
-                home,
-                host,
-                version,
-                ..
-            } => {
-                self.home = home.as_ref().map(|home| escape(&home.0));
-                host.clone_into(&mut self.host);
-                version.clone_into(&mut self.release);
-                return;
-            }
-            Op::End => {
-                self.ended = true;
-                return;
-            }
+            Op::Begin { .. } | Op::End => return self.take_frame(record.op),
             Op::Abort { .. } => {
                 self.not_done += 1;
                 return;
@@ -169,6 +170,37 @@ impl Facts {
         let program = self.programs.entry(name).or_default();
         program.by_operator = by_operator;
         program.take(&record, slice);
+    }
+
+    /// Takes the begin or the end of the session.
+    fn take_frame(&mut self, op: Op) {
+        match op {
+            Op::Begin {
+                home,
+                host,
+                version,
+                ..
+            } => {
+                self.home = home.map(|home| escape(&home.0));
+                (self.host, self.release) = (host, version);
+            }
+            Op::End => self.ended = true,
+            _ => {}
+        }
+    }
+
+    /// Returns whether something that became of a record is a part of the page.
+    pub(super) fn has(&self, session: Option<&str>, seq: Option<u64>) -> bool {
+        let in_run = || seq.is_some_and(|seq| self.seqs.contains(&seq));
+        session == Some(&*self.id) && (self.run.is_none() || in_run())
+    }
+
+    /// Returns what the page is about, in a word.
+    pub(super) fn subject(&self) -> &'static str {
+        match self.run {
+            Some(_) => "run",
+            None => "session",
+        }
     }
 
     /// Returns the slice of a time. Where there would be too many slices, pairs are merged.

@@ -14,7 +14,8 @@ impl Page {
             facts.began.unwrap_or_default(),
             facts.last.unwrap_or_default(),
         );
-        html.raw("<header>\n<p class=\"over\"><span class=\"dome\" aria-hidden=\"true\"></span>trumanfs · session report</p>\n<h1>");
+        html.raw("<header>\n<p class=\"over\"><span class=\"dome\" aria-hidden=\"true\"></span>trumanfs · ");
+        html.text(facts.subject()).raw(" report</p>\n<h1>");
         html.text(&period(began, last))
             .raw("</h1>\n<p class=\"chips\">");
         let (class, state) = match (&facts.damage, facts.ended, self.running) {
@@ -30,6 +31,7 @@ impl Page {
             .text(&duration(last - began))
             .raw("</span> <code class=\"chip\">");
         html.text(&facts.id).raw("</code></p>\n");
+        self.run(html);
         if let Some(damage) = &facts.damage {
             html.raw(
                 "<p class=\"warn\"><strong>The journal cannot be believed from there on:</strong> ",
@@ -81,19 +83,38 @@ impl Page {
         html.raw("</header>\n");
     }
 
+    /// What the run was asked for, where the page is about one.
+    fn run(&self, html: &mut Html) {
+        let Some(run) = &self.facts.run else {
+            return;
+        };
+        let command = run.command.as_deref();
+        html.raw("<p class=\"lead\">").text(run.kind.word());
+        html.raw(" <code>").text(&run.id.to_string());
+        html.raw("</code>: <code>");
+        html.text(command.unwrap_or("(its record is lost)"));
+        html.raw("</code></p>\n");
+    }
+
     /// Writes how to undo all of it.
     fn undo(&self, html: &mut Html) {
         if self.facts.changes == 0 {
             return;
         }
-        let id = shell(self.facts.id.as_bytes());
-        html.raw("<details class=\"undo\"><summary>Take the whole session back</summary><p>Look first at what that would do; nothing is changed by it:</p>");
-        html.command(&format!(
-            "trumanfs undo {} --session {id} --dry-run",
-            self.store
-        ));
+        let (subject, which) = match &self.facts.run {
+            Some(run) => ("run", format!("--run {}", run.id)),
+            None => {
+                let id = shell(self.facts.id.as_bytes());
+                ("session", format!("--session {id}"))
+            }
+        };
+        html.raw("<details class=\"undo\"><summary>Take the whole ");
+        html.raw(subject).raw(
+            " back</summary><p>Look first at what that would do; nothing is changed by it:</p>",
+        );
+        html.command(&format!("trumanfs undo {} {which} --dry-run", self.store));
         html.raw("<p>Then do it. An undo is recorded too, and can be undone:</p>");
-        html.command(&format!("trumanfs undo {} --session {id}", self.store));
+        html.command(&format!("trumanfs undo {} {which}", self.store));
         html.raw("</details>\n");
     }
 }

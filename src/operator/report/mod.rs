@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use super::diff::{Diff, Difference};
 use super::kept::{self, KeptVersion};
 use super::point::{Operation, Point};
+use super::run::FoundRun;
 use super::trash::{self, Listed};
 use super::{Store, session};
 use crate::error::{Error, Result};
@@ -57,7 +58,7 @@ pub fn newest(store: &Store) -> Result<String> {
     })
 }
 
-/// Writes the page of a session. `target` is the store's argument for commands; `step` is called with each stage's
+/// Writes the page of a session, or of one run in it. `target` is the store's argument for commands; `step` is called with each stage's
 /// name.
 ///
 /// # Errors
@@ -65,11 +66,12 @@ pub fn newest(store: &Store) -> Result<String> {
 pub fn page(
     store: &Store,
     id: &str,
+    run: Option<&FoundRun>,
     target: &[u8],
     step: &mut dyn FnMut(&'static str),
 ) -> Result<String> {
     step("reading the journal");
-    let facts = facts::read(store, id).map_err(|error| match error {
+    let facts = facts::read(store, id, run).map_err(|error| match error {
         Error::NotFound => Error::Missing {
             what: format!("session {id} has no journal"),
             remedy: "`trumanfs session list` names the sessions.".to_owned(),
@@ -77,15 +79,14 @@ pub fn page(
         error => error,
     })?;
     step("looking into the trash");
-    let of_session = |listed: &Listed| listed.session.as_deref() == Some(id);
     let mut removed = trash::list(store)?;
-    removed.retain(of_session);
+    removed.retain(|listed| facts.has(listed.session.as_deref(), listed.seq));
     let noise = super::ephemeral::among(store, &removed)?;
     let (noise, mut removed): (Vec<_>, Vec<_>) = removed
         .into_iter()
         .partition(|listed| noise.contains(&listed.entry.0));
     let mut overwritten = kept::list(store)?;
-    overwritten.retain(|version| version.session == id);
+    overwritten.retain(|kept| facts.has(Some(&kept.session), Some(kept.seq)));
     // Newest first, with hidden directories (git's own files) after the rest.
     let hidden = |listed: &Listed| {
         let path = listed.path.as_ref();
@@ -118,7 +119,11 @@ pub fn page(
         session: id.to_owned(),
         seq: facts.last_seq,
     });
-    let diff = Diff::between(store, &from, &to, &WorldPath::root()).and_then(|diff| {
+    let diff = match run {
+        Some(run) => Diff::of_run(store, run, &WorldPath::root()),
+        None => Diff::between(store, &from, &to, &WorldPath::root()),
+    };
+    let diff = diff.and_then(|diff| {
         let listed: Result<Vec<Difference>> = diff.changes().take(changes::LISTED).collect();
         listed.map(|listed| (diff, listed))
     });
@@ -163,8 +168,10 @@ impl Page {
             hash(STYLE),
             hash(SCRIPT)
         ));
-        html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>Session ");
-        html.text(&self.facts.id)
+        html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
+        let about = self.facts.run.as_ref().map(|run| run.id.to_string());
+        html.text(self.facts.subject()).raw(" ");
+        html.text(about.as_ref().unwrap_or(&self.facts.id))
             .raw(" · trumanfs</title>\n<style>")
             .raw(STYLE);
         html.raw("</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#changes\">Skip to what changed</a>\n");
@@ -185,7 +192,7 @@ impl Page {
     fn timeline(&self, html: &mut Html) {
         html.raw("<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">When</h2>");
         if self.facts.programs.is_empty() {
-            html.raw("<p class=\"empty\">Nothing was changed in this session.</p></section>\n");
+            html.raw("<p class=\"empty\">Nothing was changed.</p></section>\n");
             return;
         }
         html.raw("<p class=\"legend\"><span><i class=\"made\"></i> made or changed</span> <span><i class=\"gone\"></i> removed, replaced or overwritten (kept)</span> <span class=\"dim\">times are UTC</span></p><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline\">");
@@ -271,9 +278,7 @@ impl Page {
         html.raw("<section aria-labelledby=\"changes\"><h2 id=\"changes\">What is different</h2>");
         match diff {
             Err(error) => {
-                html.raw(
-                    "<p class=\"warn\">The start of the session cannot be compared with its end: ",
-                );
+                html.raw("<p class=\"warn\">The start cannot be compared with the end: ");
                 html.text(&error.to_string()).raw("</p>");
             }
             Ok((diff, _)) if diff.is_empty() => {
@@ -282,7 +287,7 @@ impl Page {
                 );
             }
             Ok((diff, listed)) => {
-                html.raw("<p class=\"lead\">The home at the end of the session against its start. Files with a triangle unfold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
+                html.raw("<p class=\"lead\">The home at the end against the start. Files with a triangle unfold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
                 html.raw(&changes::tree(diff, listed)).raw("</div>");
             }
         }

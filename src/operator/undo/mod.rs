@@ -13,6 +13,7 @@
 pub mod applied;
 pub mod applier;
 pub mod apply;
+mod culprits;
 pub mod deeds;
 mod inside;
 mod moves;

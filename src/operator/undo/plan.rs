@@ -45,7 +45,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
     }
     planner.settle()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
-    super::resolve::name_culprits(store, &mut conflicts)?;
+    super::culprits::name_culprits(store, &mut conflicts)?;
     Ok(Plan {
         beside: planner
             .beside

@@ -1,22 +1,16 @@
 //! Checks of the plan as a whole, after the last record: every node that comes back has a place, no name is given
 //! twice, nothing later is carried off, and the contents exist. Also names the conflicting records.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::planner::{Conflict, InTheWay, OnConflict, Planner, content_of, is_unknown};
+use super::planner::{Conflict, OnConflict, Planner, content_of, is_unknown};
 use crate::error::{Error, Result};
-use crate::journal::Record;
 use crate::name::{NAME_MAX, escape};
-use crate::operator::Store;
 use crate::operator::past::tree::layer::Layer;
-use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId, ReverseRecords};
-use crate::operator::point::Operation;
+use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId};
 use crate::world::layout::TRASH;
 use crate::world::view::in_trash;
-
-/// For how many conflicts the conflicting record is looked up.
-const TOLD: usize = 100;
 
 impl Planner<'_, '_> {
     pub(super) fn settle(&mut self) -> Result<()> {
@@ -315,50 +309,4 @@ pub(super) fn beside(name: &[u8], seq: u64) -> Box<[u8]> {
     let mut beside = name.get(..end).unwrap_or(name).to_vec();
     beside.extend_from_slice(suffix.as_bytes());
     beside.into()
-}
-
-/// Looks up the conflicting records and describes what they were and who made them.
-pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
-    let told = conflicts.iter().take(TOLD);
-    let mut wanted: BTreeSet<RecordId> = told
-        .flat_map(|(conflict, by)| {
-            let own = (Arc::from(conflict.session.as_str()), conflict.seq);
-            by.iter().cloned().chain([own])
-        })
-        .collect();
-    let mut records = ReverseRecords::trusting(store)?;
-    while !wanted.is_empty() {
-        let Some((session, record)) = records.next_record()? else {
-            break;
-        };
-        if !wanted.remove(&(session.clone(), record.seq)) {
-            continue;
-        }
-        for (conflict, by) in conflicts.iter_mut().take(TOLD) {
-            if *by == Some((session.clone(), record.seq)) {
-                conflict.by = Some(Operation {
-                    session: session.to_string(),
-                    seq: record.seq,
-                });
-                conflict.by_what = Some(words(&record));
-            }
-            if (&*conflict.session, conflict.seq) == (&*session, record.seq) {
-                conflict.word = record.op.word().to_owned();
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Describes a record and its actor in a few words.
-fn words(record: &Record) -> String {
-    let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
-    let path = paths.join(" → ");
-    let who = match &record.actor {
-        _ if record.undo_id().is_some() => " by an undo".to_owned(),
-        Some(actor) if actor.comm.is_empty() => format!(" by process {}", actor.pid),
-        Some(actor) => format!(" by {}[{}]", actor.comm, actor.pid),
-        None => String::new(),
-    };
-    format!("{} {path}{who}", record.op.word())
 }

@@ -1,0 +1,82 @@
+//! Who stands in the way of an undo: the records that changed something later, in words.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::planner::InTheWay;
+use crate::error::Result;
+use crate::journal::{Op, Record, RunId};
+use crate::name::escape;
+use crate::operator::Store;
+use crate::operator::past::{RecordId, ReverseRecords};
+use crate::operator::point::Operation;
+
+/// For how many conflicts the conflicting record is looked up.
+const TOLD: usize = 100;
+
+/// Finds the records that are in the way, and says what they were, who made them, and for which run.
+pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
+    let told = conflicts.iter().take(TOLD);
+    let mut wanted: BTreeSet<RecordId> = told
+        .flat_map(|(conflict, by)| {
+            let own = (Arc::from(conflict.session.as_str()), conflict.seq);
+            by.iter().cloned().chain([own])
+        })
+        .collect();
+    // The commands of the runs that are in the way. A run's own record comes before all others of it, so it is met after them.
+    let mut commands: HashMap<RunId, Option<String>> = HashMap::new();
+    let mut runs: HashMap<usize, RunId> = HashMap::new();
+    let mut records = ReverseRecords::trusting(store)?;
+    while !wanted.is_empty() || commands.values().any(Option::is_none) {
+        let Some((session, record)) = records.next_record()? else {
+            break;
+        };
+        if let (Some(run), Op::Run { command, .. }) = (record.origin.run, &record.op)
+            && let Some(told) = commands.get_mut(&run)
+        {
+            *told = Some(escape(&command.0));
+        }
+        if !wanted.remove(&(session.clone(), record.seq)) {
+            continue;
+        }
+        for (index, (conflict, by)) in conflicts.iter_mut().take(TOLD).enumerate() {
+            if *by == Some((session.clone(), record.seq)) {
+                conflict.by = Some(Operation {
+                    session: session.to_string(),
+                    seq: record.seq,
+                });
+                conflict.by_what = Some(words(&record));
+                if let Some(run) = record.origin.run.filter(|_| !record.origin.is_undo()) {
+                    runs.insert(index, run);
+                    commands.entry(run).or_default();
+                }
+            }
+            if (&*conflict.session, conflict.seq) == (&*session, record.seq) {
+                conflict.word = record.op.word().to_owned();
+            }
+        }
+    }
+    for (index, run) in runs {
+        if let Some((conflict, _)) = conflicts.get_mut(index)
+            && let (Some(what), Some(Some(command))) = (&mut conflict.by_what, commands.get(&run))
+        {
+            what.push_str(": $ ");
+            what.push_str(command);
+        }
+    }
+    Ok(())
+}
+
+/// Describes a record and who made it in a few words.
+fn words(record: &Record) -> String {
+    let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
+    let path = paths.join(" → ");
+    let who = match (&record.actor, record.origin.run) {
+        _ if record.undo_id().is_some() => " by an undo".to_owned(),
+        (_, Some(run)) => format!(" by the {} run {run}", record.origin.kind.word()),
+        (Some(actor), _) if actor.comm.is_empty() => format!(" by process {}", actor.pid),
+        (Some(actor), _) => format!(" by {}[{}]", actor.comm, actor.pid),
+        (None, _) => String::new(),
+    };
+    format!("{} {path}{who}", record.op.word())
+}
