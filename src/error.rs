@@ -41,6 +41,8 @@ pub enum Error {
     Os {
         /// The system call.
         call: &'static str,
+        /// Its arguments, as far as they are names in the store.
+        on: Option<Box<str>>,
         /// Its errno.
         errno: Errno,
     },
@@ -124,7 +126,7 @@ impl Kind {
 }
 
 /// The errnos of a failing file system, as opposed to those of an impossible request.
-const STORE_FAILS: [Errno; 12] = [
+const STORE_FAILS: [Errno; 13] = [
     Errno::IO,
     Errno::UCLEAN,
     Errno::NOSPC,
@@ -137,6 +139,7 @@ const STORE_FAILS: [Errno; 12] = [
     Errno::NFILE,
     Errno::TIMEDOUT,
     Errno::REMOTEIO,
+    Errno::SHUTDOWN,
 ];
 
 impl Error {
@@ -153,7 +156,23 @@ impl Error {
             Errno::NOTEMPTY => Error::NotEmpty,
             Errno::NAMETOOLONG => Error::NameTooLong,
             Errno::XDEV => Error::CrossDevice,
-            errno => Error::Os { call, errno },
+            errno => Error::Os {
+                call,
+                on: None,
+                errno,
+            },
+        }
+    }
+
+    /// As [`Error::os`], with the names that the call was about. They are made only where they are kept.
+    pub fn os_on(call: &'static str, on: impl Fn() -> String) -> impl Fn(Errno) -> Error {
+        move |errno| match Error::os(call)(errno) {
+            Error::Os { call, errno, .. } => Error::Os {
+                call,
+                on: Some(on().into()),
+                errno,
+            },
+            error => error,
         }
     }
 
@@ -256,14 +275,22 @@ impl Error {
     }
 }
 
+/// Returns what the standard library says of an error, without the "(os error N)" at its end, which does not help a reader.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Os { call, errno } => {
-                let text = std::io::Error::from(*errno).to_string();
-                // std appends "(os error N)", which does not help a reader.
-                let text = text.split(" (os error").next().unwrap_or_default();
-                write!(f, "{call}: {text}")
+            Error::Os { call, on, errno } => {
+                let text = reason(&(*errno).into());
+                match on {
+                    Some(on) => write!(f, "{call} {on}: {text}"),
+                    None => write!(f, "{call}: {text}"),
+                }
             }
             Error::Usage { what, remedy }
             | Error::Refused { what, remedy }
@@ -274,10 +301,7 @@ impl fmt::Display for Error {
                 write!(f, "{what}\n  {remedy}")
             }
             Error::Damaged(what) => write!(f, "{what}"),
-            other => {
-                let text = std::io::Error::from(other.errno()).to_string();
-                f.write_str(text.split(" (os error").next().unwrap_or_default())
-            }
+            other => f.write_str(&reason(&other.errno().into())),
         }
     }
 }
@@ -289,6 +313,7 @@ impl Error {
             Error::Os {
                 call,
                 errno: Errno::NOSPC | Errno::DQUOT,
+                ..
             } => format!(
                 "the store's disk is full, or a quota is used up ({call})\n  \
                  `trumanfs trash usage` says what takes the space, `trumanfs trash purge` gives it back. Where that finds no space \
@@ -317,5 +342,11 @@ mod tests {
     fn messages_have_no_error_numbers() {
         let error = Error::os("renameat2")(Errno::NOSPC);
         assert_eq!(error.to_string(), "renameat2: No space left on device");
+        let error = Error::os_on("renameat2", || "\"a\" → trash".to_owned())(Errno::IO);
+        assert_eq!(
+            error.to_string(),
+            "renameat2 \"a\" → trash: Input/output error"
+        );
+        assert!(error.is_of_store());
     }
 }

@@ -186,6 +186,11 @@ impl<'de> serde::Deserialize<'de> for Escaped {
     }
 }
 
+/// Returns a name or a path in quotes, escaped, for messages.
+pub fn quoted(bytes: &[u8]) -> String {
+    format!("\"{}\"", escape(bytes))
+}
+
 /// Returns bytes as text that [`unescape`] reverses: valid UTF-8 is unchanged, a backslash is doubled, control
 /// characters and bytes that are not UTF-8 become `\xNN`.
 pub fn escape(bytes: &[u8]) -> String {

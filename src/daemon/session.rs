@@ -47,7 +47,7 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     handover::wait_for_store(&checked.store)?;
     harden();
     let (world, settled) = World::open(&checked.store, world_options(wanted, &checked))?;
-    start_log(log_to, &world);
+    let log = start_log(log_to, &world);
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
     settled.iter().for_each(|line| log::warn!("{line}"));
 
@@ -65,6 +65,9 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     };
     serve(wanted, &checked, world, device, || ready(settled))?;
     drop(mounted);
+    if let Some(log) = log {
+        trim(&log);
+    }
     Ok(())
 }
 
@@ -151,15 +154,25 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
     }
 }
 
-fn start_log(to: LogTo, world: &World) {
+/// Starts the daemon's log. Returns its file, if it has one.
+fn start_log(to: LogTo, world: &World) -> Option<std::fs::File> {
     let mut builder =
         env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
-    if to == LogTo::Session
-        && let Ok(file) = world.state().new_log(world.session())
-    {
+    let file = match to {
+        LogTo::Session => world.state().new_log(world.session()).ok(),
+        LogTo::Stderr => None,
+    };
+    let kept = file.as_ref().and_then(|file| file.try_clone().ok());
+    if let Some(file) = file {
         builder.target(env_logger::Target::Pipe(Box::new(file)));
     }
     let _ = builder.try_init();
+    kept
+}
+
+/// Gives back the space that the log did not need.
+fn trim(log: &std::fs::File) {
+    let _ = log.metadata().and_then(|meta| log.set_len(meta.len()));
 }
 
 fn serve(

@@ -259,10 +259,8 @@ impl Journal {
             prev: String::from_utf8_lossy(&state.prev).into_owned(),
         };
         state.line.clear();
-        serde_json::to_writer(&mut state.line, &record).map_err(|_| Error::Os {
-            call: "write",
-            errno: rustix::io::Errno::IO,
-        })?;
+        serde_json::to_writer(&mut state.line, &record)
+            .map_err(|_| Error::os("write")(rustix::io::Errno::IO))?;
         let hash = hex(&Sha256::digest(&state.line));
         state.line.push(b'\n');
         state.write(self.durable, whose)?;

@@ -13,7 +13,7 @@ use super::root::{Dir, open_beneath, stat_fd};
 use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
-use crate::name::{Escaped, Name};
+use crate::name::{Escaped, Name, quoted};
 
 const S_ISGID: u32 = 0o2000;
 
@@ -87,7 +87,7 @@ impl World {
         let path = self.view.vacant_for(dir, name, true, caller)?;
         self.make(dir, name, Op::Mkdir { path, mode }, caller, |dir| {
             rustix::fs::mkdirat(dir, name.bytes(), Mode::from_raw_mode(mode & 0o7777))
-                .map_err(Error::os("mkdirat"))
+                .map_err(Error::os_on("mkdirat", || quoted(name.bytes())))
         })
     }
 
@@ -112,7 +112,7 @@ impl World {
                 Mode::from_raw_mode(mode & 0o7777),
                 0,
             )
-            .map_err(Error::os("mknodat"))
+            .map_err(Error::os_on("mknodat", || quoted(name.bytes())))
         })
     }
 
@@ -136,7 +136,8 @@ impl World {
             target: Escaped(target.to_vec()),
         };
         self.make(dir, name, op, caller, |dir| {
-            rustix::fs::symlinkat(target, dir, name.bytes()).map_err(Error::os("symlinkat"))
+            rustix::fs::symlinkat(target, dir, name.bytes())
+                .map_err(Error::os_on("symlinkat", || quoted(name.bytes())))
         })
     }
 
@@ -172,7 +173,7 @@ impl World {
                 name.bytes(),
                 AtFlags::SYMLINK_FOLLOW,
             )
-            .map_err(Error::os("linkat"))
+            .map_err(Error::os_on("linkat", || quoted(name.bytes())))
         })
     }
 

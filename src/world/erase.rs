@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::meta::{Id, Meta};
 use super::root::{Node, Root, open_beneath, stat_fd};
 use crate::error::{Error, Result};
-use crate::name::Name;
+use crate::name::{Name, quoted};
 
 /// A name that has been deleted. Its inode is still open, so the inode number cannot have been reused.
 #[derive(Debug)]
@@ -153,7 +153,8 @@ fn unlink(
     node: &Node,
     gone: &mut dyn FnMut(&Gone<'_>),
 ) -> Result<()> {
-    rustix::fs::unlinkat(dir, name.bytes(), AtFlags::empty()).map_err(Error::os("unlinkat"))?;
+    rustix::fs::unlinkat(dir, name.bytes(), AtFlags::empty())
+        .map_err(Error::os_on("unlinkat", || quoted(name.bytes())))?;
     gone(&Gone {
         meta: node.meta(),
         last: node.stat()?.nlink == 0,
@@ -169,7 +170,7 @@ fn remove_dir(
 ) -> Result<()> {
     let meta = stat_fd(located.as_fd())?;
     rustix::fs::unlinkat(parent, name.bytes(), AtFlags::REMOVEDIR)
-        .map_err(Error::os("unlinkat"))?;
+        .map_err(Error::os_on("unlinkat", || quoted(name.bytes())))?;
     gone(&Gone {
         meta: &meta,
         last: true,

@@ -16,7 +16,7 @@ use super::view::{Visible, in_trash};
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Replaced};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{Escaped, Name, WorldPath, quoted};
 
 /// The treatment of an existing node at the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,5 +311,11 @@ fn swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<()> {
         other.name.bytes(),
         RenameFlags::EXCHANGE,
     )
-    .map_err(Error::os("renameat2"))
+    .map_err(Error::os_on("renameat2", || {
+        format!(
+            "{} ⇄ {}",
+            quoted(one.name.bytes()),
+            quoted(other.name.bytes())
+        )
+    }))
 }

@@ -23,6 +23,7 @@ use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
 use crate::name::Name;
+use crate::name::quoted;
 
 /// A new inode that is ready to take a file's place.
 #[derive(Debug)]
@@ -173,7 +174,9 @@ impl World {
                 version.as_bytes(),
                 RenameFlags::EXCHANGE,
             )
-            .map_err(Error::os("renameat2"))
+            .map_err(Error::os_on("renameat2", || {
+                format!("{} ⇄ version {version}", quoted(name.bytes()))
+            }))
         };
         let (new, making) = (fresh.meta, &mut fresh.making);
         open_state.replace(&new, fresh.file.as_fd(), &mut || {

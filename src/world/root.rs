@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use super::meta::{Id, Meta, Time};
 use crate::error::{Error, Result};
 use crate::journal::At;
-use crate::name::{Name, WorldPath};
+use crate::name::{Name, WorldPath, quoted};
 
 /// The resolution flags of every path below the root.
 pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH
@@ -358,7 +358,7 @@ pub fn open_beneath(
     loop {
         match rustix::fs::openat2(from, path, flags, mode, BENEATH) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            result => return result.map_err(Error::os("openat2")),
+            result => return result.map_err(Error::os_on("openat2", || quoted(path))),
         }
     }
 }
@@ -379,7 +379,8 @@ pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
 /// Any error from `statx(2)`; `ENOENT` if another file system is mounted on it.
 pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let x = rustix::fs::statx(fd, name.bytes(), flags, ASKED).map_err(Error::os("statx"))?;
+    let x = rustix::fs::statx(fd, name.bytes(), flags, ASKED)
+        .map_err(Error::os_on("statx", || quoted(name.bytes())))?;
     let meta = Meta::from_statx(&x);
     // Another file system mounted here is absent, as openat2 with RESOLVE_NO_XDEV would have it.
     if meta.mount_root {

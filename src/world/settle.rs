@@ -208,10 +208,7 @@ fn damaged(session: &str, error: &Error) -> Error {
 fn last_records(session: &str, file: &File, device: u64) -> Result<Vec<Record>> {
     use std::io::Seek;
     let mut file = file;
-    file.rewind().map_err(|_| Error::Os {
-        call: "lseek",
-        errno: rustix::io::Errno::IO,
-    })?;
+    file.rewind().map_err(|error| Error::io("lseek", &error))?;
     let this_boot = super::holder::boot_id();
     let mut kept = WINDOW;
     let mut window = VecDeque::new();

@@ -9,7 +9,7 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 
 use super::holder::{Holder, read_holder};
 use super::inode_lists::{self, parse_links, parse_pinned};
@@ -23,6 +23,9 @@ use super::root::{BENEATH, Root, open_beneath, stat_fd};
 use super::sessions;
 use super::settled::Settled;
 use crate::error::{Error, Result};
+
+/// The space that a session's log has on a disk that gets full, in bytes.
+const LOG_SPACE: u64 = 8 << 10;
 
 /// The open and locked `.trumanfs` of a store.
 #[derive(Debug)]
@@ -197,7 +200,10 @@ impl StateDir {
     pub fn new_log(&self, session: &str) -> Result<File> {
         let path = layout::of_session(session, LOG);
         let flags = OFlags::WRONLY | OFlags::APPEND;
-        own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)
+        let file = own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)?;
+        // So that a full disk can be told of. Not every file system can do it.
+        let _ = rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, LOG_SPACE);
+        Ok(file)
     }
 
     /// Opens a directory below this one, following no link.

@@ -70,10 +70,7 @@ impl<'s> StoreView<'s> {
     /// # Errors
     /// As [`StoreView::dir`]; `EBUSY` for the root, which has no parent.
     pub fn parent<'a>(&self, path: &'a WorldPath) -> Result<(Dir, Name<'a>)> {
-        let busy = Error::Os {
-            call: "resolve",
-            errno: rustix::io::Errno::BUSY,
-        };
+        let busy = Error::os("resolve")(rustix::io::Errno::BUSY);
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Err(busy);
         };

@@ -20,7 +20,7 @@ use super::root::{Root, open_beneath, stat_fd};
 use super::sessions::sessions;
 use super::state::StateDir;
 use crate::error::{Error, Result};
-use crate::name::{NAME_MAX, Name};
+use crate::name::{NAME_MAX, Name, quoted};
 
 /// The format of the time in an entry's name: UTC with microseconds, sortable, without colons.
 const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";
@@ -221,8 +221,11 @@ impl Trash {
 /// # Errors
 /// `EEXIST` if the new name is taken; any error from `renameat2(2)`.
 pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) -> Result<()> {
-    rustix::fs::renameat_with(from, name.bytes(), to, new.bytes(), RenameFlags::NOREPLACE)
-        .map_err(Error::os("renameat2"))
+    rustix::fs::renameat_with(from, name.bytes(), to, new.bytes(), RenameFlags::NOREPLACE).map_err(
+        Error::os_on("renameat2", || {
+            format!("{} → {}", quoted(name.bytes()), quoted(new.bytes()))
+        }),
+    )
 }
 
 fn entry_name(micros: i64, name: &[u8]) -> EntryName {

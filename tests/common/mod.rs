@@ -385,6 +385,11 @@ impl Home {
         names
     }
 
+    /// What the daemon of the newest session had to say.
+    pub(crate) fn log(&self) -> String {
+        log_of(self.store())
+    }
+
     /// The trash entries of what was called `name`, as paths in the store, oldest first.
     pub(crate) fn trashed(&self, name: &str) -> Vec<PathBuf> {
         // `{timestamp}_{name}`: the timestamp has no underscore, the name may.
@@ -607,4 +612,15 @@ pub(crate) fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
             Err(error) => panic!("poll: {error}"),
         }
     }
+}
+
+/// What the daemon of a store's newest session had to say.
+pub(crate) fn log_of(store: &Path) -> String {
+    let sessions = fs::read_dir(store.join(".trumanfs/sessions")).expect("sessions");
+    let mut sessions: Vec<PathBuf> = sessions
+        .map(|entry| entry.expect("readdir").path())
+        .collect();
+    sessions.sort();
+    let newest = sessions.last().expect("a session");
+    fs::read_to_string(newest.join("daemon.log")).expect("daemon.log")
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{describe, need_mount, run_limited, skip, trumanfs};
+use crate::common::{describe, log_of, need_mount, run_limited, skip, trumanfs};
 
 /// A file system in a file, and a home over a store in it; all of it is taken down when dropped.
 struct Disk {
@@ -241,6 +241,55 @@ fn what_was_recorded_holds_when_the_disk_has_another_number() {
     assert!(!disk.store().join("moved").exists() && !disk.store().join("e").exists());
     let ino = |name: &str| fs::metadata(disk.store().join(name)).unwrap().ino();
     assert_eq!(ino("x"), ino("y"));
+}
+
+/// Before, an input/output error was a line of trace, and daemon.log said nothing of a disk that could not be read.
+#[test]
+fn the_log_tells_of_a_disk_that_cannot_be_read() {
+    need_mount!();
+    let disk = match Disk::new(&["mkfs.ext4", "-q"], 64) {
+        Ok(disk) => disk,
+        Err(why) => skip!("ext4", "no disk of its own: {why}"),
+    };
+    for number in 0..40 {
+        let dir = disk.store().join(format!("d{number}"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("file"), "content").unwrap();
+    }
+    // So that nothing of them is in memory.
+    disk.detach();
+    disk.attach().unwrap();
+    disk.mount_home("--no-passthrough");
+    let image = fs::File::options().write(true).open(disk.at("image"));
+    image.unwrap().set_len(0).unwrap();
+    let read = |number: u32| fs::read(disk.home(&format!("d{number}/file"))).map(drop);
+    let errors = (0..40).filter_map(|number| read(number).err());
+    let errors: Vec<_> = errors.map(|error| error.raw_os_error()).collect();
+    let broken = [rustix::io::Errno::IO, rustix::io::Errno::UCLEAN];
+    let broken = broken.map(|errno| Some(errno.raw_os_error()));
+    assert!(!errors.is_empty(), "it could all be read");
+    assert!(
+        errors.iter().all(|error| broken.contains(error)),
+        "{errors:?}"
+    );
+    let log = log_of(&disk.store());
+    let told = |line: &&str| {
+        line.contains("WARN") && line.contains(" of inode ") && line.contains("the store failed: ")
+    };
+    let lines: Vec<&str> = log.lines().filter(told).collect();
+    assert!(!lines.is_empty(), "{log}");
+    assert!(lines.len() < errors.len(), "a flood: {log}");
+    assert!(
+        lines.iter().any(|line| line.contains("lookup of inode")),
+        "{log}"
+    );
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains("Input/output error") || line.contains("needs cleaning")),
+        "{log}"
+    );
+    assert!(!log.contains(disk.at("mnt").to_str().unwrap()), "{log}");
 }
 
 /// A copy on a fresh file system may have the very inode numbers of the original, and its store may be the root of it. It is

@@ -303,6 +303,32 @@ fn no_inodes_left() {
     mkdir(home.path("more"), 0o755).unwrap();
 }
 
+/// Also of a session that had said nothing until then: there is space for it.
+#[test]
+fn the_log_tells_of_a_full_disk() {
+    need_mount!();
+    let small = match Small::ext4(16, false) {
+        Ok(small) => small,
+        Err(reason) => skip!("ext4", "{reason}"),
+    };
+    let home = Home::on(&small.path(), &[]);
+    fill(&home);
+    let mut made = (0..1000).map(|number| mkdir(home.path(format!("more{number}")), 0o755));
+    assert_eq!(made.find(Result::is_err), Some(Err(Errno::NOSPC)));
+    let log = home.log();
+    let of = "the store failed: mkdir of inode 1 by process ";
+    let line = log.lines().find(|line| line.contains(of));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    assert!(
+        line.contains("WARN") && line.ends_with("No space left on device"),
+        "{line}"
+    );
+    assert!(
+        line.contains("mkdirat \"more") || line.contains("write"),
+        "{line}"
+    );
+}
+
 /// ext4's own way to find itself broken: from then on it is read-only.
 #[test]
 fn a_store_that_turns_read_only() {

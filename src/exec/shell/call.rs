@@ -382,11 +382,7 @@ pub(super) fn reason(errno: Errno) -> String {
         Errno::ACCESS | Errno::PERM => Errno::NOENT,
         errno => errno,
     };
-    let text = io::Error::from(errno).to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    crate::error::reason(&errno.into())
 }
 
 /// Makes a [`Stop::Usage`] with status 1.

@@ -892,10 +892,7 @@ impl Failing<'_> {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         match left {
-            0 => Err(Error::Os {
-                call: "renameat2",
-                errno: rustix::io::Errno::NOSPC,
-            }),
+            0 => Err(Error::os("renameat2")(rustix::io::Errno::NOSPC)),
             _ => Ok(()),
         }
     }

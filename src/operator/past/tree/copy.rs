@@ -94,8 +94,7 @@ fn copy_by_hand(from: &File, to: BorrowedFd<'_>, mut at: u64, end: u64) -> Resul
 
 /// Adds the name of the system call to an error of the standard library.
 pub(super) fn io_error(call: &'static str, error: &std::io::Error) -> Error {
-    let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
-    Error::Os { call, errno }
+    Error::io(call, error)
 }
 
 /// Returns the SHA-256 of a content, in hexadecimal.
