@@ -426,6 +426,23 @@ fn words_stand_where_they_belong() {
 }
 
 #[test]
+fn front_ends_open_no_store() {
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| source.room() == "cli") {
+        for word in ["World", "Store", "Root"] {
+            for at in places(&source.code, word) {
+                let line = line(&source.code, at);
+                problems.push(format!(
+                    "src/{}:{line}: `{word}`. Rule: what a store is asked for, and by whom it is carried out, is client's",
+                    source.path
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
 fn the_store_is_worked_on_by_descriptor() {
     let mut problems = Vec::new();
     let rooms = ["world", "fuse", "operator", "exec"];

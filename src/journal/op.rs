@@ -84,7 +84,7 @@ pub enum Op {
         copied: Option<String>,
         /// What the store was last mounted with; absent where no session says, and in records of an earlier release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        mounted: Option<MountedWith>,
+        mounted: Option<Box<MountedWith>>,
     },
     /// The session ended cleanly.
     End,

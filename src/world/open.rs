@@ -120,7 +120,7 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         after: last.after,
         store: Some(origin::here(state.as_fd())?),
         copied: state.copied().map(str::to_owned),
-        mounted: mounted_with,
+        mounted: mounted_with.map(Box::new),
     };
     journal.note(begin, None)?;
     unbegun.has_begun();

@@ -149,7 +149,7 @@ pub(super) fn last_mount(
 fn said(journal: File) -> Option<Option<MountedWith>> {
     match Reader::new(BufReader::new(journal)).next_record() {
         Ok(Some(record)) => match record.op {
-            Op::Begin { mounted, .. } => Some(mounted),
+            Op::Begin { mounted, .. } => Some(mounted.map(|with| *with)),
             _ => None,
         },
         _ => None,

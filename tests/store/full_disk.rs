@@ -415,6 +415,11 @@ fn mount(store: &Path, home: &Path) -> Output {
 
 /// Expects exit status 6 and a message with these words, and that nothing is mounted.
 fn assert_refused(store: &Path, home: &Path, words: &[&str]) {
+    assert_not_mounted(6, store, home, words);
+}
+
+/// Expects this exit status and a message with these words, and that nothing is mounted.
+fn assert_not_mounted(code: i32, store: &Path, home: &Path, words: &[&str]) {
     // There may be a mount already, and that one stays.
     let mounts = || watch::mounts().iter().filter(|m| m.point == home).count();
     let before = mounts();
@@ -424,7 +429,7 @@ fn assert_refused(store: &Path, home: &Path, words: &[&str]) {
         watch::abort_and_detach(home);
         panic!("mounted, although {words:?}");
     }
-    assert_eq!(output.status.code(), Some(6), "{}", describe(&output));
+    assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
     for word in words {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
@@ -670,8 +675,8 @@ fn what_is_not_there_or_no_directory_is_refused() {
     need_mount!();
     let place = place();
     let nothing = place.store.join("nothing");
-    assert_refused(&nothing, &place.home, &["nothing", "store"]);
-    assert_refused(&place.store, &nothing, &["nothing", "home"]);
+    assert_not_mounted(3, &nothing, &place.home, &["nothing", "store"]);
+    assert_not_mounted(3, &place.store, &nothing, &["nothing", "home"]);
     let file = place.store.join("f");
     assert_refused(&file, &place.home, &["not a directory"]);
     assert_refused(&place.store, &file, &["not a directory"]);
