@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::request::{Outcome, Status};
 use crate::error::Error;
 use crate::name::escape;
-use crate::world::Root;
 use crate::world::append_log::AppendLog;
-use crate::world::{OriginKind, RunId};
+
+use crate::world::{OriginKind, Root, RunId, layout};
 
 /// The schema of a line.
 const SCHEMA: u32 = 1;
@@ -23,14 +23,18 @@ const LONGEST: usize = 16 << 10;
 
 /// Where the lines are.
 const LOG: AppendLog = AppendLog {
-    name: "audit.jsonl",
-    former: "audit.1.jsonl",
+    name: layout::AUDIT,
+    former: layout::FORMER_AUDIT,
     longest: 8 << 20,
 };
 
 /// The audit log of a store.
 #[derive(Debug)]
-pub struct Audit(Root);
+pub struct Audit {
+    store: Root,
+    /// Whether a daemon serves the store.
+    is_served: bool,
+}
 
 /// One line.
 #[derive(Debug, Serialize)]
@@ -59,8 +63,8 @@ struct Line<'a> {
 
 impl Audit {
     /// Returns the log of the store behind a home.
-    pub fn new(store: Root) -> Audit {
-        Audit(store)
+    pub fn new(store: Root, is_served: bool) -> Audit {
+        Audit { store, is_served }
     }
 
     /// Writes the line of a request. Returns what an operator should know where that was not possible.
@@ -94,7 +98,7 @@ impl Audit {
         };
         let written = serde_json::to_vec(&line)
             .map_err(|error| Error::Damaged(error.to_string()))
-            .and_then(|line| LOG.append(&self.0, &line));
+            .and_then(|line| LOG.append(&self.store, &line, self.is_served));
         match written {
             Ok(_) => None,
             Err(error) if is_not_ours(&error) => None,

@@ -11,8 +11,7 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::world::{Meta, SetAttrs};
-use crate::world::{OriginKind, RunId};
+use crate::world::{Meta, Run, SetAttrs};
 
 /// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
 pub(super) const TRIES: usize = 32;
@@ -63,11 +62,7 @@ impl Writing {
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning<'r> {
     /// The run that it is.
-    pub run: RunId,
-    /// The kind of its executor.
-    pub kind: OriginKind,
-    /// What was asked for.
-    pub command: &'r [u8],
+    pub run: &'r Run,
     /// Whether it may change something.
     pub changes: bool,
 }
@@ -96,6 +91,16 @@ pub trait Home: Send + Sync {
         self: Arc<Self>,
         request: &Beginning<'_>,
     ) -> std::result::Result<Arc<dyn Home>, Unavailable>;
+
+    /// Does a part of this request that may change something, on this thread: what the thread changes belongs to the run meanwhile.
+    fn work(&self, part: &mut dyn FnMut()) {
+        part();
+    }
+
+    /// Returns, once, why what this request changes does not belong to its run.
+    fn warning(&self) -> Option<String> {
+        None
+    }
 
     /// Returns whether this request has changed something, or opened a file to.
     fn has_changed(&self) -> bool;

@@ -6,25 +6,49 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, Dir as Listing, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid,
 };
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
 use super::home::{Beginning, DirEntry, Home, TRIES, Unavailable, Writing};
+use crate::client::{LiveRun, Runs};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
-use crate::world::{Dir, Meta, Node, Root, SetAttrs, SetTime};
+use crate::world::{Dir, Meta, Node, Root, Run, SetAttrs, SetTime};
 
 /// A home by its mountpoint's descriptor. Each request has one, which belongs to it alone.
 #[derive(Debug)]
 pub struct MountedHome {
     root: Arc<Root>,
+    /// Where runs are registered, as far as this process may.
+    runs: Option<Arc<Runs>>,
+    /// The run of the request, where it may change something.
+    run: Option<Registered>,
     changed: AtomicBool,
+}
+
+/// A run that the daemon knows of, from the first part of it on that may change something.
+#[derive(Debug)]
+struct Registered {
+    run: Run,
+    live: OnceLock<Option<LiveRun>>,
+    /// Why it is not known.
+    trouble: Mutex<Option<Error>>,
+}
+
+impl Registered {
+    /// Keeps the first trouble.
+    fn note<T>(&self, registered: Result<T>) -> Option<T> {
+        registered
+            .map_err(|error| self.trouble.lock().get_or_insert(error).clone())
+            .ok()
+    }
 }
 
 impl MountedHome {
@@ -33,12 +57,22 @@ impl MountedHome {
     /// # Errors
     /// What `open(2)` says; `ENOTDIR`.
     pub fn open(path: &Path) -> Result<MountedHome> {
-        Root::open(path).map(|root| MountedHome::of(Arc::new(root)))
+        MountedHome::with(path, None)
     }
 
-    fn of(root: Arc<Root>) -> MountedHome {
+    /// Opens a directory of a mounted home, whose daemon is told of runs.
+    ///
+    /// # Errors
+    /// As [`MountedHome::open`].
+    pub fn with(path: &Path, runs: Option<Arc<Runs>>) -> Result<MountedHome> {
+        Root::open(path).map(|root| MountedHome::of(Arc::new(root), runs, None))
+    }
+
+    fn of(root: Arc<Root>, runs: Option<Arc<Runs>>, run: Option<Registered>) -> MountedHome {
         MountedHome {
             root,
+            runs,
+            run,
             changed: AtomicBool::new(false),
         }
     }
@@ -144,9 +178,35 @@ impl MountedHome {
 impl Home for MountedHome {
     fn begin(
         self: Arc<Self>,
-        _: &Beginning<'_>,
+        request: &Beginning<'_>,
     ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
-        Ok(Arc::new(MountedHome::of(self.root.clone())))
+        let run = request.changes.then(|| Registered {
+            run: request.run.clone(),
+            live: OnceLock::new(),
+            trouble: Mutex::default(),
+        });
+        let (root, runs) = (self.root.clone(), self.runs.clone());
+        Ok(Arc::new(MountedHome::of(root, runs, run)))
+    }
+
+    fn work(&self, part: &mut dyn FnMut()) {
+        let (Some(runs), Some(registered)) = (&self.runs, &self.run) else {
+            return part();
+        };
+        // The thread that begins a run works for it.
+        let mut begins = false;
+        let live = registered.live.get_or_init(|| {
+            begins = true;
+            registered.note(runs.begin(&registered.run))
+        });
+        let joined = live.as_ref().filter(|_| !begins);
+        let _member = joined.and_then(|live| registered.note(live.join()));
+        part();
+    }
+
+    fn warning(&self) -> Option<String> {
+        let trouble = self.run.as_ref()?.trouble.lock().take()?;
+        Some(format!("the records do not name the run: {trouble}"))
     }
 
     fn has_changed(&self) -> bool {

@@ -8,8 +8,8 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::lock::PATIENCE;
 use crate::world::{
-    Caller, Dir, Meta, NoOpenState, Renaming, SetAttrs, StoreView, ViewOptions, World,
+    Caller, Dir, Meta, NoOpenState, Renaming, Run, SetAttrs, StoreView, ViewOptions, World,
 };
 
 /// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each request has
@@ -30,8 +30,10 @@ use crate::world::{
 pub struct OfflineHome {
     shared: Arc<OfflineStore>,
     caller: Caller,
-    /// Whether this is a request's that may change something.
-    is_line: bool,
+    /// The run of the request, where it may change something.
+    run: Option<Run>,
+    /// Whether the world knows the run.
+    is_known: Once,
     changed: AtomicBool,
     /// Why the request could not change anything.
     untold: Mutex<Option<Error>>,
@@ -53,14 +55,15 @@ impl OfflineHome {
     /// As [`OfflineHome::open`]; [`Error::Refused`] for a pattern that is none.
     pub fn with(store: &Path, view: ViewOptions, patience: Duration) -> Result<OfflineHome> {
         let shared = OfflineStore::open(store, view, patience)?;
-        Ok(OfflineHome::of(Arc::new(shared), Caller::myself(), false))
+        Ok(OfflineHome::of(Arc::new(shared), Caller::myself(), None))
     }
 
-    fn of(shared: Arc<OfflineStore>, caller: Caller, is_line: bool) -> OfflineHome {
+    fn of(shared: Arc<OfflineStore>, caller: Caller, run: Option<Run>) -> OfflineHome {
         OfflineHome {
             shared,
             caller,
-            is_line,
+            run,
+            is_known: Once::new(),
             changed: AtomicBool::new(false),
             untold: Mutex::default(),
         }
@@ -76,6 +79,10 @@ impl OfflineHome {
             *self.untold.lock() = unavailable.why;
             unavailable.heard
         })?;
+        if let Some(run) = &self.run {
+            // Its id is one of its own, so there is none of that id yet.
+            self.is_known.call_once(|| drop(world.begin_run(run)));
+        }
         let done = act(world)?;
         self.changed.store(true, Ordering::Relaxed);
         Ok(done)
@@ -110,7 +117,10 @@ impl OfflineHome {
 
 impl Drop for OfflineHome {
     fn drop(&mut self) {
-        if self.is_line {
+        if let Some(run) = &self.run {
+            if self.is_known.is_completed() {
+                self.shared.end_run(run.id);
+            }
             self.shared.unclaim();
         }
     }
@@ -124,12 +134,10 @@ impl Home for OfflineHome {
         if request.changes {
             self.shared.claim()?;
         }
+        let run = request.changes.then(|| request.run.clone());
+        let caller = self.caller.for_run(request.run.origin());
         let shared = self.shared.clone();
-        Ok(Arc::new(OfflineHome::of(
-            shared,
-            self.caller,
-            request.changes,
-        )))
+        Ok(Arc::new(OfflineHome::of(shared, caller, run)))
     }
 
     fn has_changed(&self) -> bool {

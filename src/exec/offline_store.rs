@@ -16,7 +16,9 @@ use rustix::io::Errno;
 
 use super::home::Unavailable;
 use crate::error::{Error, Result};
-use crate::world::{Claim, Meta, ReadOnlyStore, Settled, StoreView, Symlinks, ViewOptions, World};
+use crate::world::{
+    Claim, Meta, ReadOnlyStore, RunId, Settled, StoreView, Symlinks, ViewOptions, World,
+};
 
 /// How long no session is tried to be begun after one could not be: a line may ask for many changes.
 const DESPAIR: Duration = Duration::from_secs(5);
@@ -115,8 +117,12 @@ impl OfflineStore {
     /// Takes the store for a request that may change something.
     pub(super) fn claim(&self) -> std::result::Result<(), Unavailable> {
         let mut lines = self.lines.lock();
+        // Not while a session begins: that has taken the claim, and is not known yet.
+        let begins = self.refused.lock();
         if self.world.get().is_none() {
-            match self.reading.claim(self.patience) {
+            let claimed = self.reading.claim(self.patience);
+            drop(begins);
+            match claimed {
                 Ok(true) => {}
                 // Somebody else has changed it, and what is known of it is old.
                 Ok(false) => drop(self.world()?),
@@ -136,8 +142,16 @@ impl OfflineStore {
     pub(super) fn unclaim(&self) {
         let mut lines = self.lines.lock();
         *lines = lines.saturating_sub(1);
+        let _begins = self.refused.lock();
         if *lines == 0 && self.world.get().is_none() {
             self.reading.unclaim();
+        }
+    }
+
+    /// Tells the world that a run has ended.
+    pub(super) fn end_run(&self, id: RunId) {
+        if let Some(world) = self.world.get() {
+            world.end_run(id);
         }
     }
 

@@ -1,17 +1,19 @@
 //! [`open`]: the place behind a path. Front ends do not choose between a mounted home and a store that nobody has mounted.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::audit::Audit;
 use super::home::Home;
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::place::Place;
-use crate::client::{self, Site};
+use crate::client::{self, Client, Runs, Site};
 use crate::error::{Error, Result};
-use crate::world::ViewOptions;
+use crate::world::{Root, ViewOptions};
 
 /// How long other commands that work on a store are waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +35,8 @@ pub struct Access {
 /// As [`client::site`]; those of opening; [`Error::Refused`] where a mounted home is to be given another view than its own.
 pub fn open(root: &Path, access: &Access) -> Result<Place> {
     let root = std::path::absolute(root).map_err(|error| Error::io("getcwd", &error))?;
-    let home: Arc<dyn Home> = match client::site(&root)? {
+    let mut prefix = None;
+    let (home, audit): (Arc<dyn Home>, Option<Audit>) = match client::site(&root)? {
         Site::Store => {
             let view = ViewOptions {
                 hide: access.hide.clone(),
@@ -41,7 +44,9 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
                 ..ViewOptions::default()
             };
             let patience = access.wait.unwrap_or(PATIENCE);
-            Arc::new(OfflineHome::with(&root, view, patience)?)
+            let home = Arc::new(OfflineHome::with(&root, view, patience)?);
+            let store = Root::open(&root).ok();
+            (home, store.map(|store| Audit::new(store, false)))
         }
         Site::Home => {
             if !access.hide.is_empty() || !access.read_only.is_empty() || access.wait.is_some() {
@@ -50,8 +55,17 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
                     "What it hides and protects was said when it was mounted, and nobody has it alone: leave --hide, --read-only and --wait out.",
                 ));
             }
-            Arc::new(MountedHome::open(&root)?)
+            // Only who mounted it, and root, know the store.
+            let client = Client::open(&root).ok();
+            let runs = client.as_ref().and_then(|client| Runs::new(client).ok());
+            prefix = client
+                .as_ref()
+                .and_then(|client| client.in_home(OsStr::new("")).ok());
+            let store = client.and_then(|client| Root::open(client.path()).ok());
+            let audit = store.map(|store| Audit::new(store, true));
+            (Arc::new(MountedHome::with(&root, runs)?), audit)
         }
     };
-    Ok(Place::new(home, root.as_os_str().as_bytes(), None))
+    let place = Place::new(home, root.as_os_str().as_bytes(), audit);
+    Ok(place.at(prefix.unwrap_or_default()))
 }

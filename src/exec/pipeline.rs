@@ -20,7 +20,8 @@ use super::limit::Limited;
 use super::place::Place;
 use super::request::{Outcome, Refusal, Request, Status};
 use crate::error::Error;
-use crate::world::{OriginKind, RunId};
+use crate::name::{Escaped, WorldPath};
+use crate::world::{OriginKind, Run, RunId};
 
 /// What carries out requests of one kind.
 pub trait Executor {
@@ -35,6 +36,9 @@ pub trait Executor {
 
     /// Returns the working directory, as `pwd` prints it.
     fn cwd(&self) -> Vec<u8>;
+
+    /// Returns the working directory, from the root of the place.
+    fn directory(&self) -> &WorldPath;
 
     /// Decides whether a request runs.
     ///
@@ -236,10 +240,14 @@ fn run_admitted<E: Executor>(
     streams: Streams,
     outcome: &mut Outcome,
 ) -> Done {
-    let beginning = Beginning {
-        run: outcome.run,
+    let run = Run {
+        id: outcome.run,
         kind: E::KIND,
-        command: &request.command,
+        command: Escaped(request.command.clone()),
+        cwd: executor.place().in_home(executor.directory()),
+    };
+    let beginning = Beginning {
+        run: &run,
         changes: executor.may_change(&admitted.plan),
     };
     let home = match executor.place().home().clone().begin(&beginning) {
@@ -260,6 +268,7 @@ fn run_admitted<E: Executor>(
     let done = executor.carry_out(admitted, home.clone(), streams);
     outcome.changed = home.has_changed();
     outcome.unavailable = home.unavailable();
+    outcome.warnings.extend(home.warning());
     done
 }
 

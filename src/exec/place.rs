@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::home::Home;
 use super::request::{Outcome, Request};
+use crate::name::WorldPath;
 use crate::world::OriginKind;
 
 /// Where an executor works. Clones are the same place.
@@ -12,6 +13,8 @@ use crate::world::OriginKind;
 pub struct Place {
     home: Arc<dyn Home>,
     root: Arc<[u8]>,
+    /// Where the root lies in the whole home.
+    prefix: WorldPath,
     audit: Option<Arc<Audit>>,
 }
 
@@ -25,8 +28,20 @@ impl Place {
         Place {
             home,
             root: root.get(..end).unwrap_or_default().into(),
+            prefix: WorldPath::root(),
             audit: audit.map(Arc::new),
         }
+    }
+
+    /// Returns the same place, known to lie in a home at this path.
+    pub(super) fn at(self, prefix: WorldPath) -> Place {
+        Place { prefix, ..self }
+    }
+
+    /// Returns a path from the root as one in the whole home.
+    pub(super) fn in_home(&self, path: &WorldPath) -> WorldPath {
+        let joined = [self.prefix.bytes(), path.bytes()].join(&b'/');
+        WorldPath::parse(&joined).unwrap_or_default()
     }
 
     /// Returns the home.

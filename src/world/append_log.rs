@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+use super::layout::STATE;
 use super::own;
 use super::root::{Root, stat_fd};
 use super::state::open_unlocked;
@@ -31,15 +32,20 @@ pub struct AppendLog {
 
 impl AppendLog {
     /// Appends a line, without its end, to the log of a store. Returns whether there is a place for it: a directory that never was a
-    /// store stays none.
+    /// store stays none, and nothing is written to a state directory that this user has not made, unless a daemon serves it,
+    /// which has looked at it.
     ///
     /// # Errors
     /// What the system calls say; [`Error::Refused`] where something else stands in the log's place.
-    pub fn append(&self, store: &Root, line: &[u8]) -> Result<bool> {
+    pub fn append(&self, store: &Root, line: &[u8], is_served: bool) -> Result<bool> {
         let Some(state) = open_unlocked(store)? else {
             return Ok(false);
         };
         let state = state.as_fd();
+        let me = rustix::process::geteuid().as_raw();
+        if !is_served && own::made_by(STATE, &stat_fd(state)?, &[me]).is_err() {
+            return Ok(false);
+        }
         let flags = OFlags::RDWR | OFlags::APPEND;
         let mut file = own::open_or_make(state, self.name.as_bytes(), flags)?;
         if file.metadata().is_ok_and(|meta| meta.len() > self.longest)
@@ -111,7 +117,9 @@ mod tests {
 
     fn store() -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join(".trumanfs")).unwrap();
+        let mut private = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+        private.create(dir.path().join(".trumanfs")).unwrap();
         let root = Root::open(dir.path()).unwrap();
         (dir, root)
     }
@@ -120,7 +128,7 @@ mod tests {
     fn what_is_no_store_stays_none() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open(dir.path()).unwrap();
-        assert!(!LOG.append(&root, b"a").unwrap());
+        assert!(!LOG.append(&root, b"a", false).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -133,7 +141,7 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..200 {
                         let line = format!("{thread} {n} {}", "x".repeat(50));
-                        assert!(LOG.append(root, line.as_bytes()).unwrap());
+                        assert!(LOG.append(root, line.as_bytes(), false).unwrap());
                     }
                 });
             }
@@ -153,11 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_else_has_prepared_is_left_alone() {
+        let (dir, root) = store();
+        let state = dir.path().join(".trumanfs");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&state, open).unwrap();
+        assert!(!LOG.append(&root, b"a", false).unwrap());
+        assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
+        assert!(LOG.append(&root, b"a", true).unwrap());
+    }
+
+    #[test]
     fn a_line_that_was_cut_off_is_ended_first() {
         let (dir, root) = store();
         let path = dir.path().join(".trumanfs/log");
         fs::write(&path, "{\"cut").unwrap();
-        LOG.append(&root, b"whole").unwrap();
+        LOG.append(&root, b"whole", false).unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), "{\"cut\nwhole\n");
     }
 
@@ -166,11 +185,11 @@ mod tests {
         let (dir, root) = store();
         let path = dir.path().join(".trumanfs/log");
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-        assert!(LOG.append(&root, b"a").is_err());
+        assert!(LOG.append(&root, b"a", false).is_err());
         fs::remove_file(&path).unwrap();
         fs::write(dir.path().join("other"), "").unwrap();
         fs::hard_link(dir.path().join("other"), &path).unwrap();
-        assert!(LOG.append(&root, b"a").is_err());
+        assert!(LOG.append(&root, b"a", false).is_err());
         assert!(!dir.path().join("elsewhere").exists());
         assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"");
     }

@@ -24,6 +24,10 @@ pub const PURGING: &str = "purging";
 pub const RESERVE: &str = "reserve";
 /// What takes space, in [`RESERVE`]; the other files there take an inode each.
 pub const SPACE: &str = "space";
+/// The log of what executors were asked for.
+pub const AUDIT: &str = "audit.jsonl";
+/// The log of executors before that, when it became too long.
+pub const FORMER_AUDIT: &str = "audit.1.jsonl";
 /// The directory of sessions.
 pub const SESSIONS: &str = "sessions";
 

@@ -20,5 +20,6 @@ mod deadlines;
 mod doors;
 mod escape;
 mod prompt;
+mod runs;
 mod spec;
 mod store;

@@ -159,7 +159,7 @@ fn a_session_begins_with_the_first_change() {
     let outcome = shell.run(b"touch a | touch b | touch c; ls -a; cat missing; ls .trash");
     assert_eq!(outcome.stdout, b".\n..\na\nb\nc\n", "{outcome:?}");
     drop(shell);
-    let wanted = ["begin", "create", "create", "create", "end"];
+    let wanted = ["begin", "run", "create", "create", "create", "end"];
     assert_eq!(words(store.path()), wanted);
 }
 
@@ -218,14 +218,17 @@ fn a_session_that_was_cut_off_is_settled_by_a_line_that_only_reads() {
     exec(store.path(), "mkdir d && touch d/f");
     unend(store.path());
     assert_eq!(exec(store.path(), "ls").1, "d\n");
-    assert_eq!(words(store.path()), ["begin", "mkdir", "create", "end"]);
+    assert_eq!(
+        words(store.path()),
+        ["begin", "run", "mkdir", "create", "end"]
+    );
     // And once only.
     let before = snapshot(store.path());
     exec(store.path(), "ls d");
     assert_eq!(snapshot(store.path()), before);
     // The next session is the newest for whoever comes after it.
     exec(store.path(), "rm -r d");
-    assert_eq!(words(store.path()).len(), 7);
+    assert_eq!(words(store.path()).len(), 9);
 }
 
 /// The lock names the newest session, so the others are not listed, however many there are.

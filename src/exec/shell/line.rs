@@ -44,7 +44,14 @@ pub(super) fn carry_out(
     state.deadline = Deadline::new(cancel.clone().unwrap_or_default(), admitted.memory(), held);
     let threads = state.threads.clone();
     let line = move || {
-        let done = line(&admitted, streams, &mut state);
+        let mut done = Done::ran(0);
+        let mut streams = Some(streams);
+        let home = state.home.clone();
+        home.work(&mut || {
+            if let Some(streams) = streams.take() {
+                done = line(&admitted, streams, &mut state);
+            }
+        });
         (done, Some(state))
     };
     let Some(cancel) = cancel else {

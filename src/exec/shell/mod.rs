@@ -220,6 +220,10 @@ impl Executor for Shell {
         Shell::cwd(self)
     }
 
+    fn directory(&self) -> &WorldPath {
+        &self.state.cwd
+    }
+
     fn plan(&self, request: &Request) -> Result<Line, Refusal> {
         let list = parse::parse(&request.command).map_err(|refusal| Refusal {
             message: refusal.message,

@@ -75,7 +75,9 @@ fn stages(
                 out,
                 err,
             };
-            let status = stage(&each, &mut streams, &mut state);
+            let mut status = Ok(0);
+            let home = state.home.clone();
+            home.work(&mut || status = stage(&each, &mut streams, &mut state));
             (status, (number == 0).then_some(stdin))
         });
         match started {
