@@ -146,14 +146,6 @@ const LONG: usize = 400;
 /// How long a function may be: what needs more than a screen does more than one thing.
 const LONG_FUNCTION: usize = 80;
 
-/// Functions that are longer still, by room and name. To be empty.
-const LONG_FUNCTIONS_ALLOWED: &[(&str, &str)] = &[
-    ("daemon", "serve"),
-    ("operator", "names"),
-    ("operator", "session"),
-    ("operator", "versions"),
-];
-
 struct Source {
     /// The path below `src/`.
     path: String,
@@ -558,24 +550,15 @@ fn no_files_need_each_other_in_a_circle() {
 #[test]
 fn functions_fit_on_a_screen() {
     let mut problems = Vec::new();
-    let mut allowed = LONG_FUNCTIONS_ALLOWED.to_vec();
     for source in sources() {
         for function in functions::functions(&source.code) {
-            if function.lines <= LONG_FUNCTION {
-                continue;
-            }
-            let this = (source.room(), function.name.as_str());
-            match allowed.iter().position(|one| *one == this) {
-                Some(known) => drop(allowed.remove(known)),
-                None => problems.push(format!(
+            if function.lines > LONG_FUNCTION {
+                problems.push(format!(
                     "src/{}:{}: {} has {} lines, more than {LONG_FUNCTION}",
                     source.path, function.line, function.name, function.lines
-                )),
+                ));
             }
         }
-    }
-    for (room, name) in allowed {
-        problems.push(format!("{room}: {name} is short now; take it off the list"));
     }
     report(&problems);
 }

@@ -9,6 +9,7 @@ mod control;
 pub mod follow;
 mod handover;
 mod live_applier;
+mod messages;
 mod mountpoint;
 pub mod preflight;
 pub mod runs;
@@ -99,7 +100,7 @@ pub fn run_in_background() {
         .map_err(|error| error.to_string())
         .and_then(|_| serde_json::from_str::<Wanted>(&text).map_err(|error| error.to_string()));
     let outcome = match wanted {
-        Ok(wanted) => session::run(&wanted, session::LogTo::Session, |settled| {
+        Ok(wanted) => session::run(&wanted, messages::LogTo::Session, |settled| {
             report(&Readiness::Ready(settled))
         }),
         Err(what) => Err(Error::refused(what, "")),
@@ -134,5 +135,5 @@ fn report(report: &Readiness) {
 /// # Errors
 /// As [`start`].
 pub fn run_in_foreground(wanted: &Wanted, ready: impl FnOnce(Vec<String>)) -> Result<()> {
-    session::run(wanted, session::LogTo::Stderr, ready)
+    session::run(wanted, messages::LogTo::Stderr, ready)
 }

@@ -16,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::control;
 use super::follow::{Follower, Still};
+use super::messages::{LogTo, start_log, trim};
 use super::mountpoint::mount;
 use super::preflight::{self, Checked};
 use super::watch::Watcher;
@@ -30,15 +31,6 @@ use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::name::{WorldPath, escape};
 use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
-
-/// The destination of the daemon's own messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LogTo {
-    /// The standard error output.
-    Stderr,
-    /// A file in the session's directory.
-    Session,
-}
 
 /// Mounts and serves a home until it is unmounted.
 pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>)) -> Result<()> {
@@ -154,40 +146,17 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
     }
 }
 
-/// Starts the daemon's log. Returns its file, if it has one.
-fn start_log(to: LogTo, world: &World) -> Option<std::fs::File> {
-    let mut builder =
-        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
-    let file = match to {
-        LogTo::Session => world.state().new_log(world.session()).ok(),
-        LogTo::Stderr => None,
-    };
-    let kept = file.as_ref().and_then(|file| file.try_clone().ok());
-    if let Some(file) = file {
-        builder.target(env_logger::Target::Pipe(Box::new(file)));
-    }
-    let _ = builder.try_init();
-    kept
-}
-
-/// Gives back the space that the log did not need.
-fn trim(log: &std::fs::File) {
-    let _ = log.metadata().and_then(|meta| log.set_len(meta.len()));
-}
-
-fn serve(
+/// Makes what the requests share with the rest of the daemon, and what notices changes behind the mount.
+fn share(
     wanted: &Wanted,
     checked: &Checked,
     world: World,
-    device: OwnedFd,
-    ready: impl FnOnce(),
-) -> Result<()> {
+) -> Result<(Arc<Shared>, Option<Arc<Watcher>>)> {
     let root = world.root().dir(&WorldPath::root())?;
     let watcher = match wanted.cache_ttl {
         Some(_) => None,
         None => Watcher::open(&root).map(Arc::new),
     };
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let follower = if wanted.follow {
         Follower::start()
     } else {
@@ -220,18 +189,17 @@ fn serve(
         owner: checked.owner.clone(),
         kernel: std::sync::OnceLock::new(),
     });
-    let writers = HomeWriters(Arc::downgrade(&shared));
-    shared.world.finalizer().start(Box::new(writers));
-    let writers = HomeWriters(Arc::downgrade(&shared));
-    shared.world.digests().start(Box::new(writers));
-    let listener = control::listen(&shared.world)?;
-    shared.world.attend_records();
+    Ok((shared, watcher))
+}
 
+/// Begins to answer the kernel.
+fn answer(shared: &Arc<Shared>, device: OwnedFd) -> Result<Session<FileSystem>> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps other users out, by `user_id=` or as requested.
     config.n_threads = Some(cores);
     config.clone_fd = true;
-    let session = Session::from_fd(
+    Session::from_fd(
         FileSystem::new(shared.clone()),
         device,
         SessionACL::All,
@@ -242,7 +210,25 @@ fn serve(
             format!("the kernel does not answer: {error}"),
             "Look into the kernel's log.",
         )
-    })?;
+    })
+}
+
+fn serve(
+    wanted: &Wanted,
+    checked: &Checked,
+    world: World,
+    device: OwnedFd,
+    ready: impl FnOnce(),
+) -> Result<()> {
+    let (shared, watcher) = share(wanted, checked, world)?;
+    let writers = HomeWriters(Arc::downgrade(&shared));
+    shared.world.finalizer().start(Box::new(writers));
+    let writers = HomeWriters(Arc::downgrade(&shared));
+    shared.world.digests().start(Box::new(writers));
+    let listener = control::listen(&shared.world)?;
+    shared.world.attend_records();
+
+    let session = answer(&shared, device)?;
     let kernel = session.notifier();
     let _ = shared.kernel.set(Box::new(Kernel(kernel.clone())));
 

@@ -3,11 +3,13 @@
 //! Goes back record by record and follows what the path names: another file since a removal, a replacement or a
 //! rename, or the same file with another content. Each content found is opened, so that lost ones are reported.
 
+use std::sync::Arc;
+
 use super::Store;
 use super::past::{Content, Effect, Missing, NameId, NodeId, Past};
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
-use crate::journal::{Actor, How};
+use crate::journal::{Actor, How, Record};
 use crate::name::{Escaped, Name, WorldPath};
 
 /// Where a former content is kept.
@@ -123,47 +125,12 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
             && (before != at || other_content)
             && !tree.kind(node).is_dir()
         {
-            let of = |seq| Operation {
-                session: session.to_string(),
-                seq,
-            };
-            let place = match (record.op.kept(), record.op.trashed()) {
-                (Some((kept, _)), _) => KeptAs::Version {
-                    how: kept.how,
-                    n: kept.n,
-                },
-                (None, Some(trashed)) => KeptAs::Trash {
-                    entry: trashed.entry.clone(),
-                },
-                (None, None) => KeptAs::Elsewhere,
-            };
-            // An open and a truncation that follows may share one copy: they are one content.
-            let same = |later: &FormerContent| {
-                matches!(place, KeptAs::Version { n: 1.., .. })
-                    && later.place == place
-                    && *later.until.session == *session
-            };
-            if !former.last().is_some_and(same) {
-                let Look {
-                    size,
-                    lost,
-                    missing,
-                } = look(&past, node)?;
-                former.push(FormerContent {
-                    at: of(record.seq.saturating_sub(1)),
-                    until: of(record.seq),
-                    time: record.time,
-                    op: record.op.word().to_owned(),
-                    place: match place {
-                        KeptAs::Elsewhere if size == Some(0) => KeptAs::Empty,
-                        place => place,
-                    },
-                    actor: record.actor,
-                    size,
-                    lost,
-                    missing,
-                });
-            }
+            former.extend(former_content(
+                &past,
+                node,
+                (&session, record),
+                former.last(),
+            )?);
         }
         ever |= before.is_some();
         at = before;
@@ -175,6 +142,57 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         });
     }
     Ok(Versions { now, former, older })
+}
+
+/// Returns what a record destroyed of a file; `None` where it shares its copy with the one that came `later`.
+fn former_content(
+    past: &Past<'_>,
+    node: NodeId,
+    (session, record): (&Arc<str>, Record),
+    later: Option<&FormerContent>,
+) -> Result<Option<FormerContent>> {
+    let of = |seq| Operation {
+        session: session.to_string(),
+        seq,
+    };
+    let place = match (record.op.kept(), record.op.trashed()) {
+        (Some((kept, _)), _) => KeptAs::Version {
+            how: kept.how,
+            n: kept.n,
+        },
+        (None, Some(trashed)) => KeptAs::Trash {
+            entry: trashed.entry.clone(),
+        },
+        (None, None) => KeptAs::Elsewhere,
+    };
+    // An open and a truncation that follows may share one copy: they are one content.
+    let same = |later: &FormerContent| {
+        matches!(place, KeptAs::Version { n: 1.., .. })
+            && later.place == place
+            && *later.until.session == **session
+    };
+    if later.is_some_and(same) {
+        return Ok(None);
+    }
+    let Look {
+        size,
+        lost,
+        missing,
+    } = look(past, node)?;
+    Ok(Some(FormerContent {
+        at: of(record.seq.saturating_sub(1)),
+        until: of(record.seq),
+        time: record.time,
+        op: record.op.word().to_owned(),
+        place: match place {
+            KeptAs::Elsewhere if size == Some(0) => KeptAs::Empty,
+            place => place,
+        },
+        actor: record.actor,
+        size,
+        lost,
+        missing,
+    }))
 }
 
 /// The state of a former content.

@@ -14,7 +14,7 @@ use super::finding::{Finding, FsckReport, Kind, Mend, Progress};
 use super::pass::{BROKEN, Before, Here, Journals, Last, TrashEntry};
 use super::sums::Sums;
 use crate::error::{Error, Result};
-use crate::journal::{LenientReader, What};
+use crate::journal::{LenientReader, Line, What};
 use crate::name::{WorldPath, escape};
 use crate::world::layout::{TRASH, version_name};
 use crate::world::settle::{open_journal, sessions};
@@ -104,46 +104,7 @@ impl<'a> Journals<'a> {
         self.before = before;
         let mut survey = LenientReader::new(BufReader::with_capacity(1 << 17, file));
         while let Some(line) = survey.next_line()? {
-            here.ends_in(line.hash);
-            let seq = match &line.what {
-                What::Record(record) => {
-                    self.report.records += 1;
-                    if self.report.records.is_multiple_of(STEP) {
-                        step(Progress::Records(self.report.records));
-                    }
-                    record.seq
-                }
-                // A seal has the number of the record before it.
-                What::Seal { seal, .. } => seal.seq + 1,
-                What::Neither { what, passed } => {
-                    self.unreadable(&mut here, line.number, what);
-                    here.last = Last::bad(*passed);
-                    continue;
-                }
-            };
-            if !line.follows {
-                self.broken(&mut here, line.number, seq);
-            }
-            match line.what {
-                What::Record(record) => {
-                    here.seq = record.seq;
-                    here.last = Last::Good;
-                    self.record(&mut here, *record)?;
-                }
-                What::Seal {
-                    seal,
-                    whole,
-                    covers,
-                    first,
-                } => {
-                    self.seal(&mut here, (line.number, first), &seal, (whole, covers));
-                    // The digests of a tampered seal mean nothing.
-                    if whole {
-                        self.sums.digests(seal.digests);
-                    }
-                }
-                What::Neither { .. } => {}
-            }
+            self.line(&mut here, line, step)?;
         }
         let lines = survey.lines();
         self.unsealed(&here, survey.unsealed(), lines);
@@ -154,6 +115,51 @@ impl<'a> Journals<'a> {
         });
         self.end(&here, survey.torn(), survey.length());
         self.orphans(&here);
+        Ok(())
+    }
+
+    /// Goes through one line of the journal.
+    fn line(&mut self, here: &mut Here, line: Line, step: &mut dyn FnMut(Progress)) -> Result<()> {
+        here.ends_in(line.hash);
+        let seq = match &line.what {
+            What::Record(record) => {
+                self.report.records += 1;
+                if self.report.records.is_multiple_of(STEP) {
+                    step(Progress::Records(self.report.records));
+                }
+                record.seq
+            }
+            // A seal has the number of the record before it.
+            What::Seal { seal, .. } => seal.seq + 1,
+            What::Neither { what, passed } => {
+                self.unreadable(here, line.number, what);
+                here.last = Last::bad(*passed);
+                return Ok(());
+            }
+        };
+        if !line.follows {
+            self.broken(here, line.number, seq);
+        }
+        match line.what {
+            What::Record(record) => {
+                here.seq = record.seq;
+                here.last = Last::Good;
+                self.record(here, *record)?;
+            }
+            What::Seal {
+                seal,
+                whole,
+                covers,
+                first,
+            } => {
+                self.seal(here, (line.number, first), &seal, (whole, covers));
+                // The digests of a tampered seal mean nothing.
+                if whole {
+                    self.sums.digests(seal.digests);
+                }
+            }
+            What::Neither { .. } => {}
+        }
         Ok(())
     }
 

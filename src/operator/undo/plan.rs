@@ -146,6 +146,19 @@ impl Planner<'_, '_> {
             }
         }
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
+        if let Some(forced) = self.names_now(effects, trash, told)? {
+            self.take_names_back(effects, (born, trash, forced), told)?;
+        }
+        Ok(false)
+    }
+
+    /// Holds names against what the record left. Returns whether they are taken back, and then whether by force.
+    fn names_now(
+        &mut self,
+        effects: &[Effect],
+        trash: Option<NodeId>,
+        told: (&Arc<str>, &Record),
+    ) -> Result<Option<bool>> {
         let (mut as_left, mut as_before) = (true, true);
         let mut in_the_way = None;
         let mut placeless = None;
@@ -170,8 +183,8 @@ impl Planner<'_, '_> {
                 placeless = by.map(|by| (*name, by));
             }
         }
-        let forced = if as_left {
-            false
+        Ok(if as_left {
+            Some(false)
         } else if as_before {
             // Gathered under its directory: it is there, but not where anyone would look for it.
             if let Some((name, by)) = placeless {
@@ -179,13 +192,21 @@ impl Planner<'_, '_> {
                 let name = escape(&self.target.disk().text(name));
                 self.conflict(told, name, what, Some(by), false);
             }
-            return Ok(false);
+            None
         } else if let Some(way) = in_the_way {
             self.name_conflict(way, trash, told);
-            true
+            Some(true)
         } else {
-            false
-        };
+            Some(false)
+        })
+    }
+
+    fn take_names_back(
+        &mut self,
+        effects: &[Effect],
+        (born, trash, forced): (Option<NodeId>, Option<NodeId>, bool),
+        told: (&Arc<str>, &Record),
+    ) -> Result<()> {
         for effect in effects {
             let Effect::Name {
                 dir,
@@ -218,7 +239,7 @@ impl Planner<'_, '_> {
                 self.born.push((node, (*dir, alias), of));
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     fn name_conflict(
