@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use trumanfs::client::{Client, Runs};
 use trumanfs::name::{Escaped, WorldPath};
@@ -592,4 +593,58 @@ fn a_run_is_shown_and_taken_back_whole_and_an_undo_is_one() {
     );
     tells(0, &["session", "show", &store]);
     tells(0, &["fsck", &store]);
+}
+
+/// Makes of a journal what a release without runs would have written: no seals, and a change of an undo names the undo's record in
+/// its actor.
+fn as_of_schema_2(journal: &std::path::Path) {
+    let (mut text, mut prev, mut undo) = (String::new(), "0".repeat(64), 0);
+    for line in fs::read_to_string(journal).unwrap().lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        if record["op"] == "seal" {
+            continue;
+        }
+        let mut line = line.replacen("\"v\":3", "\"v\":2", 1);
+        if let Some(from) = line.find(",\"origin\":{") {
+            let to = from + line[from..].find('}').unwrap() + 1;
+            line.replace_range(from..to, "");
+            if record["op"] == "undo" {
+                undo = record["seq"].as_u64().unwrap();
+            } else {
+                // `from` is just behind the actor.
+                line.insert_str(from - 1, &format!(",\"undo\":{undo}"));
+            }
+        }
+        let at = line.rfind(",\"prev\":\"").unwrap() + 9;
+        line.replace_range(at..at + 64, &prev);
+        let digest = Sha256::digest(line.as_bytes());
+        prev = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        text.push_str(&line);
+        text.push('\n');
+    }
+    fs::write(journal, text).unwrap();
+}
+
+#[test]
+fn an_undo_in_a_journal_without_runs_is_known_and_redone() {
+    need_mount!();
+    let mut home = Home::mount();
+    let store = home.store().to_str().unwrap().to_owned();
+    home.sh("echo a > a; echo b > b; rm a");
+    tells(0, &["undo", &store, "--program", "rm"]);
+    assert!(home.path("a").exists());
+    home.umount();
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    for session in sessions {
+        as_of_schema_2(&session.unwrap().path().join("journal.jsonl"));
+    }
+    let records = home.journal();
+    let of_undo = |record: &&Value| record["actor"]["undo"].is_u64();
+    assert!(records.iter().any(|record| of_undo(&record)), "{records:?}");
+    let told = tells(0, &["redo", &store]);
+    assert!(told.contains("undo --program rm"), "{told}");
+    assert!(!home.store().join("a").exists());
+    tells(3, &["redo", &store]);
+    // Neither does it count as what a program did.
+    tells(3, &["undo", &store, "--program", "trumanfs", "--dry-run"]);
 }
