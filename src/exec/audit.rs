@@ -1,8 +1,8 @@
 //! The audit log: one line for each request of any executor, what was refused too, as JSON in the store's `.trumanfs`.
 //!
 //! Owns what a line says and when there is none. The request has been carried out when its line is written, so nothing
-//! that happens here can make it fail: a line that cannot be written is a warning in the outcome. Who may not write to the store's own
-//! directory is no operator and is not told of it, and nothing is told where a directory is no store.
+//! that happens here can make it fail: a line that cannot be written is a warning in the outcome. Who may not write to
+//! the store's own directory is no operator and is not told of it, and nothing is told where a directory is no store.
 
 use chrono::SecondsFormat;
 use rustix::io::Errno;
@@ -107,7 +107,8 @@ impl Audit {
     }
 }
 
-/// Returns whether it is not for this process to write in the store: another user's, or one on a disk that is only read.
+/// Returns whether it is not for this process to write in the store: another user's, or one on a disk that is only
+/// read.
 fn is_not_ours(error: &Error) -> bool {
     matches!(error.errno(), Errno::ACCESS | Errno::PERM | Errno::ROFS)
 }

@@ -82,8 +82,8 @@ pub struct Unavailable {
 /// Those of the system call each method is named after, as the home answers them; `ENOENT` for all that is hidden,
 /// outside, or behind a link.
 pub trait Home: Send + Sync {
-    /// Begins a request. Returns the home as this request works in it; the request ends when that is dropped. A home that is shared
-    /// with others waits for them here, and not in the middle of a request that changes something.
+    /// Begins a request. Returns the home as this request works in it; the request ends when that is dropped. A home
+    /// that is shared with others waits for them here, and not in the middle of a request that changes something.
     ///
     /// # Errors
     /// Why the home cannot be had for changing.
@@ -92,7 +92,8 @@ pub trait Home: Send + Sync {
         request: &Beginning<'_>,
     ) -> std::result::Result<Arc<dyn Home>, Unavailable>;
 
-    /// Does a part of this request that may change something, on this thread: what the thread changes belongs to the run meanwhile.
+    /// Does a part of this request that may change something, on this thread: what the thread changes belongs to the
+    /// run meanwhile.
     fn work(&self, part: &mut dyn FnMut()) {
         part();
     }
@@ -113,14 +114,15 @@ pub trait Home: Send + Sync {
     /// Returns the attributes of what is there (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;
 
-    /// Returns the attributes of entries of one directory, in the order in which they are named: one operation, so that the
-    /// directory is found once.
+    /// Returns the attributes of entries of one directory, in the order in which they are named: one operation, so that
+    /// the directory is found once.
     fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>>;
 
     /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for what is neither.
     fn open(&self, path: &WorldPath) -> Result<File>;
 
-    /// Opens a regular file for writing, and makes it with this mode where it is absent. The umask of the process applies.
+    /// Opens a regular file for writing, and makes it with this mode where it is absent. The umask of the process
+    /// applies.
     fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File>;
 
     /// Returns the entries of a directory in no order, without `.` and `..`.
@@ -135,8 +137,9 @@ pub trait Home: Send + Sync {
     /// Moves an empty directory into the trash (rmdir(2)).
     fn remove_dir(&self, path: &WorldPath) -> Result<()>;
 
-    /// Moves a directory and all that is in it into the trash, as one entry. Where that takes a step for each thing in it, it
-    /// goes on as long as `go_on` says so; else it fails with `EINTR`, and what was removed until then stays removed.
+    /// Moves a directory and all that is in it into the trash, as one entry. Where that takes a step for each thing in
+    /// it, it goes on as long as `go_on` says so; else it fails with `EINTR`, and what was removed until then stays
+    /// removed.
     fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()>;
 
     /// Moves an entry (renameat2(2)); what stands at the new name goes into the trash, or with `replace` false the call

@@ -1,8 +1,9 @@
 //! The executors: how somebody without a process of their own works in a home.
 //!
-//! One [`pipeline`]: a [`Request`] is admitted or refused as a whole, then runs within its [`Limits`], ends in an [`Outcome`] and
-//! leaves a line in the [`audit`] log. The bundled [`shell`] is the first executor. What it does to files goes through [`Home`] alone,
-//! which is a mounted home or, where nothing is mounted, the world in process: both have the same rules.
+//! One [`pipeline`]: a [`Request`] is admitted or refused as a whole, then runs within its [`Limits`], ends in an
+//! [`Outcome`] and leaves a line in the [`audit`] log. The bundled [`shell`] is the first executor. What it does to
+//! files goes through [`Home`] alone, which is a mounted home or, where nothing is mounted, the world in process: both
+//! have the same rules.
 
 pub mod audit;
 pub mod cancel;

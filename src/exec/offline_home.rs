@@ -1,10 +1,10 @@
 //! [`OfflineHome`]: a store that nobody has mounted, worked in through the world in process, under the store's lock.
 //!
-//! Every rule is the world's, with what the store was last mounted with: what exists, what a removal means, what is kept and recorded.
-//! Symlinks do not exist for the shell, whatever the store is mounted with at other times.
+//! Every rule is the world's, with what the store was last mounted with: what exists, what a removal means, what is
+//! kept and recorded. Symlinks do not exist for the shell, whatever the store is mounted with at other times.
 //!
-//! A session begins with the first change ([`OfflineStore`]). So each operation that changes something finds out first what can be
-//! found out by looking.
+//! A session begins with the first change ([`OfflineStore`]). So each operation that changes something finds out first
+//! what can be found out by looking.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,8 +24,8 @@ use crate::world::{
     Caller, Dir, Meta, NoOpenState, Renaming, Run, SetAttrs, StoreView, ViewOptions, World,
 };
 
-/// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each request has
-/// one, which belongs to it alone.
+/// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each
+/// request has one, which belongs to it alone.
 #[derive(Debug)]
 pub struct OfflineHome {
     shared: Arc<OfflineStore>,
@@ -40,7 +40,8 @@ pub struct OfflineHome {
 }
 
 impl OfflineHome {
-    /// Opens a store. What an earlier session left open is settled first; else nothing in it is written until the first change.
+    /// Opens a store. What an earlier session left open is settled first; else nothing in it is written until the first
+    /// change.
     ///
     /// # Errors
     /// Those of opening a store for reading; [`Error::Refused`] names the home where the store is mounted.
@@ -48,8 +49,8 @@ impl OfflineHome {
         OfflineHome::with(store, ViewOptions::default(), PATIENCE)
     }
 
-    /// Opens a store in which only what its last mount showed exists, and only what it let be changed may be; these options hide and
-    /// protect more. Commands that work on it are waited for.
+    /// Opens a store in which only what its last mount showed exists, and only what it let be changed may be; these
+    /// options hide and protect more. Commands that work on it are waited for.
     ///
     /// # Errors
     /// As [`OfflineHome::open`]; [`Error::Refused`] for a pattern that is none.

@@ -1,11 +1,11 @@
 //! [`OfflineStore`]: a store that nobody has mounted, as all requests that work in it share it.
 //!
-//! Owns when its session begins: with the first change. Until then the store is only looked at, and nothing in it is written. A
-//! request that only reads shares the store with others who do no more; while one is under way that may change something, this
-//! process has the store alone.
+//! Owns when its session begins: with the first change. Until then the store is only looked at, and nothing in it is
+//! written. A request that only reads shares the store with others who do no more; while one is under way that may
+//! change something, this process has the store alone.
 //!
-//! Locks, in this order: one over the number of requests that may change something, held while the store is taken for them; one held
-//! while the session begins, so that one begins.
+//! Locks, in this order: one over the number of requests that may change something, held while the store is taken for
+//! them; one held while the session begins, so that one begins.
 
 use std::path::Path;
 use std::sync::OnceLock;

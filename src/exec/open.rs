@@ -1,4 +1,5 @@
-//! [`open`]: the place behind a path. Front ends do not choose between a mounted home and a store that nobody has mounted.
+//! [`open`]: the place behind a path. Front ends do not choose between a mounted home and a store that nobody has
+//! mounted.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +33,8 @@ pub struct Access {
 /// Opens a directory in a mounted home, or a store that nobody has mounted, as the root of what exists for an executor.
 ///
 /// # Errors
-/// As [`client::site`]; those of opening; [`Error::Refused`] where a mounted home is to be given another view than its own.
+/// As [`client::site`]; those of opening; [`Error::Refused`] where a mounted home is to be given another view than its
+/// own.
 pub fn open(root: &Path, access: &Access) -> Result<Place> {
     let root = std::path::absolute(root).map_err(|error| Error::io("getcwd", &error))?;
     let mut prefix = None;
@@ -52,7 +54,8 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
             if !access.hide.is_empty() || !access.read_only.is_empty() || access.wait.is_some() {
                 return Err(Error::refused(
                     format!("{} lies in a mounted home", root.display()),
-                    "What it hides and protects was said when it was mounted, and nobody has it alone: leave --hide, --read-only and --wait out.",
+                    "What it hides and protects was said when it was mounted, and nobody has it alone: leave --hide, \
+                     --read-only and --wait out.",
                 ));
             }
             // Only who mounted it, and root, know the store.

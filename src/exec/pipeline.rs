@@ -1,11 +1,12 @@
-//! The one pipeline of all executors: a request is admitted or refused as a whole, runs within its limits, ends in an [`Outcome`],
-//! and leaves one line in the audit log.
+//! The one pipeline of all executors: a request is admitted or refused as a whole, runs within its limits, ends in an
+//! [`Outcome`], and leaves one line in the audit log.
 //!
-//! Owns the order of these steps. An executor says what it admits and how that is carried out ([`Executor`]); executors do not know
-//! each other. Nothing runs that was not admitted: what is carried out is an [`Admitted`], which only [`admit`] makes.
+//! Owns the order of these steps. An executor says what it admits and how that is carried out ([`Executor`]); executors
+//! do not know each other. Nothing runs that was not admitted: what is carried out is an [`Admitted`], which only
+//! [`admit`] makes.
 //!
-//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so whoever ends a
-//! request only tries.
+//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so whoever
+//! ends a request only tries.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;

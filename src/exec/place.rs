@@ -19,7 +19,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes a place of a home. `root` is what its root is called, an absolute path. Without an audit log nothing is written to one.
+    /// Makes a place of a home. `root` is what its root is called, an absolute path. Without an audit log nothing is
+    /// written to one.
     pub fn new(home: Arc<dyn Home>, root: &[u8], audit: Option<Audit>) -> Place {
         let end = root
             .iter()

@@ -74,8 +74,8 @@ pub enum Status {
     Blocked,
 }
 
-/// What came of a request: the same for every executor. As JSON it has the names of its fields; what streams hold that is no
-/// UTF-8 is replaced there (U+FFFD), and names are escaped as in the log.
+/// What came of a request: the same for every executor. As JSON it has the names of its fields; what streams hold that
+/// is no UTF-8 is replaced there (U+FFFD), and names are escaped as in the log.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The run that it was; the records of what it changed carry it too.

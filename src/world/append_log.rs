@@ -1,9 +1,11 @@
-//! Logs in the state directory that every process appends to, a line with one `write(2)`: so lines do not mix, and nobody waits.
+//! Logs in the state directory that every process appends to, a line with one `write(2)`: so lines do not mix, and
+//! nobody waits.
 //!
-//! Owns how such a log is bounded. When it has become too long it takes a second name, and what had that name is gone: so it takes
-//! twice its length at most. Whoever appends while that happens writes to the one or to the other.
+//! Owns how such a log is bounded. When it has become too long it takes a second name, and what had that name is gone:
+//! so it takes twice its length at most. Whoever appends while that happens writes to the one or to the other.
 //!
-//! Lock: `flock(2)` on the log, for the moment of its renaming; whoever does not get it leaves that to the one who has it.
+//! Lock: `flock(2)` on the log, for the moment of its renaming; whoever does not get it leaves that to the one who has
+//! it.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{FlockOperation, OFlags};
-use rustix::io::Errno;
 
 use super::layout::STATE;
 use super::own;
@@ -31,9 +32,9 @@ pub struct AppendLog {
 }
 
 impl AppendLog {
-    /// Appends a line, without its end, to the log of a store. Returns whether there is a place for it: a directory that never was a
-    /// store stays none, and nothing is written to a state directory that this user has not made, unless a daemon serves it,
-    /// which has looked at it.
+    /// Appends a line, without its end, to the log of a store. Returns whether there is a place for it: a directory
+    /// that never was a store stays none, and nothing is written to a state directory that this user has not made,
+    /// unless a daemon serves it, which has looked at it.
     ///
     /// # Errors
     /// What the system calls say; [`Error::Refused`] where something else stands in the log's place.
@@ -55,10 +56,8 @@ impl AppendLog {
         }
         give_to_owner(state, &file);
         let line = [after(&file), line, b"\n"].concat();
-        file.write_all(&line).map_err(|error| {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            Error::os("write")(errno)
-        })?;
+        file.write_all(&line)
+            .map_err(|error| Error::io("write", &error))?;
         Ok(true)
     }
 
@@ -88,7 +87,8 @@ fn after(file: &File) -> &'static [u8] {
     }
 }
 
-/// Gives a log that root has made to whom the state directory belongs, who appends to it too. Should that fail, root made it.
+/// Gives a log that root has made to whom the state directory belongs, who appends to it too. Should that fail, root
+/// made it.
 fn give_to_owner(state: BorrowedFd<'_>, file: &File) {
     let (Ok(owner), Ok(own)) = (stat_fd(state), stat_fd(file.as_fd())) else {
         return;

@@ -1,7 +1,7 @@
 //! No line outlives its time, whatever its commands are doing, and the process lives on.
 //!
-//! The home is one that only a test can have: a tree without an end, whose files have none either, and in which each change takes
-//! a while. A command that did not look at its token would never end here.
+//! The home is one that only a test can have: a tree without an end, whose files have none either, and in which each
+//! change takes a while. A command that did not look at its token would never end here.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Each request is a run: every record that it causes carries its id, in a mounted home and in an unmounted store; and each request
-//! has a line in the audit log, one that was refused too.
+//! Each request is a run: every record that it causes carries its id, in a mounted home and in an unmounted store; and
+//! each request has a line in the audit log, one that was refused too.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,8 @@ fn id(outcome: &Outcome) -> Value {
     Value::String(outcome.run.to_string())
 }
 
-/// Checks that all that concerns `name` in the records is the run's, that there is something, and that the run's own record comes
-/// before it.
+/// Checks that all that concerns `name` in the records is the run's, that there is something, and that the run's own
+/// record comes before it.
 #[track_caller]
 fn belongs(records: &[Value], name: &str, outcome: &Outcome, line: &str) {
     let mut known = false;

@@ -1,8 +1,8 @@
 //! Carries out a line that was admitted, within its time and memory, and says how it ended.
 //!
-//! A line that can be ended runs on a thread of its own. It looks at its token wherever it waits or turns, so it ends by itself; only a
-//! system call that hangs in a disk or in another file system keeps it. Then its thread is left behind with what it holds, and
-//! whoever asked goes on.
+//! A line that can be ended runs on a thread of its own. It looks at its token wherever it waits or turns, so it ends
+//! by itself; only a system call that hangs in a disk or in another file system keeps it. Then its thread is left
+//! behind with what it holds, and whoever asked goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Line(pub(super) List);
 
-/// Carries a line out in a copy of the shell. Returns how it ended, and the shell after it; none where the line was left behind.
+/// Carries a line out in a copy of the shell. Returns how it ended, and the shell after it; none where the line was
+/// left behind.
 pub(super) fn carry_out(
     admitted: Admitted<Line>,
     home: Arc<dyn Home>,

@@ -67,8 +67,8 @@ impl std::fmt::Debug for Shell {
 }
 
 impl Shell {
-    /// Makes a shell whose working directory is the root of a home, without an audit log. `root` is the absolute path shown for the
-    /// root.
+    /// Makes a shell whose working directory is the root of a home, without an audit log. `root` is the absolute path
+    /// shown for the root.
     pub fn new(home: Arc<dyn Home>, root: &[u8], limits: Limits) -> Shell {
         Shell::at(Place::new(home, root, None), limits)
     }

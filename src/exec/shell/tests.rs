@@ -148,232 +148,238 @@ fn the_shell_remembers_from_line_to_line() {
     bench.writes("x=6 | cd src; echo $x; pwd", "5\nROOT\n");
 }
 
+/// Lines that bash runs and this shell refuses, and what it says.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    (
+        "echo x > made; for i in 1 2; do echo; done",
+        "bash: for: loops are not supported",
+    ),
+    (
+        "echo x > made; while true; do :; done",
+        "bash: while: loops are not supported",
+    ),
+    (
+        "echo x > made; f() { echo; }",
+        "bash: f(): functions are not supported",
+    ),
+    (
+        "echo x > made; sleep 1 &",
+        "bash: &: job control is not supported",
+    ),
+    (
+        "echo x > made; if true; then :; fi",
+        "bash: if: conditions are not supported",
+    ),
+    (
+        "echo x > made; [[ a ]]",
+        "bash: [[: conditions are not supported",
+    ),
+    (
+        "echo x > made; echo $((1+1))",
+        "bash: $((: arithmetic is not supported",
+    ),
+    (
+        "echo x > made; cat <(ls)",
+        "bash: <( ) and >( ): process substitution is not supported",
+    ),
+    (
+        "echo x > made; echo ${x:-1}",
+        "bash: ${x:-1}: only $NAME, ${NAME} and $? are supported; this expansion is not supported",
+    ),
+    (
+        "echo x > made; echo $1",
+        "bash: $1: special parameters but $? are not supported",
+    ),
+    (
+        "echo x > made; echo $(for i in 1; do :; done)",
+        "bash: for: loops are not supported",
+    ),
+    (
+        "echo x > made; echo 'a",
+        "bash: unexpected EOF while looking for matching `''",
+    ),
+    (
+        "echo x > made; echo a | ",
+        "bash: syntax error: unexpected end of file",
+    ),
+    (
+        "echo x > made; ;; echo",
+        "bash: syntax error near unexpected token `;;'",
+    ),
+    (
+        "echo x > made; )",
+        "bash: syntax error near unexpected token `)'",
+    ),
+    (
+        "echo x > made; | cat",
+        "bash: syntax error near unexpected token `|'",
+    ),
+    (
+        "echo x > made; ()",
+        "bash: syntax error near unexpected token `)'",
+    ),
+    (
+        "echo x > made 3> y",
+        "bash: 3: streams other than 0, 1 and 2 are not supported",
+    ),
+    (
+        "echo x > made; cd nope || exit 1",
+        "bash: exit: this builtin is not supported",
+    ),
+    (
+        "echo x > made; cd nope || \\ex'i't 1",
+        "bash: exit: this builtin is not supported",
+    ),
+    (
+        "echo x > made; [ -e keep ] || rm -r src",
+        "bash: [: this builtin is not supported",
+    ),
+    (
+        "echo x > made; (a=$(true | \"$(read x)\"))",
+        "bash: read: this builtin is not supported",
+    ),
+    (
+        "echo x > made; cat <<E\n$(set -e)\nE",
+        "bash: set: this builtin is not supported",
+    ),
+    (
+        "echo x > made; cat < $(eval x)",
+        "bash: eval: this builtin is not supported",
+    ),
+    (
+        "echo x > made; A=1 . ./file",
+        "bash: .: this builtin is not supported",
+    ),
+    (
+        "echo x > made; rm -rf tmp.$RANDOM",
+        "bash: $RANDOM: this variable is not supported",
+    ),
+    (
+        "echo x > made; GLOBIGNORE=keep; rm *",
+        "bash: GLOBIGNORE=: assigning to this variable is not supported",
+    ),
+    (
+        "echo x > made; CDPATH=src cd deep",
+        "bash: CDPATH=: assigning to this variable is not supported",
+    ),
+    (
+        "echo x > made; LC_ALL=de_DE.UTF-8 ls",
+        "bash: LC_ALL=: another locale than C is not supported",
+    ),
+    (
+        "echo x > made; TZ=Europe/Atlantis date",
+        "bash: TZ=: a zone that is not in the database, or for another command than date, is not supported",
+    ),
+    (
+        "echo x > made; rm -r ~+/src",
+        "bash: ~+: this tilde is not supported",
+    ),
+    (
+        "echo {made}>made",
+        "bash: {NAME}: streams by the name of a variable are not supported",
+    ),
+    (
+        "echo x > made; x[1]=2",
+        "bash: x[ ]=: arrays are not supported",
+    ),
+];
+
 #[test]
 fn what_is_not_supported_is_named_before_anything_runs() {
     let mut bench = Bench::new();
-    for (line, expected) in [
-        (
-            "echo x > made; for i in 1 2; do echo; done",
-            "bash: for: loops are not supported",
-        ),
-        (
-            "echo x > made; while true; do :; done",
-            "bash: while: loops are not supported",
-        ),
-        (
-            "echo x > made; f() { echo; }",
-            "bash: f(): functions are not supported",
-        ),
-        (
-            "echo x > made; sleep 1 &",
-            "bash: &: job control is not supported",
-        ),
-        (
-            "echo x > made; if true; then :; fi",
-            "bash: if: conditions are not supported",
-        ),
-        (
-            "echo x > made; [[ a ]]",
-            "bash: [[: conditions are not supported",
-        ),
-        (
-            "echo x > made; echo $((1+1))",
-            "bash: $((: arithmetic is not supported",
-        ),
-        (
-            "echo x > made; cat <(ls)",
-            "bash: <( ) and >( ): process substitution is not supported",
-        ),
-        (
-            "echo x > made; echo ${x:-1}",
-            "bash: ${x:-1}: only $NAME, ${NAME} and $? are supported; this expansion is not supported",
-        ),
-        (
-            "echo x > made; echo $1",
-            "bash: $1: special parameters but $? are not supported",
-        ),
-        (
-            "echo x > made; echo $(for i in 1; do :; done)",
-            "bash: for: loops are not supported",
-        ),
-        (
-            "echo x > made; echo 'a",
-            "bash: unexpected EOF while looking for matching `''",
-        ),
-        (
-            "echo x > made; echo a | ",
-            "bash: syntax error: unexpected end of file",
-        ),
-        (
-            "echo x > made; ;; echo",
-            "bash: syntax error near unexpected token `;;'",
-        ),
-        (
-            "echo x > made; )",
-            "bash: syntax error near unexpected token `)'",
-        ),
-        (
-            "echo x > made; | cat",
-            "bash: syntax error near unexpected token `|'",
-        ),
-        (
-            "echo x > made; ()",
-            "bash: syntax error near unexpected token `)'",
-        ),
-        (
-            "echo x > made 3> y",
-            "bash: 3: streams other than 0, 1 and 2 are not supported",
-        ),
-        (
-            "echo x > made; cd nope || exit 1",
-            "bash: exit: this builtin is not supported",
-        ),
-        (
-            "echo x > made; cd nope || \\ex'i't 1",
-            "bash: exit: this builtin is not supported",
-        ),
-        (
-            "echo x > made; [ -e keep ] || rm -r src",
-            "bash: [: this builtin is not supported",
-        ),
-        (
-            "echo x > made; (a=$(true | \"$(read x)\"))",
-            "bash: read: this builtin is not supported",
-        ),
-        (
-            "echo x > made; cat <<E\n$(set -e)\nE",
-            "bash: set: this builtin is not supported",
-        ),
-        (
-            "echo x > made; cat < $(eval x)",
-            "bash: eval: this builtin is not supported",
-        ),
-        (
-            "echo x > made; A=1 . ./file",
-            "bash: .: this builtin is not supported",
-        ),
-        (
-            "echo x > made; rm -rf tmp.$RANDOM",
-            "bash: $RANDOM: this variable is not supported",
-        ),
-        (
-            "echo x > made; GLOBIGNORE=keep; rm *",
-            "bash: GLOBIGNORE=: assigning to this variable is not supported",
-        ),
-        (
-            "echo x > made; CDPATH=src cd deep",
-            "bash: CDPATH=: assigning to this variable is not supported",
-        ),
-        (
-            "echo x > made; LC_ALL=de_DE.UTF-8 ls",
-            "bash: LC_ALL=: another locale than C is not supported",
-        ),
-        (
-            "echo x > made; TZ=Europe/Atlantis date",
-            "bash: TZ=: a zone that is not in the database, or for another command than date, is not supported",
-        ),
-        (
-            "echo x > made; rm -r ~+/src",
-            "bash: ~+: this tilde is not supported",
-        ),
-        (
-            "echo {made}>made",
-            "bash: {NAME}: streams by the name of a variable are not supported",
-        ),
-        (
-            "echo x > made; x[1]=2",
-            "bash: x[ ]=: arrays are not supported",
-        ),
-    ] {
+    for (line, expected) in UNSUPPORTED {
         bench.says(line, expected, 2);
         assert!(!bench.dir.path().join("made").exists(), "{line} ran");
     }
 }
 
+/// Lines with a command that is not here, what is said of it, and the status.
+const ABSENT: &[(&str, &str, u8)] = &[
+    ("xyz", "bash: xyz: command not found", 127),
+    ("xyz > a.txt", "bash: xyz: command not found", 127),
+    (
+        "echo x > made; sort a.txt > b.txt",
+        "bash: sort: command not found; nothing of the line has run",
+        127,
+    ),
+    (
+        "echo x > made; python3 -c x || rm -r src",
+        "bash: python3: command not found; nothing of the line has run",
+        127,
+    ),
+    (
+        "echo x > made | chmod 600 made",
+        "bash: chmod: command not found; nothing of the line has run",
+        127,
+    ),
+    (
+        "echo x > made; find . -name x -exec sed -i s/a/b/ {} + ; rm -r src",
+        "bash: sed: command not found; nothing of the line has run",
+        127,
+    ),
+    (
+        "echo x > made; '' x",
+        "bash: : command not found; nothing of the line has run",
+        127,
+    ),
+    (
+        "echo x > made; src/main.rs || rm -r src",
+        "bash: src/main.rs: programs do not run in this shell; nothing of the line has run",
+        126,
+    ),
+    (
+        "x=xyz; $x > a.txt; echo x > made",
+        "bash: xyz: command not found",
+        127,
+    ),
+    (
+        "x=exit; $x || echo x > made",
+        "bash: exit: this builtin is not supported",
+        2,
+    ),
+    (
+        "x=exit; (echo; $x 3; rm -r src) || echo x > made",
+        "bash: exit: this builtin is not supported",
+        2,
+    ),
+    (
+        "x=exit; echo $($x) > made; echo x > made",
+        "bash: exit: this builtin is not supported",
+        2,
+    ),
+    (
+        "x=exit; echo | $x | cat; echo x > made",
+        "bash: exit: this builtin is not supported",
+        2,
+    ),
+    (
+        "{set,-e}; echo x > made",
+        "bash: set: this builtin is not supported",
+        2,
+    ),
+    (
+        "s*c/main.rs; echo x > made",
+        "bash: src/main.rs: programs do not run in this shell",
+        126,
+    ),
+    (
+        "x=sed; find . -name a.txt -exec $x {} \\; -delete; echo x > made",
+        "bash: sed: command not found",
+        127,
+    ),
+    (
+        "find src -exec {} \\; ; echo x > made",
+        "bash: {}: command not found",
+        127,
+    ),
+];
+
 /// For an unknown command nothing of the line runs; where the name came from an expansion, nothing more of it.
 #[test]
 fn what_is_no_command_here_ends_the_line() {
     let mut bench = Bench::new();
-    for (line, expected, status) in [
-        ("xyz", "bash: xyz: command not found", 127),
-        ("xyz > a.txt", "bash: xyz: command not found", 127),
-        (
-            "echo x > made; sort a.txt > b.txt",
-            "bash: sort: command not found; nothing of the line has run",
-            127,
-        ),
-        (
-            "echo x > made; python3 -c x || rm -r src",
-            "bash: python3: command not found; nothing of the line has run",
-            127,
-        ),
-        (
-            "echo x > made | chmod 600 made",
-            "bash: chmod: command not found; nothing of the line has run",
-            127,
-        ),
-        (
-            "echo x > made; find . -name x -exec sed -i s/a/b/ {} + ; rm -r src",
-            "bash: sed: command not found; nothing of the line has run",
-            127,
-        ),
-        (
-            "echo x > made; '' x",
-            "bash: : command not found; nothing of the line has run",
-            127,
-        ),
-        (
-            "echo x > made; src/main.rs || rm -r src",
-            "bash: src/main.rs: programs do not run in this shell; nothing of the line has run",
-            126,
-        ),
-        (
-            "x=xyz; $x > a.txt; echo x > made",
-            "bash: xyz: command not found",
-            127,
-        ),
-        (
-            "x=exit; $x || echo x > made",
-            "bash: exit: this builtin is not supported",
-            2,
-        ),
-        (
-            "x=exit; (echo; $x 3; rm -r src) || echo x > made",
-            "bash: exit: this builtin is not supported",
-            2,
-        ),
-        (
-            "x=exit; echo $($x) > made; echo x > made",
-            "bash: exit: this builtin is not supported",
-            2,
-        ),
-        (
-            "x=exit; echo | $x | cat; echo x > made",
-            "bash: exit: this builtin is not supported",
-            2,
-        ),
-        (
-            "{set,-e}; echo x > made",
-            "bash: set: this builtin is not supported",
-            2,
-        ),
-        (
-            "s*c/main.rs; echo x > made",
-            "bash: src/main.rs: programs do not run in this shell",
-            126,
-        ),
-        (
-            "x=sed; find . -name a.txt -exec $x {} \\; -delete; echo x > made",
-            "bash: sed: command not found",
-            127,
-        ),
-        (
-            "find src -exec {} \\; ; echo x > made",
-            "bash: {}: command not found",
-            127,
-        ),
-    ] {
-        bench.says(line, expected, status);
+    for (line, expected, status) in ABSENT {
+        bench.says(line, expected, *status);
         for path in ["a.txt", "b.txt", "src/main.rs"] {
             let left = std::fs::read_to_string(bench.dir.path().join(path)).unwrap();
             assert_eq!(left, "1\n2\n3\n", "{line} changed {path}");

@@ -92,6 +92,12 @@ fn bench() -> Bench {
     ] {
         let _ = std::os::unix::fs::chown(dir.join("modes").join(name), Some(uid), Some(gid));
     }
+    put_times(&bench, dir);
+    bench
+}
+
+/// Puts files of many ages.
+fn put_times(bench: &Bench, dir: &Path) {
     let now = SystemTime::now();
     let day = Duration::from_secs(24 * 60 * 60);
     for (name, time) in [
@@ -106,7 +112,6 @@ fn bench() -> Bench {
         bench.put(&format!("times/{name}"), "");
         stamp(&dir.join("times").join(name), time);
     }
-    bench
 }
 
 fn stamp(path: &Path, time: SystemTime) {
