@@ -38,3 +38,6 @@ pub mod world;
 #[cfg(test)]
 #[path = "../tests/common/need.rs"]
 mod need;
+#[cfg(test)]
+#[path = "../tests/common/random.rs"]
+mod random;

@@ -22,6 +22,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod child;
+pub(crate) mod random;
 pub(crate) mod watch;
 
 use std::ffi::{OsStr, OsString};

@@ -11,6 +11,7 @@ use std::os::unix::fs::symlink as plant_link;
 use std::path::Path;
 
 use crate::common::calls::{Errno, Sys};
+use crate::common::random::Random;
 use crate::common::{Home, calls, need_mount};
 use crate::door::{InProcess, Mounted, OpenState, Seen};
 use rustix::fs::FileType;
@@ -265,7 +266,7 @@ struct Run<D> {
     door: D,
     model: Model,
     seed: u64,
-    state: u64,
+    state: Random,
     step: usize,
     doing: String,
 }
@@ -283,11 +284,7 @@ impl<D> Drop for Run<D> {
 
 impl<D: OpenState> Run<D> {
     fn random(&mut self, limit: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) >> 33).unwrap() % limit
+        self.state.index(limit)
     }
 
     /// A path: mostly one that exists, by an index that wraps; else a name in a directory (or below a file) that does.
@@ -501,7 +498,7 @@ fn run<D: OpenState>(door: D, seed: u64, steps: usize, reopen_each: usize) {
         door,
         model: Model::default(),
         seed,
-        state: seed,
+        state: Random(seed),
         step: 0,
         doing: String::new(),
     };

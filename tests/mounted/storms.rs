@@ -9,20 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::calls::*;
+use crate::common::random::Random;
 use crate::common::{Home, child, describe, need_mount, skip, trumanfs};
-
-/// A small generator of numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 33) % limit
-    }
-}
 
 fn rounds(usual: u64) -> u64 {
     let asked = std::env::var("TRUMANFS_ROUNDS").ok();

@@ -9,23 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::calls::*;
+use crate::common::random::Random;
 use crate::common::{Home, child, describe, need_mount, trumanfs, watch};
 use trumanfs::journal::{Journal, Op, Reader, Record, Replaced};
 use trumanfs::name::{Escaped, WorldPath};
 use trumanfs::world::layout::JOURNAL;
-
-/// A small generator of numbers (splitmix64): the same seed gives the same storm.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) >> 33).unwrap() % limit
-    }
-}
 
 /// The bytes of one piece of content: no two pieces are alike, and any of them can be made again from its name.
 fn piece(name: &str) -> Vec<u8> {
@@ -93,7 +81,7 @@ impl Worker {
     fn some_file(&mut self) -> Option<String> {
         let count = self.ledger.files.len();
         (count > 0)
-            .then(|| self.random.below(count))
+            .then(|| self.random.index(count))
             .and_then(|n| self.ledger.files.keys().nth(n).cloned())
     }
 
@@ -117,7 +105,7 @@ impl Worker {
     }
 
     fn step(&mut self) -> Sys<()> {
-        match (self.random.below(10), self.some_file()) {
+        match (self.random.index(10), self.some_file()) {
             (0..=2, _) | (_, None) => {
                 let name = self.fresh("f");
                 self.create(&name)?;
@@ -380,7 +368,7 @@ fn storm(options: &[&str], sync: bool) {
             let worker = Worker {
                 home: home.home().to_owned(),
                 id: id.clone(),
-                random: Random(seeds.below(1 << 30) as u64),
+                random: Random(seeds.index(1 << 30) as u64),
                 sync,
                 next: 0,
                 ledger: Ledger::default(),
@@ -388,7 +376,7 @@ fn storm(options: &[&str], sync: bool) {
             children.push((id, child::spawn(|| worker.run())));
         }
         // How long the storm lasts is random on purpose, so that the daemon dies in a different place each time.
-        std::thread::sleep(Duration::from_millis(80 + seeds.below(400) as u64));
+        std::thread::sleep(Duration::from_millis(80 + seeds.index(400) as u64));
         home.kill_daemon_only();
         let mut done = 0;
         for (id, child) in children {

@@ -11,26 +11,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::calls::*;
+use crate::common::random::Random;
 use crate::common::{Home, child, describe, need_mount, trumanfs};
 
-/// A small generator of numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 33) % limit
-    }
-
-    fn path(&mut self) -> String {
-        const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-        let depth = 1 + self.below(3);
-        let names = (0..depth).map(|_| NAMES[usize::try_from(self.below(6)).unwrap()]);
-        names.collect::<Vec<_>>().join("/")
-    }
+fn random_path(random: &mut Random) -> String {
+    const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+    let depth = 1 + random.below(3);
+    let names = (0..depth).map(|_| NAMES[usize::try_from(random.below(6)).unwrap()]);
+    names.collect::<Vec<_>>().join("/")
 }
 
 /// What a thing is, as far as an undo restores it.
@@ -152,9 +140,9 @@ fn assert_same(is: &Snapshot, was: &Snapshot, what: &str) {
 
 /// One operation of one process; what cannot be done is not.
 fn step(home: &Path, random: &mut Random) -> Sys<()> {
-    let path = random.path();
+    let path = random_path(random);
     let at = home.join(&path);
-    let other = home.join(random.path());
+    let other = home.join(random_path(random));
     let text = format!("{path} {} ", random.below(1_000_000))
         .repeat(1 + usize::try_from(random.below(300)).unwrap());
     match random.below(18) {
@@ -221,7 +209,7 @@ fn work(home: &Path, seed: u64, count: u64) {
                 for number in 0..count {
                     let _ = step(&home, &mut random);
                     if number % 20 == 19 {
-                        rm_all(&home.join(random.path()));
+                        rm_all(&home.join(random_path(&mut random)));
                     }
                 }
                 Ok(String::new())

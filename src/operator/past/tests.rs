@@ -10,6 +10,7 @@ use super::*;
 use crate::error::Error;
 use crate::name::{Name, WorldPath};
 use crate::operator::point::Operation;
+use crate::random::Random;
 use crate::world::{
     Caller, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, WorldOptions, new_session_id,
 };
@@ -257,32 +258,21 @@ fn what_was_purged_is_lost_and_not_misread() {
     );
 }
 
-/// A fixed sequence of pseudo-random numbers (Knuth's MMIX).
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: usize) -> usize {
-        let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = next.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-}
-
 #[test]
 fn a_path_by_itself_is_what_it_is_among_all() {
     use crate::operator::diff::Diff;
     let places = ["a", "b", "a/x", "a/y", "b/x", "b/z", "a/b", "a/b/x", "z"];
     for seed in 1..=12 {
         let lab = Lab::new();
-        let mut dice = Dice(seed);
+        let mut dice = Random(seed);
         let mut points = vec![lab.here()];
         for step in 0..60 {
-            let (one, other) = (places[dice.throw(9)], places[dice.throw(9)]);
+            let (one, other) = (places[dice.index(9)], places[dice.index(9)]);
             let here = lab.dir.path();
             let has_room = |at: &str| here.join(at).parent().is_some_and(Path::is_dir);
             let (there, free) = (here.join(one).exists(), !here.join(other).exists());
             let inside = path(one).contains(&path(other)) || path(other).contains(&path(one));
-            match dice.throw(6) {
+            match dice.index(6) {
                 0 if !there && has_room(one) => lab.mkdir(one),
                 1 | 2 if !there && has_room(one) => lab.put(one, &format!("{step}")),
                 3 if there && free && !inside && has_room(other) => {
@@ -296,9 +286,9 @@ fn a_path_by_itself_is_what_it_is_among_all() {
         }
         let store = Store::open(lab.dir.path()).unwrap();
         for _ in 0..60 {
-            let (a, b) = (dice.throw(points.len()), dice.throw(points.len()));
+            let (a, b) = (dice.index(points.len()), dice.index(points.len()));
             let (from, to) = (&points[a.min(b)], &points[a.max(b)]);
-            let at = path(places[dice.throw(9)]);
+            let at = path(places[dice.index(9)]);
             let all = Diff::between(&store, from, to, &WorldPath::root()).unwrap();
             let below = Diff::between(&store, from, to, &at).unwrap();
             let is_below = |change: &crate::operator::diff::Difference| {

@@ -14,6 +14,7 @@ use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
+use crate::random::Random;
 use crate::world::replace::NewContent;
 use crate::world::{
     Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, SetTime, Symlinks,
@@ -22,21 +23,8 @@ use crate::world::{
 
 mod redo;
 
-/// A small pseudo-random number generator (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 33) % limit
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
+fn one<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
+    &of[usize::try_from(random.below(of.len() as u64)).unwrap()]
 }
 
 /// Bytes, and the ranges that have data.
@@ -341,7 +329,7 @@ impl Lab {
         if all.is_empty() || random.below(4) == 0 {
             return self.fresh(random);
         }
-        random.one(&all).clone()
+        one(random, &all).clone()
     }
 
     fn fresh(&self, random: &mut Random) -> String {
@@ -352,8 +340,8 @@ impl Lab {
             .map(|(path, _)| path.as_str())
             .collect();
         dirs.push("");
-        let dir = *random.one(&dirs);
-        let name = *random.one(NAMES);
+        let dir = *one(random, &dirs);
+        let name = *one(random, NAMES);
         if dir.is_empty() || dir.len() > 12 {
             name.to_owned()
         } else {
@@ -407,7 +395,7 @@ impl Lab {
             12 if exists => {
                 let modes = [0o644, 0o755, 0o600, 0o777, 0o4755];
                 let change = SetAttrs {
-                    mode: Some(*random.one(&modes)),
+                    mode: Some(*one(random, &modes)),
                     ..SetAttrs::default()
                 };
                 self.attr(&at, change).map(|()| "chmod")
@@ -511,7 +499,7 @@ fn everything_undone_is_the_start_and_undone_again_the_end() {
         assert_same(&lab.look(), &end.1, "undone again");
         // To points in between, forwards and backwards.
         for _ in 0..4 {
-            let (seq, then) = random.one(&points);
+            let (seq, then) = one(&mut random, &points);
             lab.undo_after(*seq);
             assert_same(&lab.look(), then, "to a point between");
         }
@@ -533,7 +521,7 @@ fn one_process_is_undone_where_another_worked_elsewhere() {
             lab.step(&mut random);
             lab.pid = 2;
             lab.mkdir("other").ok();
-            let name = format!("other/{}", random.one(NAMES));
+            let name = format!("other/{}", one(&mut random, NAMES));
             if random.below(3) > 0 {
                 let file = lab.open(&name, OFlags::WRONLY | OFlags::TRUNC);
                 file.map(|file| rustix::io::write(&file, b"other's").unwrap())
@@ -801,7 +789,7 @@ fn a_point_is_restored_as_a_copy() {
             lab.step(&mut random);
             points.push((lab.seq(), lab.look()));
         }
-        let (seq, then) = random.one(&points).clone();
+        let (seq, then) = one(&mut random, &points).clone();
         let store = Store::of(&lab.world).unwrap();
         for top in then.keys().filter(|path| !path.contains('/')) {
             let wish = restore::RestoreRequest {

@@ -12,7 +12,7 @@ use crate::common::calls::*;
 /// has none, the case is skipped.
 fn direct(t: &Trial<'_>, path: &Path, flags: i32) -> Option<OwnedFd> {
     match open(path, flags, 0o644) {
-        Err(Errno::INVAL) if open(&std::env::temp_dir(), O_TMPFILE | O_RDWR | O_DIRECT, 0o600).is_err() => {
+        Err(Errno::INVAL) if open(std::env::temp_dir(), O_TMPFILE | O_RDWR | O_DIRECT, 0o600).is_err() => {
             crate::need::skipped("direct", "no O_DIRECT on the file system of the temporary directory");
             None
         }

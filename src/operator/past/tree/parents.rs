@@ -80,11 +80,8 @@ mod tests {
             .map(|number: u32| (ROOT, interner.name_id(number.to_string().as_bytes())))
             .collect();
         let node = |number| NodeId::numbered(number).unwrap();
-        let mut seed: usize = 7;
-        let mut throw = |sides: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % sides
-        };
+        let mut random = crate::random::Random(7);
+        let mut throw = |sides: usize| random.index(sides);
         for _ in 0..500 {
             let mut parents = Parents::default();
             // Each node is at one of the places, or at none.
