@@ -77,7 +77,14 @@ impl Client {
     /// # Errors
     /// [`Error::Usage`] where nothing was given; as [`point::point`], [`point::operation`] and [`point::session`].
     pub fn undo_request(&self, what: &UndoWhat, how: UndoHow) -> Result<UndoRequest> {
-        let words = what.words();
+        let run = what.run.as_ref();
+        let run = run.map(|text| find(&self.store, text)).transpose()?;
+        // `last` and the beginning of an id may mean another run when the record is read.
+        let named = UndoWhat {
+            run: run.as_ref().map(|run| run.id.to_string()),
+            ..what.clone()
+        };
+        let words = named.words();
         if words.is_empty() {
             return Err(Error::usage(
                 "undo what?",
@@ -97,8 +104,6 @@ impl Client {
                 operations.collect::<Result<_>>()?,
             )));
         }
-        let run = what.run.as_ref();
-        let run = run.map(|text| find(&self.store, text)).transpose()?;
         if let Some(run) = &run
             && !run.undos.is_empty()
         {

@@ -553,6 +553,8 @@ fn a_run_is_shown_and_taken_back_whole_and_an_undo_is_one() {
     assert_eq!(read("kept").unwrap(), "one");
     let told = tells(0, &["undo", &store, "--run", &first[..6], "--json"]);
     let undo: Value = serde_json::from_str(&told).unwrap();
+    let told = tells(0, &["log", &store, "--op", "undo"]);
+    assert!(told.contains(&format!("undo --run {first}")), "{told}");
     assert_eq!(undo["operations"], 3);
     assert_eq!(
         (read("kept").unwrap(), read("gone").unwrap()),
