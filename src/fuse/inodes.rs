@@ -221,13 +221,19 @@ impl Inodes {
             return;
         };
         let from = spot(from);
+        // A file whose other names are all in the trash is removed, and stays writable for whoever has it open.
+        let elsewhere = table.nodes.get(&number).and_then(|inode| {
+            let mut others = inode.others.iter();
+            others.rposition(|other| !table.in_trash(other))
+        });
         let Some(inode) = table.nodes.get_mut(&number) else {
             return;
         };
         if let Some(at) = inode.others.iter().position(|other| *other == from) {
             inode.others.swap_remove(at);
             table.release(from.parent);
-        } else if let Some(other) = inode.others.pop() {
+        } else if let Some(at) = elsewhere {
+            let other = inode.others.remove(at);
             let old = std::mem::replace(&mut inode.spot, other);
             table.release(old.parent);
         } else {
@@ -421,6 +427,20 @@ mod tests {
         inodes.removed((ROOT, name("b")), Id(1, 11), b"T_b");
         assert_eq!(path_of(&inodes, number), "/a");
         assert!(!inodes.place(number).unwrap().removed);
+    }
+
+    /// The kernel writes a removed file's times back. It was told EROFS where the file had been seen in the trash under another
+    /// name before, and the next `close` of it, back in the home, answered EIO.
+    #[test]
+    fn a_file_whose_other_names_are_in_the_trash_is_removed_with_its_last() {
+        let inodes = Inodes::new(Id(1, 2));
+        let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
+        let file = inodes.found(ROOT, name("a"), Id(1, 11), 0);
+        assert_eq!(inodes.found(trash, name("T_b"), Id(1, 11), 0), file);
+        assert_eq!(path_of(&inodes, file), "/a");
+        inodes.removed((ROOT, name("a")), Id(1, 11), b"T_a");
+        assert_eq!(path_of(&inodes, file), "/.trash/T_a");
+        assert!(inodes.place(file).unwrap().removed);
     }
 
     /// The kernel makes nothing in a directory that it saw removed, even when it is back.

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 
-use crate::common::{describe, need_mount, need_tools};
-use crate::programs::script::{PLAIN, bash, in_home, mount, python, same};
+use crate::common::{Home, describe, need_mount, need_tools};
+use crate::programs::script::{NO_PASSTHROUGH, PLAIN, bash, in_home, mount, python, same};
 
 #[test]
 fn a_hundred_thousand_entries_are_listed_once_each() {
@@ -84,9 +84,20 @@ const CHECKOUT: &str = r#"
 #[test]
 fn rm_of_a_tree_is_one_entry_that_holds_the_tree() {
     need_mount!();
-    need_tools!("git");
-    let home = mount(PLAIN);
-    in_home(&home, CHECKOUT);
+    need_tools!("git", "perl");
+    one_entry_holds_the_tree(&mount(PLAIN));
+}
+
+/// Here the kernel writes times back, of what has been removed too.
+#[test]
+fn rm_of_a_tree_is_one_entry_that_holds_the_tree_without_passthrough() {
+    need_mount!();
+    need_tools!("git", "perl");
+    one_entry_holds_the_tree(&mount(NO_PASSTHROUGH));
+}
+
+fn one_entry_holds_the_tree(home: &Home) {
+    in_home(home, CHECKOUT);
     let list = CHECKOUT
         .lines()
         .find(|line| line.contains("list()"))
@@ -97,7 +108,7 @@ fn rm_of_a_tree_is_one_entry_that_holds_the_tree() {
         "python3 -c 'import shutil; shutil.rmtree(\"tree\")'",
         "perl -MFile::Path=rmtree -e 'rmtree(\"tree\")'",
     ] {
-        in_home(&home, &format!("{remove}; [ ! -e tree ]"));
+        in_home(home, &format!("{remove}; [ ! -e tree ]"));
         let entries = home.trashed("tree");
         assert_eq!(entries.len(), 1, "{remove}: {:?}", home.trash());
         bash(
@@ -123,7 +134,7 @@ fn rm_of_a_tree_is_one_entry_that_holds_the_tree() {
         assert!(strays.is_empty(), "{remove}: {strays:?}");
         // `mv` out of the trash is the occupant's way back.
         in_home(
-            &home,
+            home,
             &format!(
                 r#"{list}
             mv .trash/*_tree tree; ! ls .trash | grep _tree$
