@@ -22,6 +22,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod child;
+pub(crate) mod ordinary_user;
 pub(crate) mod random;
 pub(crate) mod watch;
 
@@ -33,6 +34,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -94,10 +96,28 @@ pub(crate) fn tool(name: &str) -> Option<PathBuf> {
         })
 }
 
+/// The program. A run as another user (`ordinary_user.rs`) has a copy in a place that the user can reach.
+pub(crate) fn binary() -> &'static str {
+    static FOUND: OnceLock<String> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        std::env::var("TRUMANFS_BINARY")
+            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_trumanfs").to_owned())
+    })
+}
+
+/// The repository, or as much of it as tests read.
+pub(crate) fn repository() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        std::env::var_os("TRUMANFS_REPOSITORY")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+    })
+}
+
 /// Returns what is missing for mounting a home, if anything.
 pub(crate) fn why_not_mountable() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("needs root to mount, to switch users and to abort a hung mount".to_owned());
+    if !rustix::process::geteuid().is_root() && tool("fusermount3").is_none() {
+        return Some("needs root or fusermount3 to mount".to_owned());
     }
     match fs::OpenOptions::new()
         .read(true)
@@ -542,7 +562,7 @@ pub(crate) fn copy_program(from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) {
 
 /// Runs the binary with arguments, within [`COMMAND_LIMIT`].
 pub(crate) fn trumanfs<A: AsRef<OsStr>>(args: &[A]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trumanfs"));
+    let mut command = Command::new(binary());
     command.args(args);
     run_limited(command, COMMAND_LIMIT)
 }

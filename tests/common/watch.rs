@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -94,7 +95,18 @@ pub(crate) fn mounts_below(base: &Path) -> Vec<PathBuf> {
 
 /// Takes a mount out of the tree without asking its daemon.
 pub(crate) fn detach(point: &Path) {
-    while is_mountpoint(point) && rustix::mount::unmount(point, UnmountFlags::DETACH).is_ok() {}
+    let by_user = || {
+        let mut program = Command::new("fusermount3");
+        let status = program.args(["-u", "-z", "-q", "--"]).arg(point).status();
+        status.is_ok_and(|status| status.success())
+    };
+    while is_mountpoint(point) {
+        match rustix::mount::unmount(point, UnmountFlags::DETACH) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::PERM) if by_user() => {}
+            Err(_) => break,
+        }
+    }
 }
 
 /// Ends every call that waits for the daemon (they get ECONNABORTED), then takes the mount out of the tree.

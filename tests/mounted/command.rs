@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::common::{Home, copy_program, describe, need_mount, skip, trumanfs, watch};
+use crate::common::{Home, copy_program, describe, need_mount, need_root, skip, trumanfs, watch};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -321,7 +321,8 @@ fn the_mount_table_says_nothing_of_the_store() {
         ("fuse.trumanfs", "trumanfs")
     );
     let options: Vec<_> = mounted.options.split(',').collect();
-    for wanted in ["rw", "nosuid", "nodev", "user_id=0"] {
+    let user = format!("user_id={}", rustix::process::geteuid().as_raw());
+    for wanted in ["rw", "nosuid", "nodev", &user] {
         assert!(options.contains(&wanted), "no {wanted} in {options:?}");
     }
     assert!(
@@ -340,6 +341,7 @@ fn the_mount_table_says_nothing_of_the_store() {
 #[test]
 fn access_times_are_as_asked_for_or_the_mount_is_refused() {
     need_mount!();
+    need_root!("to mount a tmpfs");
     let base = tempfile::TempDir::with_prefix("trumanfs-atime-").unwrap();
     let store = base.path().join("store");
     fs::create_dir(&store).unwrap();
@@ -493,7 +495,7 @@ fn read_only_homes_change_nothing() {
 fn in_the_foreground_it_stays_until_it_is_unmounted() {
     need_mount!();
     let (_dir, store, home) = places();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let mut process = Command::new(crate::common::binary())
         .args(mount_args(&store, &home, &["--foreground"]))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -509,7 +511,7 @@ fn in_the_foreground_it_stays_until_it_is_unmounted() {
     let output = process.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));
     assert!(store.join("file").exists());
-    let mut refused = Command::new(env!("CARGO_BIN_EXE_trumanfs"));
+    let mut refused = Command::new(crate::common::binary());
     refused.args(mount_args(&store, &store, &["--foreground"]));
     let output = crate::common::run_limited(refused, crate::common::COMMAND_LIMIT);
     assert_eq!(code(&output), 6, "{}", describe(&output));
@@ -520,7 +522,7 @@ fn mounting_leaves_nothing_open_behind_it() {
     need_mount!();
     let (_dir, store, home) = places();
     // A reader of its output is at its end once `mount` is, although the daemon goes on.
-    let mut process = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let mut process = Command::new(crate::common::binary())
         .args(mount_args(&store, &home, &[]))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -608,6 +610,9 @@ fn umount_of_a_home_in_use_is_refused_unless_lazy() {
 #[test]
 fn what_a_dead_daemon_leaves_is_cleaned_up() {
     need_mount!();
+    need_root!(
+        "for passthrough: without it the times that the kernel writes back are recorded, too"
+    );
     let mut home = Home::mount();
     fs::write(home.path("file"), "x").unwrap();
     home.kill_daemon_only();
@@ -885,7 +890,7 @@ fn log_follow_shows_what_comes() {
     need_mount!();
     let mut home = Home::mount();
     fs::write(home.path("before"), "").unwrap();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let mut process = Command::new(crate::common::binary())
         .args([OsStr::new("log"), home.store().as_os_str()])
         .args(["--json", "--follow"])
         .stdin(Stdio::null())
@@ -930,7 +935,7 @@ fn a_reader_that_leaves_early_is_no_error() {
     }
     let said = home.sh(&format!(
         "'{}' log '{}' 2>&1 | head -n 1",
-        env!("CARGO_BIN_EXE_trumanfs"),
+        crate::common::binary(),
         home.store().display()
     ));
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -970,6 +975,7 @@ fn an_empty_trash_is_listed_with_1() {
 #[test]
 fn others_learn_nothing_and_change_nothing() {
     need_mount!();
+    need_root!("to be another user");
     let home = Home::mount();
     fs::write(home.path("secret-name"), "x").unwrap();
     fs::remove_file(home.path("secret-name")).unwrap();
@@ -979,7 +985,7 @@ fn others_learn_nothing_and_change_nothing() {
     fs::set_permissions(home.store(), fs::Permissions::from_mode(0o755)).unwrap();
     // A binary that another user can reach.
     let binary = home.base().join("trumanfs");
-    copy_program(env!("CARGO_BIN_EXE_trumanfs"), &binary);
+    copy_program(crate::common::binary(), &binary);
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
     for (args, expected) in [
         (&["status", "STORE"][..], &[6, 7][..]),
@@ -1025,7 +1031,7 @@ fn a_machine_without_the_device_is_told_what_to_do() {
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--propagation", "private", "sh", "-euc", script])
-        .arg(env!("CARGO_BIN_EXE_trumanfs"))
+        .arg(crate::common::binary())
         .current_dir(store.parent().unwrap());
     let output = crate::common::run_limited(command, crate::common::COMMAND_LIMIT);
     if err(&output).contains("unshare") {

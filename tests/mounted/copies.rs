@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::common::{Home, describe, need_mount, run_limited, skip, trumanfs};
+use crate::common::{Home, describe, need_mount, need_root, run_limited, skip, trumanfs};
 use sha2::{Digest, Sha256};
 
 const CP: &str = "cp -a \"$1\" \"$2\"";
@@ -113,6 +113,9 @@ const PAST: &[&str] = &[
 #[test]
 fn in_a_copy_the_past_of_the_original_is_refused_and_nothing_changes() {
     need_mount!();
+    need_root!(
+        "for passthrough: without it the times that the kernel writes back are recorded, too"
+    );
     let home = worked_in();
     let ways = [
         ("cp", CP),

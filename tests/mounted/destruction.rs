@@ -156,7 +156,7 @@ os.rename('tree/a', 'moved'); os.makedirs('moved/new/dirs'); open('moved/new/dir
     ),
     (
         "everything",
-        "find . -type f -exec truncate -s 3 {} +; find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +; echo new > numbers; mkdir repo",
+        "find . -type f -writable -exec truncate -s 3 {} +; find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +; echo new > numbers; mkdir repo",
     ),
 ];
 
@@ -173,7 +173,12 @@ fn undo_all_of(options: &[&str], unmounted: bool) {
         }) {
             skip!("tools", "{program}: {missing} is not installed");
         }
+        if script.contains("chown ") && !rustix::process::geteuid().is_root() {
+            crate::need::skipped("root", &format!("{program}: needs root to give files away"));
+            continue;
+        }
         let mut home = Home::plan().options(options).prepare(fill).mount();
+        let holes_show = home.status().unwrap()["mechanisms"]["passthrough"] == true;
         let before = snapshot(home.store());
         let done = bash(home.home(), script);
         assert!(
@@ -200,7 +205,8 @@ fn undo_all_of(options: &[&str], unmounted: bool) {
             String::from_utf8_lossy(&undone.stderr)
         );
         compare(program, &before, &snapshot(home.store()));
-        if !unmounted {
+        // Without passthrough a file is data from end to end in the home.
+        if !unmounted && holes_show {
             compare(program, &before, &snapshot(home.home()));
         }
         let redone = crate::common::trumanfs(&["redo".as_ref(), target.as_os_str()]);

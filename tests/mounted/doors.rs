@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink as plant_link;
 use std::path::Path;
 
 use crate::common::calls::{self, Errno, Sys};
-use crate::common::{Home, need_mount};
+use crate::common::{Home, need_mount, need_root};
 use crate::door::{InProcess, Mounted, OpenState};
 use rustix::fs::FileType;
 use trumanfs::world::{Renaming, Symlinks, ViewOptions};
@@ -481,6 +481,7 @@ fn run(which: &str, door: &dyn OpenState, case: &Case) -> (Vec<String>, Vec<Stri
 #[test]
 fn both_doors_lead_to_the_same_world() {
     need_mount!();
+    need_root!("to make devices");
     crate::common::usual_umask();
     let mut problems = Vec::new();
     for case in CASES {

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Home, need_mount, need_tools};
+use crate::common::{Home, need_mount, need_root, need_tools};
 use trumanfs::journal::{How, Ids, Kept, Op, Reader, Record};
 use trumanfs::world::layout::JOURNAL;
 
@@ -405,6 +405,7 @@ fn small_files_by_every_door() {
 #[test]
 fn big_files_by_every_door() {
     need_mount!();
+    need_root!("to read what is closed to its owner");
     all_doors(3_000_077, &[], None);
 }
 
@@ -417,18 +418,21 @@ fn small_files_by_every_door_without_passthrough() {
 #[test]
 fn big_files_by_every_door_without_passthrough() {
     need_mount!();
+    need_root!("to read what is closed to its owner");
     all_doors(3_000_077, &["--no-passthrough"], None);
 }
 
 #[test]
 fn by_every_door_where_every_user_gets_in() {
     need_mount!();
+    need_root!("to read what is closed to its owner");
     all_doors(3_000_077, &["--allow-other"], None);
 }
 
 #[test]
 fn by_every_door_for_an_owner() {
     need_mount!();
+    need_root!("to mount for another user");
     need_tools!("setpriv");
     all_doors(5001, &["--owner", "12345"], Some(12345));
     all_doors(
@@ -462,6 +466,7 @@ fn with_keep_trash_only_removals_are_kept() {
 #[test]
 fn at_the_limit_a_write_fails_and_loses_nothing() {
     need_mount!();
+    need_root!("for passthrough: without it the kernel writes whole pages, and tells of it later");
     let home = Home::with(&["--keep-max", "100K"]);
     let path = home.path("f");
     fs::write(&path, content(20_000)).unwrap();
@@ -495,6 +500,7 @@ fn at_the_limit_a_write_fails_and_loses_nothing() {
 #[test]
 fn with_keep_evict_the_oldest_contents_go() {
     need_mount!();
+    need_root!("for passthrough: without it the kernel writes whole pages");
     let mut home = Home::with(&["--keep-max", "200K", "--keep-evict"]);
     let path = home.path("f");
     for n in 0..40 {
@@ -575,6 +581,7 @@ fn a_storm_on_one_file_fails_nobody() {
 #[test]
 fn what_takes_a_files_place_looks_the_same() {
     need_mount!();
+    need_root!("to give files away");
     let home = Home::prepared(
         |store| {
             let dir = store.join("d");
@@ -697,6 +704,9 @@ fn emptying_an_open_file_is_kept_once() {
 #[test]
 fn a_killed_daemon_loses_no_content() {
     need_mount!();
+    need_root!(
+        "for passthrough: without it a killed daemon loses what the kernel has not written back"
+    );
     let original = content(400_000);
     for round in 0..4_u64 {
         let mut ids = [0, 0];

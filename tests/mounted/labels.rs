@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::calls::{getxattr, listxattr, setxattr};
-use crate::common::{Home, describe, need_mount, skip};
+use crate::common::{Home, describe, need_mount, need_root, skip};
 
 /// Ways to change the content, or the owner, of `$F`.
 const WAYS: &[&str] = &[
@@ -159,18 +159,21 @@ fn every_way_on(base: &Path, options: &[&str], size: usize) {
 #[test]
 fn every_way_with_passthrough() {
     need_mount!();
+    need_root!("to set labels");
     every_way(&[], 9000);
 }
 
 #[test]
 fn every_way_without_passthrough() {
     need_mount!();
+    need_root!("to set labels");
     every_way(&["--no-passthrough"], 9000);
 }
 
 #[test]
 fn every_way_for_files_too_big_to_copy() {
     need_mount!();
+    need_root!("to set labels");
     every_way(&["--xattr"], 3 << 20);
     every_way(&["--no-passthrough", "--xattr"], 3 << 20);
 }
@@ -256,7 +259,7 @@ fn labels_that_cannot_be_set_stay_where_they_are() {
     };
     let line = format!(
         "{} exec --root store -- 'true > f; echo new > f'",
-        env!("CARGO_BIN_EXE_trumanfs")
+        crate::common::binary()
     );
     let done = user(&line);
     assert!(done.status.success(), "{}", describe(&done));
@@ -268,10 +271,7 @@ fn labels_that_cannot_be_set_stay_where_they_are() {
         )
     };
     same(beside(&file));
-    let line = format!(
-        "{} undo --session last store",
-        env!("CARGO_BIN_EXE_trumanfs")
-    );
+    let line = format!("{} undo --session last store", crate::common::binary());
     let done = user(&line);
     assert!(done.status.success(), "{}", describe(&done));
     assert_eq!(fs::read(&file).unwrap(), b"content");
@@ -282,6 +282,7 @@ fn labels_that_cannot_be_set_stay_where_they_are() {
 #[test]
 fn what_is_restored_as_a_copy_has_all_labels() {
     need_mount!();
+    need_root!("to set labels");
     let mut home = Home::prepared(
         |store| {
             make(&store.join("f"), 3000);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::calls::*;
-use crate::common::{Home, describe, need_mount, skip, trumanfs, watch};
+use crate::common::{Home, describe, need_mount, need_root, skip, trumanfs, watch};
 
 fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
@@ -58,6 +58,7 @@ fn settles(what: &str, limit: Duration, test: impl Fn() -> Result<(), String>) {
 #[test]
 fn a_daemon_that_goes_on_holds_on_to_nothing() {
     need_mount!();
+    need_root!("to look at the descriptors of the daemon");
     for options in [&[][..], &["--no-passthrough", "--allow-other"]] {
         let home = Home::with(options);
         let pid = home.daemon_pid();
@@ -108,6 +109,7 @@ fn a_daemon_that_goes_on_holds_on_to_nothing() {
 #[test]
 fn of_a_daemon_that_has_ended_nothing_is_left() {
     need_mount!();
+    need_root!("to register in /run");
     let mut home = Home::mount();
     let pid = home.daemon_pid();
     let mount = watch::mount_at(home.home()).unwrap();

@@ -28,6 +28,7 @@ mod labels;
 mod leaks;
 mod model;
 mod opens;
+mod ordinary_user;
 mod posix;
 mod programs;
 mod semantics_doc;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::common::calls::{Errno, Sys};
 use crate::common::random::Random;
-use crate::common::{Home, calls, need_mount};
+use crate::common::{Home, calls, need_mount, need_root};
 use crate::door::{InProcess, Mounted, OpenState, Seen};
 use rustix::fs::FileType;
 use trumanfs::world::{Renaming, ViewOptions};
@@ -534,6 +534,7 @@ fn seeds(default: std::ops::Range<u64>) -> Vec<u64> {
 
 #[test]
 fn the_world_is_as_the_model() {
+    need_root!("because the model knows no permissions");
     for seed in seeds(1..13) {
         let store = tempfile::tempdir().unwrap();
         run(
@@ -548,6 +549,7 @@ fn the_world_is_as_the_model() {
 #[test]
 fn a_mounted_home_is_as_the_model() {
     need_mount!();
+    need_root!("because the model knows no permissions");
     for seed in seeds(101..104) {
         run(Mounted(Home::mount()), seed, 600, 170);
     }
@@ -556,6 +558,7 @@ fn a_mounted_home_is_as_the_model() {
 #[test]
 fn a_mounted_home_without_passthrough_is_as_the_model() {
     need_mount!();
+    need_root!("because the model knows no permissions");
     for seed in seeds(201..203) {
         let home = Home::with(&["--no-passthrough", "--allow-other", "--no-follow"]);
         run(Mounted(home), seed, 600, 170);

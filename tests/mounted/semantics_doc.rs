@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Home, describe, need_mount, run_limited};
+use crate::common::{Home, describe, need_mount, need_root, run_limited};
 
 /// Stands between the outputs of two commands.
 const MARK: &str = "\u{1e}";
@@ -31,7 +31,7 @@ struct Step {
 }
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    crate::common::repository()
 }
 
 fn examples(text: &str) -> Vec<Example> {
@@ -82,7 +82,7 @@ fn run(example: &Example) -> Vec<Vec<String>> {
         let _ = write!(script, "{{ {}\n}} 2>&1\nprintf '{MARK}\\n'\n", step.command);
     }
     let home = Home::plan().options(&example.flags).mount();
-    let binary = Path::new(env!("CARGO_BIN_EXE_trumanfs"));
+    let binary = Path::new(crate::common::binary());
     let path = std::env::var("PATH").unwrap_or_default();
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", &script])
@@ -167,6 +167,9 @@ fn without_pids(line: &str) -> String {
 #[test]
 fn the_examples_of_the_semantics_are_true() {
     need_mount!();
+    need_root!(
+        "for passthrough: without it the times that the kernel writes back are recorded, too"
+    );
     let text = fs::read_to_string(repository().join("docs/SEMANTICS.md")).unwrap();
     let examples = examples(&text);
     assert!(examples.len() > 10, "the examples were not found");

@@ -650,7 +650,7 @@ fn a_store_that_is_mounted_is_worked_in_through_its_home_alone() {
     let mount = crate::common::Home::mount();
     fs::create_dir(mount.store().join("sub")).unwrap();
     let run = |root: &Path, line: &str| {
-        let mut exec = std::process::Command::new(env!("CARGO_BIN_EXE_trumanfs"));
+        let mut exec = std::process::Command::new(crate::common::binary());
         exec.args(["exec", "--root"]).arg(root).args(["--", line]);
         let output = exec.output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();

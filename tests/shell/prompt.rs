@@ -23,7 +23,7 @@ impl Terminal {
         // leave its own status.
         let line = format!(
             "exec {} shell --root {}",
-            env!("CARGO_BIN_EXE_trumanfs"),
+            crate::common::binary(),
             root.display()
         );
         let mut child = Command::new("script")
@@ -141,7 +141,7 @@ fn a_person_types() {
 #[test]
 fn lines_come_from_a_pipe_too() {
     let store = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let mut child = Command::new(crate::common::binary())
         .args(["shell", "--root"])
         .arg(store.path())
         .stdin(Stdio::piped())
@@ -163,7 +163,7 @@ fn lines_come_from_a_pipe_too() {
 
 /// Gives lines to `trumanfs shell` over a pipe. Returns what it writes and its status.
 fn piped(store: &std::path::Path, lines: &str) -> (String, String, Option<i32>) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let mut child = Command::new(crate::common::binary())
         .args(["shell", "--root"])
         .arg(store)
         .stdin(Stdio::piped())

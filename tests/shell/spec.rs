@@ -42,7 +42,7 @@ struct Line {
 }
 
 fn lines() -> Vec<Line> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shell");
+    let dir = crate::common::repository().join("tests/shell");
     let mut files: Vec<PathBuf> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -281,7 +281,7 @@ fn lines_do_what_bash_does() {
     let base = tempfile::tempdir().unwrap();
     let template = base.path().join("template");
     fs::create_dir(&template).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shell/fixture.sh");
+    let script = crate::common::repository().join("tests/shell/fixture.sh");
     let made = Command::new("bash")
         .arg("-e")
         .arg(script)
@@ -373,7 +373,7 @@ fn generated_lines_do_what_bash_does_or_are_refused() {
     let base = tempfile::tempdir().unwrap();
     let template = base.path().join("template");
     fs::create_dir(&template).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shell/fixture.sh");
+    let script = crate::common::repository().join("tests/shell/fixture.sh");
     let mut made = Command::new("bash");
     made.arg("-e").arg(script).current_dir(&template);
     assert!(made.status().unwrap().success());
@@ -663,7 +663,7 @@ fn a_big_stream_takes_little_memory_and_ends_early() {
                 "-c",
                 "ulimit -d 32768 && exec \"$@\"",
                 "bash",
-                env!("CARGO_BIN_EXE_trumanfs"),
+                crate::common::binary(),
             ]);
             command
                 .args(["exec", "--root"])

@@ -284,7 +284,7 @@ fn who_only_reads_shares_the_store_and_who_changes_it_waits() {
 
 /// Runs a line with the real program. Returns what it wrote, what it said, and its status.
 fn program(args: &[&str], store: &Path, line: &str) -> (String, String, Option<i32>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let output = Command::new(crate::common::binary())
         .arg("exec")
         .args(args)
         .arg("--root")
@@ -338,7 +338,7 @@ fn many_lines_at_once_all_succeed() {
     for round in 0..2 {
         let running: Vec<_> = (0..20)
             .map(|number| {
-                Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+                Command::new(crate::common::binary())
                     .args(["exec", "--wait", "100", "--root"])
                     .arg(store.path())
                     .args(["--", &line(round * 20 + number)])
@@ -410,7 +410,7 @@ fn a_part_of_a_store_is_no_store() {
             store.canonicalize().unwrap().display()
         );
         assert!(err.contains(&wanted), "{root:?}: {err}");
-        let mounted = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+        let mounted = Command::new(crate::common::binary())
             .arg("mount")
             .args([&root, &home])
             .output()
@@ -430,7 +430,7 @@ fn a_store_that_is_read_is_not_being_served() {
     exec(store.path(), "touch f; echo x > f; rm f");
     let reader = OfflineHome::open(store.path()).unwrap();
     for args in [&["fsck"][..], &["session", "list"], &["log"]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+        let output = Command::new(crate::common::binary())
             .args(args)
             .arg(store.path())
             .output()

@@ -669,7 +669,7 @@ fn after_a_boot(boot: &Path, words: &[&str]) -> std::process::Output {
     let mut command = Command::new("unshare");
     let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id; exec \"$@\"";
     command.args(["--mount", "sh", "-euc", script]).arg(boot);
-    command.arg(env!("CARGO_BIN_EXE_trumanfs")).args(words);
+    command.arg(crate::common::binary()).args(words);
     run_limited(command, Duration::from_secs(20))
 }
 

@@ -245,11 +245,7 @@ fn colours_are_for_terminals_only() {
     // script(1) gives the command a terminal.
     let with = |environment: &[(&str, &str)]| {
         let mut script = Command::new("script");
-        let line = format!(
-            "{} log {}",
-            env!("CARGO_BIN_EXE_trumanfs"),
-            home.store().display()
-        );
+        let line = format!("{} log {}", crate::common::binary(), home.store().display());
         script
             .args(["-qec", &line, "/dev/null"])
             .env_remove("NO_COLOR")
@@ -343,7 +339,7 @@ fn follow_advice(home: &Home, shown: &str, word: &str) -> Output {
         .find_map(|line| line.trim_start().strip_prefix(word))
         .unwrap_or_else(|| panic!("no {word:?} in {shown}"));
     let mut shell = Command::new("bash");
-    let path = Path::new(env!("CARGO_BIN_EXE_trumanfs"))
+    let path = Path::new(crate::common::binary())
         .parent()
         .unwrap()
         .display();
@@ -632,7 +628,7 @@ fn a_terminal_does_not_obey_what_a_file_says() {
     let mut script = Command::new("script");
     let line = format!(
         "{} diff --patch {}",
-        env!("CARGO_BIN_EXE_trumanfs"),
+        crate::common::binary(),
         home.store().display()
     );
     script

@@ -20,7 +20,7 @@ struct Ended {
 }
 
 fn start(args: &[&OsStr]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_trumanfs"))
+    Command::new(crate::common::binary())
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -175,7 +175,7 @@ fn its_commands_bring_back_what_was_removed() {
     let page = report(home.store(), &home.base().join("report.html"));
     let found = commands(&page, "trumanfs trash restore");
     assert_eq!(found.len(), 6, "{found:?}");
-    let bin = Path::new(env!("CARGO_BIN_EXE_trumanfs")).parent().unwrap();
+    let bin = Path::new(crate::common::binary()).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     for command in found {
         let mut shell = Command::new("bash");

@@ -585,7 +585,7 @@ fn a_path_is_understood_as_it_is_typed() {
     let home = Home::mount();
     home.sh("mkdir proj; echo one > notes; echo one > proj/x; echo two > notes; echo two > proj/x");
     let typed = |dir: &Path, target: &str, path: &str| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_trumanfs"));
+        let mut command = std::process::Command::new(crate::common::binary());
         command.args(["versions", target, path]).current_dir(dir);
         let output = crate::common::run_limited(command, crate::common::COMMAND_LIMIT);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -245,12 +245,12 @@ fn random_occupants_are_taken_back_whole() {
     need_tools!("python3");
     let rounds = std::env::var("TRUMANFS_ROUNDS").unwrap_or_else(|_| "6".to_owned());
     let seed = std::env::var("TRUMANFS_SEED").unwrap_or_else(|_| "1".to_owned());
-    let storms = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/trials/undo/storms.py");
+    let storms = crate::common::repository().join("benches/trials/undo/storms.py");
     let mut command = Command::new("python3");
-    let binary = env!("CARGO_BIN_EXE_trumanfs");
-    command.args([
-        storms, "--rounds", &rounds, "--seed", &seed, "--binary", binary,
-    ]);
+    let binary = crate::common::binary();
+    command
+        .arg(storms)
+        .args(["--rounds", &rounds, "--seed", &seed, "--binary", binary]);
     let output = run_limited(command, Duration::from_secs(300));
     assert!(output.status.success(), "{}", describe(&output));
 }
@@ -277,7 +277,7 @@ fn what_an_ordinary_user_closed_is_taken_back() {
     for how in ["mounted", "unmounted"] {
         let base = tempfile::TempDir::with_prefix("trumanfs-user-").unwrap();
         let at = |name: &str| base.path().join(name);
-        copy_program(env!("CARGO_BIN_EXE_trumanfs"), at("trumanfs"));
+        copy_program(crate::common::binary(), at("trumanfs"));
         for dir in ["store/d/e", "home"] {
             fs::create_dir_all(at(dir)).unwrap();
         }

@@ -232,7 +232,7 @@ const DECISIONS: &[Decision] = &[
     Decision {
         what: "a home's owner still reaches what they have looked at when they close the directory to themselves",
         why: "the kernel knows the way and does not ask; asking at each step would cost a third more for every change",
-        needs: PLAIN,
+        needs: PLAIN | ROOTS,
         proof: |t| {
             let dir = t.mkdir("d");
             ok!(t, creat(dir.join("f"), 0o644));

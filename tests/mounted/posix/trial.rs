@@ -27,6 +27,8 @@ pub(crate) const DEVICES: Needs = 32;
 pub(crate) const HOLES: Needs = 256;
 /// The way to what the caller has looked at before is checked at each look.
 pub(crate) const CHECKED: Needs = 512;
+/// The daemon is root, whoever the caller is.
+pub(crate) const ROOTS: Needs = 1024;
 /// What only a native file system has.
 pub(crate) const NATIVE: Needs = 64;
 /// What only a mounted home has.

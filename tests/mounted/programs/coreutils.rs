@@ -1,6 +1,6 @@
 //! The everyday tools. Each script also runs in an ordinary directory, where its output must be the same.
 
-use crate::common::{need_mount, need_tools};
+use crate::common::{need_mount, need_root, need_tools};
 use crate::programs::script::{NO_PASSTHROUGH, PLAIN, in_home, mount, same};
 
 /// Files of many sizes and modes, as a start.
@@ -114,12 +114,14 @@ fn coreutils(options: &[&str]) {
 #[test]
 fn the_tools_say_what_they_say_natively() {
     need_mount!();
+    need_root!("to give files away");
     coreutils(PLAIN);
 }
 
 #[test]
 fn the_tools_say_what_they_say_natively_without_passthrough() {
     need_mount!();
+    need_root!("to give files away");
     coreutils(NO_PASSTHROUGH);
 }
 

@@ -1,20 +1,20 @@
 //! mount(8) and umount(8), with the helper from `mount-scripts/`, in a mount namespace of its own: nothing is installed.
 
 use std::fs;
-use std::path::Path;
 
-use crate::common::{need_mount, need_tools, skip, tool};
+use crate::common::{need_mount, need_root, need_tools, skip, tool};
 use crate::programs::script::{LEAVE_OTHERS, bash};
 
 #[test]
 fn mount_and_fstab_mount_a_home() {
     need_mount!();
+    need_root!("to mount with mount(8)");
     need_tools!("unshare", "mount", "umount");
     let Some(sbin) = tool("mount").and(fs::canonicalize("/sbin").ok()) else {
         skip!("tools", "there is no /sbin on this machine");
     };
     let base = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
-    let helper = Path::new(env!("CARGO_MANIFEST_DIR")).join("mount-scripts/mount.trumanfs");
+    let helper = crate::common::repository().join("mount-scripts/mount.trumanfs");
     // mount(8) looks for helpers in /sbin only; so there is another /sbin, for a moment and for this process's children.
     let script = format!(
         r#"
@@ -43,7 +43,7 @@ fn mount_and_fstab_mount_a_home() {
         mount -T fstab "$PWD/ho me"; ls 'ho me'; ln -s c 'ho me/link'; cat 'ho me/link'; umount 'ho me'
         mount -f -t trumanfs "$PWD/store" "$PWD/home"; findmnt home || echo only pretended
         "#,
-        trumanfs = env!("CARGO_BIN_EXE_trumanfs"),
+        trumanfs = crate::common::binary(),
         helper = helper.display(),
         sbin = sbin.display(),
     );

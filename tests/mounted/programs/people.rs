@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::common::{Home, describe, need_mount, need_tools};
+use crate::common::{Home, describe, need_mount, need_root, need_tools};
 use crate::programs::script::{LEAVE_OTHERS, as_user, bash};
 
 const USER: u32 = 12_345;
@@ -30,6 +30,7 @@ const WORK: &str = r#"
 #[test]
 fn an_owner_works_with_their_own_rights_and_nobody_else_gets_in() {
     need_mount!();
+    need_root!("to be several users");
     need_tools!("setpriv", "git");
     for extra in [&[][..], &["--no-passthrough"]] {
         let home = Home::plan()
@@ -100,6 +101,7 @@ fn as_user_in(home: &Home, uid: u32, script: &str) -> String {
 #[test]
 fn two_users_share_a_home_as_the_modes_say() {
     need_mount!();
+    need_root!("to be several users");
     need_tools!("setpriv", "git");
     for extra in [&[][..], &["--no-passthrough"]] {
         let home = Home::plan()
@@ -160,6 +162,7 @@ fn two_users_share_a_home_as_the_modes_say() {
 #[test]
 fn an_ordinary_user_mounts_a_home_of_their_own() {
     need_mount!();
+    need_root!("to be several users");
     need_tools!("setpriv", "unshare", "git", "fusermount3");
     let base = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
     fs::set_permissions(
@@ -178,7 +181,7 @@ fn an_ordinary_user_mounts_a_home_of_their_own() {
         cp '{trumanfs}' trumanfs; chmod 755 trumanfs
         setpriv --reuid={USER} --regid={USER} --clear-groups bash -Eeuo pipefail work
         "#,
-        trumanfs = env!("CARGO_BIN_EXE_trumanfs"),
+        trumanfs = crate::common::binary(),
     );
     let work = format!(
         r#"

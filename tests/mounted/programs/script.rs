@@ -59,7 +59,7 @@ pub(crate) fn command(program: &str, dir: &Path, base: &Path) -> Command {
 
 /// Where the scripts beside this file are.
 pub(crate) fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mounted/programs")
+    crate::common::repository().join("tests/mounted/programs")
 }
 
 /// Runs a bash script in a directory; `-e`, `-u`, `pipefail`.
