@@ -125,6 +125,33 @@ fn whole_stores_are_whole() {
     assert_eq!(problems(home.store(), 0, &[]), []);
 }
 
+/// On a busy machine the daemon may be stopped between a record and what it records: "version has 0 bytes instead of 1".
+#[test]
+fn a_change_that_is_under_way_is_waited_for() {
+    need_mount!();
+    let home = Home::mount();
+    fs::write(home.path("f"), "old").unwrap();
+    fs::write(home.path("f"), "newer").unwrap();
+    let version = sessions(home.store())
+        .pop()
+        .unwrap()
+        .join("versions/00000001");
+    assert_eq!(fs::read(&version).unwrap(), b"old");
+    fs::write(&version, "").unwrap();
+    let act = std::thread::spawn({
+        let version = version.clone();
+        move || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            fs::write(version, "old").unwrap();
+        }
+    });
+    assert_eq!(problems(home.store(), 0, &[]), []);
+    act.join().unwrap();
+    // What stays so is found.
+    fs::write(&version, "").unwrap();
+    assert_eq!(problems(home.store(), 1, &[]).len(), 1);
+}
+
 #[test]
 fn a_changed_byte_is_named_with_its_line() {
     need_mount!();

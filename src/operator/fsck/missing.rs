@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use super::finding::{Finding, Kind};
 use super::pass::{Gone, Journals, hash};
@@ -15,27 +16,41 @@ use crate::world::settle::{open_journal, sessions};
 use crate::world::trash::parse_entry;
 use crate::world::version_files::versions_of;
 
+/// How long a check of a served store waits in all for changes that are recorded and not done.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+/// The interval between two looks at such a change.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// An expected entry: session, record, path in the trash, and its path before.
 type Awaited = (String, u64, Vec<u8>, String);
 
 impl Journals<'_> {
     /// Reports what was not found, after the last session.
     pub(super) fn finish(mut self) -> Result<()> {
+        let until = Instant::now() + UNDER_WAY;
         for gone in std::mem::take(&mut self.gone) {
-            self.doubted(&gone)?;
+            self.doubted(&gone, until)?;
         }
         self.unknown_entries();
         self.other_inodes();
         self.missing_entries()
     }
 
-    /// Checks a missing or unfit version once more: while a store is served, it may have changed meanwhile.
-    fn doubted(&mut self, gone: &Gone) -> Result<()> {
+    /// Checks a missing or unfit version once more. In the session that a daemon is writing, the change may still be
+    /// under way: the record comes first.
+    fn doubted(&mut self, gone: &Gone, until: Instant) -> Result<()> {
         let (name, seq, path) = (version_name(gone.n), gone.seq, &gone.path);
-        let dir = versions_of(&self.store.state, &gone.session)?;
-        let meta = match &dir {
-            Some(dir) => stat_at(dir.as_fd(), Name::new(name.as_bytes())?).ok(),
-            None => None,
+        let under_way = || self.live.as_ref() == Some(&gone.session) && Instant::now() < until;
+        let meta = loop {
+            let meta = match versions_of(&self.store.state, &gone.session)? {
+                Some(dir) => stat_at(dir.as_fd(), Name::new(name.as_bytes())?).ok(),
+                None => None,
+            };
+            let is_fit = meta.as_ref().is_some_and(|meta| meta.size == gone.size);
+            if is_fit || gone.unfit.is_some() || !under_way() {
+                break meta;
+            }
+            std::thread::sleep(LOOK_AGAIN);
         };
         let finding = match (meta, &gone.unfit) {
             (None, _) => {
