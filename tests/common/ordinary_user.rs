@@ -1,7 +1,8 @@
 //! The tests of a binary once more, as an ordinary user who mounts with fusermount3 and so has no passthrough.
 //!
 //! The run has a mount namespace of its own, in which it sees a device file that everybody may open and no other test's homes; they all
-//! end with it. (The POSIX cases in an ordinary directory need no second run.) What an ordinary user cannot do is skipped there with its reason, under the key `root`, and nothing for another reason but
+//! end with it. (The POSIX cases in an ordinary directory need no second run, nor do the storms, half of
+//! which are without passthrough for root.) What an ordinary user cannot do is skipped there with its reason, under the key `root`, and nothing for another reason but
 //! [`LACKING`].
 
 use std::fs;
@@ -45,7 +46,7 @@ const SCRIPT: &str = r#"
     { cat /etc/fuse.conf; echo user_allow_other; } >fuse.conf; mount --bind fuse.conf /etc/fuse.conf
     export TMPDIR="$1/tmp" HOME="$1/tmp" TRUMANFS_BINARY="$1/bin/trumanfs" TRUMANFS_REPOSITORY="$1/repository" REQUIRE=fuse,direct
     unset XDG_RUNTIME_DIR
-    exec setpriv --reuid="$2" --regid="$2" --clear-groups ./bin/tests --skip ordinary_user:: --skip ::native --test-threads "$3" 2>&1
+    exec setpriv --reuid="$2" --regid="$2" --clear-groups ./bin/tests --skip ordinary_user:: --skip ::native --skip storms:: --test-threads "$3" 2>&1
 "#;
 
 /// Runs the tests of this binary again. `at_least`: so many of them must pass, and not by being skipped.
