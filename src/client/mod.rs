@@ -4,8 +4,8 @@
 //! served: then the daemon carries a change out, over its control socket; else this process does, under the store's lock, in a
 //! session of its own and with what the store was last mounted with. Reading needs neither.
 //!
-//! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an [`Error`], and
-//! [`Error::kind`] is what front ends make exit codes of.
+//! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an [`Error`](crate::error::Error), and
+//! [`Error::kind`](crate::error::Error::kind) is what front ends make exit codes of.
 
 mod change;
 mod check;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-use crate::fuse::Activity;
+use crate::fuse::RequestObserver;
 use crate::sys::sched::{Policy, policy, set_policy, set_yielding};
 
 /// The interval at which the monitoring thread checks whether to go on.
@@ -42,7 +42,7 @@ pub struct Follower {
 struct FollowState {
     decision: Decision,
     /// The caller being followed, and the workers' processor.
-    followed: Option<(Arc<Caller>, usize)>,
+    followed: Option<(Arc<Followed>, usize)>,
     /// Whether the caller has moved to another processor.
     lost: bool,
 }
@@ -96,7 +96,7 @@ impl Follower {
 
     /// Follows a caller until it is time to stop; `None` if it cannot be followed.
     fn follow(&self, thread: u32) -> Option<()> {
-        let caller = Arc::new(Caller::find(thread)?);
+        let caller = Arc::new(Followed::find(thread)?);
         let mut leash = Leash::new(&self.workers.lock().clone())?;
         let mut tick = self.now() + TICK;
         loop {
@@ -122,7 +122,7 @@ impl Follower {
     }
 }
 
-impl Activity for Follower {
+impl RequestObserver for Follower {
     fn request(&self, caller: Option<u32>) {
         if !LISTED.replace(true) {
             self.workers.lock().push(this_thread());
@@ -151,7 +151,7 @@ impl Activity for Follower {
 #[derive(Debug)]
 pub struct Still;
 
-impl Activity for Still {
+impl RequestObserver for Still {
     fn request(&self, _caller: Option<u32>) {}
 }
 
@@ -289,12 +289,12 @@ impl Decision {
 /// A thread whose requests are answered: its open `/proc/…/stat`. Reading it fails once the thread has ended, even if
 /// its id is reused.
 #[derive(Debug)]
-struct Caller(File);
+struct Followed(File);
 
-impl Caller {
-    fn find(thread: u32) -> Option<Caller> {
+impl Followed {
+    fn find(thread: u32) -> Option<Followed> {
         let stat = File::open(format!("/proc/{thread}/task/{thread}/stat"));
-        stat.ok().map(Caller)
+        stat.ok().map(Followed)
     }
 
     /// Returns the processor it last ran on: field 39 of stat, the 37th after the name, which may contain any
@@ -475,7 +475,7 @@ mod tests {
         };
         let before = state();
         let mut leash = Leash::new(&[tid]).unwrap();
-        let processor = Caller::find(this_thread()).unwrap().processor().unwrap();
+        let processor = Followed::find(this_thread()).unwrap().processor().unwrap();
         leash.bind(processor).unwrap();
         assert_eq!(state().0.count(), 1);
         assert_ne!(state().1, before.1);

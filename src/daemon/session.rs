@@ -24,8 +24,8 @@ use super::{Wanted, handover};
 use crate::control::Status;
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Activity, Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
-    Invalidate, Mechanisms, Runs, Shared, Watch,
+    Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
+    Mechanisms, RequestObserver, Runs, Shared, Watch,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -166,7 +166,7 @@ fn share(
         follow: follower.is_some(),
         ..Mechanisms::default()
     };
-    let activity: Arc<dyn Activity> = match follower {
+    let observer: Arc<dyn RequestObserver> = match follower {
         Some(follower) => follower,
         None => Arc::new(Still),
     };
@@ -179,7 +179,7 @@ fn share(
         failures: Failures::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
-        activity,
+        observer,
         options: FuseOptions {
             ttl: wanted.cache_ttl,
             xattr: wanted.xattr,

@@ -3,7 +3,7 @@
 //! Every rule is the world's, with what the store was last mounted with: what exists, what a removal means, what is
 //! kept and recorded. Symlinks do not exist for the shell, whatever the store is mounted with at other times.
 //!
-//! A session begins with the first change ([`OfflineStore`]). So each operation that changes something finds out first
+//! A session begins with the first change (`OfflineStore`). So each operation that changes something finds out first
 //! what can be found out by looking.
 
 use std::fs::File;

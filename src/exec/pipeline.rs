@@ -3,7 +3,7 @@
 //!
 //! Owns the order of these steps. An executor says what it admits and how that is carried out ([`Executor`]); executors
 //! do not know each other. Nothing runs that was not admitted: what is carried out is an [`Admitted`], which only
-//! [`admit`] makes.
+//! `admit` makes.
 //!
 //! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so whoever
 //! ends a request only tries.
@@ -68,7 +68,7 @@ pub trait Executor {
     ) -> Done;
 }
 
-/// A request that may run. Only [`admit`] makes one.
+/// A request that may run. Only `admit` makes one.
 #[derive(Debug)]
 pub struct Admitted<P> {
     plan: P,

@@ -67,7 +67,7 @@ pub trait Invalidate: Send + Sync + std::fmt::Debug {
 }
 
 /// A listener for requests, called on the thread that answers each.
-pub trait Activity: Send + Sync + std::fmt::Debug {
+pub trait RequestObserver: Send + Sync + std::fmt::Debug {
     /// Reports a request. `caller` is the thread that waits for the answer, 0 if there is none or it is in another PID
     /// namespace; `None` for a request that moves data or waits for a disk.
     fn request(&self, caller: Option<u32>);
@@ -123,7 +123,7 @@ pub struct Shared {
     /// The watcher of changes behind the mount.
     pub watch: Option<Arc<dyn Watch>>,
     /// The listener for requests, which lets the workers follow a caller that sends many.
-    pub activity: Arc<dyn Activity>,
+    pub observer: Arc<dyn RequestObserver>,
     /// The options.
     pub options: FuseOptions,
     /// The kernel's caches, once the connection is set up.

@@ -43,7 +43,7 @@ impl FileSystem {
     /// Counts a request whose caller waits for the answer.
     pub(super) fn seen(&self, req: &Request, number: INodeNo, counted: Counted) -> RequestInfo {
         let info = self.counted(req, number, counted);
-        self.shared.activity.request(Some(req.pid()));
+        self.shared.observer.request(Some(req.pid()));
         info
     }
 
@@ -56,7 +56,7 @@ impl FileSystem {
         counted: Counted,
     ) -> RequestInfo {
         let info = self.counted(req, number, counted);
-        self.shared.activity.request(None);
+        self.shared.observer.request(None);
         info
     }
 

@@ -310,30 +310,20 @@ impl<'a> Text<'a> {
 mod tests {
     use super::*;
 
-    fn records() -> Vec<Record> {
-        let path = || WorldPath::parse("d/ä 1".as_bytes()).unwrap();
-        let ids = [65024, u64::MAX];
+    fn path() -> WorldPath {
+        WorldPath::parse("d/ä 1".as_bytes()).unwrap()
+    }
+
+    const IDS: [u64; 2] = [65024, u64::MAX];
+
+    fn of_names() -> Vec<Op> {
+        let ids = IDS;
         let trash = || Escaped(b"20260116T101530.123456Z_a".to_vec());
         let replaced = Some(Replaced {
             ids,
             trash: trash(),
         });
-        let kept = [
-            How::Moved,
-            How::Cloned,
-            How::Copied,
-            How::Blocks,
-            How::Length,
-        ]
-        .map(|how| Some(Kept { how, n: 7 }));
-        let was = Was {
-            mode: 0o644,
-            uid: 0,
-            gid: u32::MAX,
-            atime: (-5, 999_999_999),
-            mtime: (0, 0),
-        };
-        let mut ops = vec![
+        vec![
             Op::Create {
                 path: path(),
                 mode: 0,
@@ -364,7 +354,27 @@ mod tests {
                 ids,
                 replaced,
             },
-        ];
+        ]
+    }
+
+    fn of_contents() -> Vec<Op> {
+        let ids = IDS;
+        let kept = [
+            How::Moved,
+            How::Cloned,
+            How::Copied,
+            How::Blocks,
+            How::Length,
+        ]
+        .map(|how| Some(Kept { how, n: 7 }));
+        let was = Was {
+            mode: 0o644,
+            uid: 0,
+            gid: u32::MAX,
+            atime: (-5, 999_999_999),
+            mtime: (0, 0),
+        };
+        let mut ops = Vec::new();
         for (i, kept) in kept.into_iter().chain([None]).enumerate() {
             let (mtime, mode) = [((0, 0), None), ((1, 2), Some(0o4755))][i % 2];
             ops.push(Op::Write {
@@ -397,6 +407,10 @@ mod tests {
                 times,
             });
         }
+        ops
+    }
+
+    fn records() -> Vec<Record> {
         let actor = |i: usize| Actor {
             pid: 1,
             uid: 2,
@@ -419,7 +433,8 @@ mod tests {
             origin: origin(i),
             prev: "ab".repeat(32),
         };
-        ops.into_iter().enumerate().map(record).collect()
+        let ops = of_names().into_iter().chain(of_contents());
+        ops.enumerate().map(record).collect()
     }
 
     #[test]

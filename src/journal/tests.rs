@@ -267,26 +267,15 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
     );
 }
 
-#[test]
-fn a_line_is_parsed_as_serde_does() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path().join("j");
-    let journal = Journal::new(open(&at), None, false, 9);
-    sample(&journal, 3);
-    let (there, ids, kept) = (
-        path("/f"),
-        [1, 2],
-        Some(Kept {
-            how: How::Moved,
-            n: 7,
-        }),
-    );
+fn operations() -> Vec<Op> {
+    let (there, ids, how) = (path("/f"), [1, 2], How::Moved);
+    let kept = Some(Kept { how, n: 7 });
     let trash = Escaped(b"x\xff".to_vec());
     let replaced = Some(Replaced {
         ids: [3, 4],
         trash: trash.clone(),
     });
-    let ops = [
+    vec![
         Op::Create {
             path: there.clone(),
             mode: 1,
@@ -355,8 +344,16 @@ fn a_line_is_parsed_as_serde_does() {
             name: Escaped(b"user.x".to_vec()),
             was: None,
         },
-    ];
-    for op in ops {
+    ]
+}
+
+#[test]
+fn a_line_is_parsed_as_serde_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false, 9);
+    sample(&journal, 3);
+    for op in operations() {
         journal
             .begin(op, &[(1, 2, 5), (3, 4, 6)], None)
             .unwrap()

@@ -108,7 +108,7 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
 /// Resolves a request for the store as it is now.
 ///
 /// # Errors
-/// [`Error::Missing`] for an entry that is not there; those of reading the trash and the journals.
+/// [`Error::Missing`](crate::error::Error::Missing) for an entry that is not there; those of reading the trash and the journals.
 pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     let mut choice = PurgePlan::default();
     if selection.among != Among::Versions {

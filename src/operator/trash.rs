@@ -50,7 +50,7 @@ pub struct Listed {
 
 /// An entry's record in the journals.
 #[derive(Debug, Clone)]
-struct Origin {
+struct RemovedFrom {
     path: WorldPath,
     actor: Option<Actor>,
     time: String,
@@ -303,7 +303,7 @@ fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -
 }
 
 /// Scans all journals for the origins of entries of the trash.
-fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Origin>> {
+fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, RemovedFrom>> {
     let mut origins = HashMap::new();
     let mut log = Log::open(store)?;
     loop {
@@ -313,7 +313,7 @@ fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Or
                     continue;
                 };
                 if wanted.contains(trashed.entry.0.as_slice()) {
-                    let origin = Origin {
+                    let origin = RemovedFrom {
                         path: trashed.path.clone(),
                         actor: record.actor.clone(),
                         time: record.time.clone(),

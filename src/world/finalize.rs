@@ -33,7 +33,7 @@ use super::compare::{BLOCK, Found, Part, compare, secure};
 use super::finals::{Final, Finals};
 use super::layout::version_name;
 use super::meta::Id;
-use super::pending::{DraftVersion, Pending};
+use super::pending::{DraftVersion, DraftVersions};
 use super::quota::Quota;
 use super::ranges::{self, Ranges, outside, without};
 use super::root::{open_beneath, stat_fd};
@@ -56,7 +56,7 @@ const WORTH: u64 = 2 * BLOCK;
 /// The finalizer of one session's versions.
 #[derive(Debug)]
 pub struct Finalizer {
-    pending: Arc<Pending>,
+    pending: Arc<DraftVersions>,
     session: String,
     dir: OwnedFd,
     device: u64,
@@ -80,7 +80,7 @@ impl Finalizer {
         device: u64,
         room: Arc<Quota>,
         durable: bool,
-        pending: Arc<Pending>,
+        pending: Arc<DraftVersions>,
     ) -> Arc<Finalizer> {
         Arc::new(Finalizer {
             pending,
@@ -154,7 +154,7 @@ impl Finalizer {
         self.working.lock()
     }
 
-    pub(super) fn pending(&self) -> &Pending {
+    pub(super) fn pending(&self) -> &DraftVersions {
         &self.pending
     }
 

@@ -10,7 +10,7 @@ use super::digests::Digests;
 use super::evict::Evictor;
 use super::finalize::Finalizer;
 use super::holder::Holder;
-use super::pending::Pending;
+use super::pending::DraftVersions;
 use super::quota::Quota;
 use super::read_only::Locked;
 use super::root::Root;
@@ -166,7 +166,7 @@ fn open_versions(
 ) -> Result<(Versions, Arc<Finalizer>)> {
     let again = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl"));
     let session = state.session().to_owned();
-    let pending = Arc::new(Pending::default());
+    let pending = Arc::new(DraftVersions::default());
     journal.listen(pending.clone());
     let dir = state.versions(&session, options.owner)?;
     let quota = Quota::new(options.keep.max);

@@ -43,7 +43,7 @@ pub(super) struct File {
 
 /// The versions of this session that are not final.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct DraftVersions {
     inner: Mutex<Inner>,
 }
 
@@ -56,7 +56,7 @@ struct Inner {
     history: Option<Vec<(u64, Op)>>,
 }
 
-impl Pending {
+impl DraftVersions {
     /// Notes that a file was closed for writing and may be at rest now. Returns whether it has versions to look at.
     pub(super) fn closed(&self, ids: Ids) -> bool {
         if let Some(file) = self.inner.lock().files.get_mut(&ids) {
@@ -80,7 +80,7 @@ impl Pending {
         self.inner.lock().queue.pop_front()
     }
 
-    /// Starts remembering the records about versions, for [`Pending::history`].
+    /// Starts remembering the records about versions, for [`DraftVersions::history`].
     pub(super) fn remember(&self) {
         self.inner.lock().history = Some(Vec::new());
     }
@@ -245,7 +245,7 @@ struct Content<'a> {
     cut: Option<u64>,
 }
 
-impl Listener for Pending {
+impl Listener for DraftVersions {
     fn recorded(&self, seq: u64, op: &Op) {
         if let Some(history) = &mut self.inner.lock().history
             && tells_of_versions(op)

@@ -19,7 +19,7 @@ use super::blocks::{Blocks, same_content};
 use super::layout::version_name;
 use super::open_state::{OpenState, StartedVersion};
 use super::options::{COPIED_UP_TO, KeepOptions};
-use super::pending::Pending;
+use super::pending::DraftVersions;
 use super::quota::Quota;
 use super::root::open_beneath;
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ pub struct Versions {
     durable: bool,
     /// Whether the store's file system is known not to share blocks.
     cannot_clone: AtomicBool,
-    pending: Arc<Pending>,
+    pending: Arc<DraftVersions>,
 }
 
 /// A version that is deleted unless its record stands.
@@ -110,7 +110,7 @@ impl Versions {
         options: KeepOptions,
         room: Arc<Quota>,
         durable: bool,
-        pending: Arc<Pending>,
+        pending: Arc<DraftVersions>,
     ) -> Versions {
         Versions {
             pending,
@@ -132,7 +132,7 @@ impl Versions {
         &self.room
     }
 
-    pub(super) fn pending(&self) -> &Pending {
+    pub(super) fn pending(&self) -> &DraftVersions {
         &self.pending
     }
 

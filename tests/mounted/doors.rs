@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::common::calls::{self, Errno, Sys};
 use crate::common::{Home, need_mount, need_root};
-use crate::door::{InProcess, Mounted, OpenState};
+use crate::door::{Door, InProcess, Mounted};
 use rustix::fs::FileType;
 use trumanfs::world::{Renaming, Symlinks, ViewOptions};
 
@@ -368,7 +368,7 @@ fn fill(store: &Path, things: &[&str]) {
     }
 }
 
-fn answer(door: &dyn OpenState, step: &str) -> String {
+fn answer(door: &dyn Door, step: &str) -> String {
     fn ok(result: Sys<()>) -> Result<String, Errno> {
         result.map(|()| "ok".to_owned())
     }
@@ -448,7 +448,7 @@ fn below(top: &Path) -> Vec<String> {
 }
 
 /// Runs a case; returns the problems, and the store's tree.
-fn run(which: &str, door: &dyn OpenState, case: &Case) -> (Vec<String>, Vec<String>) {
+fn run(which: &str, door: &dyn Door, case: &Case) -> (Vec<String>, Vec<String>) {
     let mut problems = Vec::new();
     for (step, wanted) in case.steps {
         let got = answer(door, step);

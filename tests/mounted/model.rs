@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::common::calls::{Errno, Sys};
 use crate::common::random::Random;
 use crate::common::{Home, calls, need_mount, need_root};
-use crate::door::{InProcess, Mounted, OpenState, Seen};
+use crate::door::{Door, InProcess, Mounted, Seen};
 use rustix::fs::FileType;
 use trumanfs::world::{Renaming, ViewOptions};
 
@@ -282,7 +282,7 @@ impl<D> Drop for Run<D> {
     }
 }
 
-impl<D: OpenState> Run<D> {
+impl<D: Door> Run<D> {
     fn random(&mut self, limit: usize) -> usize {
         self.state.index(limit)
     }
@@ -491,7 +491,7 @@ impl<D: OpenState> Run<D> {
     }
 }
 
-fn run<D: OpenState>(door: D, seed: u64, steps: usize, reopen_each: usize) {
+fn run<D: Door>(door: D, seed: u64, steps: usize, reopen_each: usize) {
     crate::common::usual_umask();
     plant_link("/etc", door.store().join("lnk")).unwrap();
     let mut run = Run {

@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 }
 
 /// Everything that is done to a home, by paths from its root.
-pub(crate) trait OpenState {
+pub(crate) trait Door {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()>;
     fn overwrite(&self, path: &str, bytes: &[u8]) -> Sys<()>;
     fn append(&self, path: &str, bytes: &[u8]) -> Sys<()>;
@@ -105,7 +105,7 @@ impl InProcess {
     }
 }
 
-impl OpenState for InProcess {
+impl Door for InProcess {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()> {
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let made = self.at(path, |world, dir, name| {
@@ -274,7 +274,7 @@ impl Mounted {
     }
 }
 
-impl OpenState for Mounted {
+impl Door for Mounted {
     fn create(&self, path: &str, bytes: &[u8]) -> Sys<()> {
         self.write(path, calls::O_CREAT | calls::O_EXCL, bytes)
     }
