@@ -45,12 +45,12 @@ pub(crate) use child::{as_user, in_child};
 use watch::Deadline;
 
 /// How long mounting, unmounting and other short commands of the binary may take.
-pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 /// How long a home may stay busy when it is taken down: a process that another test forks at that moment holds copies of this
 /// test's descriptors until it runs another program or ends.
 const BUSY_LIMIT: Duration = Duration::from_secs(3);
 /// How long a mounted test may take unless it asks for another limit.
-pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) use crate::need::skip;
 

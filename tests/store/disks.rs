@@ -21,7 +21,7 @@ struct Disk {
 fn run(program: &str, args: &[&Path]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(args);
-    let output = run_limited(command, Duration::from_secs(20));
+    let output = run_limited(command, Duration::from_secs(60));
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         false => Err(format!("{program}: {}", describe(&output))),
@@ -181,7 +181,7 @@ impl Drop for Disk {
 fn sh(dir: &Path, script: &str) {
     let mut command = Command::new("sh");
     command.args(["-euc", script]).current_dir(dir);
-    let output = run_limited(command, Duration::from_secs(20));
+    let output = run_limited(command, Duration::from_secs(60));
     assert!(output.status.success(), "{script}: {}", describe(&output));
 }
 
@@ -670,7 +670,7 @@ fn after_a_boot(boot: &Path, words: &[&str]) -> std::process::Output {
     let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id; exec \"$@\"";
     command.args(["--mount", "sh", "-euc", script]).arg(boot);
     command.arg(crate::common::binary()).args(words);
-    run_limited(command, Duration::from_secs(20))
+    run_limited(command, Duration::from_secs(60))
 }
 
 /// Without `--durable`, nothing tells whether what was kept shortly before a power cut was on the disk: it may be zeros, or what the

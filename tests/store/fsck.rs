@@ -459,7 +459,7 @@ fn a_long_journal_is_checked_in_seconds() {
     let start = Instant::now();
     assert_eq!(problems(home.store(), 0, &[]), []);
     assert!(
-        start.elapsed() < Duration::from_secs(20),
+        start.elapsed() < Duration::from_secs(60),
         "{:?}",
         start.elapsed()
     );

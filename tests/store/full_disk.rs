@@ -57,7 +57,7 @@ impl Small {
         }
         let mut mount = Command::new("mount");
         mount.args(["-o", "loop"]).arg(&image).arg(&at);
-        let output = run_limited(mount, Duration::from_secs(20));
+        let output = run_limited(mount, Duration::from_secs(60));
         if !output.status.success() {
             return Err(format!("needs loop devices: {}", describe(&output)));
         }
@@ -345,7 +345,7 @@ fn a_store_that_turns_read_only() {
     home.sh("sync -f .");
     let mut abort = Command::new("mount");
     abort.args(["-o", "remount,abort"]).arg(small.path());
-    let output = run_limited(abort, Duration::from_secs(20));
+    let output = run_limited(abort, Duration::from_secs(60));
     if fs::write(small.path().join("probe"), "x").is_ok() {
         skip!(
             "ext4-abort",

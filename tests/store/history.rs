@@ -251,7 +251,7 @@ fn colours_are_for_terminals_only() {
             .env_remove("NO_COLOR")
             .env("TERM", "xterm");
         script.envs(environment.iter().copied());
-        let output = run_limited(script, Duration::from_secs(20));
+        let output = run_limited(script, Duration::from_secs(60));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     need_tools!("script");
@@ -347,7 +347,7 @@ fn follow_advice(home: &Home, shown: &str, word: &str) -> Output {
         .args(["-c", line])
         .env("PATH", format!("{path}:{}", std::env::var("PATH").unwrap()))
         .current_dir(home.base());
-    run_limited(shell, Duration::from_secs(20))
+    run_limited(shell, Duration::from_secs(60))
 }
 
 #[test]
@@ -560,13 +560,13 @@ fn a_patch_taken_back_gives_the_start() {
             .arg(&file)
             .current_dir(at)
             .env("GIT_CEILING_DIRECTORIES", home.base());
-        let output = run_limited(git, Duration::from_secs(20));
+        let output = run_limited(git, Duration::from_secs(60));
         assert!(output.status.success(), "{args:?}: {}", describe(&output));
     };
     let same = |one: &Path, other: &Path| {
         let mut diff = Command::new("diff");
         diff.args(["-r", "--no-dereference"]).args([one, other]);
-        let output = run_limited(diff, Duration::from_secs(20));
+        let output = run_limited(diff, Duration::from_secs(60));
         assert!(output.status.success(), "{}", describe(&output));
     };
     let third = copy("third");
@@ -634,7 +634,7 @@ fn a_terminal_does_not_obey_what_a_file_says() {
     script
         .args(["-qec", &line, "/dev/null"])
         .env("NO_COLOR", "1");
-    let output = run_limited(script, Duration::from_secs(20));
+    let output = run_limited(script, Duration::from_secs(60));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("+\\x1b]0;owned\\x07\tx\\n"), "{text:?}");
     assert!(!text.contains("\u{1b}]0"), "{text:?}");

@@ -183,7 +183,7 @@ fn its_commands_bring_back_what_was_removed() {
             .args(["-c", &command])
             .env("PATH", &path)
             .current_dir(home.base());
-        let output = run_limited(shell, Duration::from_secs(20));
+        let output = run_limited(shell, Duration::from_secs(60));
         assert_eq!(code(&output), 0, "{command}: {}", describe(&output));
     }
     assert_eq!(fs::read_to_string(home.path("gone")).unwrap(), "back\n");
