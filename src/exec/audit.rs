@@ -12,7 +12,6 @@ use super::request::{Outcome, Status};
 use crate::error::Error;
 use crate::name::escape;
 use crate::world::append_log::AppendLog;
-
 use crate::world::{OriginKind, Root, RunId, layout};
 
 /// The schema of a line.

@@ -1,9 +1,9 @@
 //! The tests of a binary once more, as an ordinary user who mounts with fusermount3 and so has no passthrough.
 //!
-//! The run has a mount namespace of its own, in which it sees a device file that everybody may open and no other test's homes; they all
-//! end with it. (The POSIX cases in an ordinary directory need no second run, nor do the storms, half of
-//! which are without passthrough for root.) What an ordinary user cannot do is skipped there with its reason, under the key `root`, and nothing for another reason but
-//! [`LACKING`].
+//! The run has a mount namespace of its own, in which it sees a device file that everybody may open and no other test's
+//! homes; they all end with it. (The POSIX cases in an ordinary directory need no second run, nor do the storms, half of
+//! which are without passthrough for root.) What an ordinary user cannot do is skipped there with its reason, under the
+//! key `root`, and nothing for another reason but [`LACKING`].
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
