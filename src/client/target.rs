@@ -43,6 +43,11 @@ impl Client {
         })
     }
 
+    /// Returns TARGET as it was given.
+    pub(super) fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Returns where the store is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -105,6 +110,7 @@ fn of_device(target: &Path, device: &str) -> Result<PathBuf> {
 fn look(target: &Path) -> Result<std::fs::Metadata> {
     std::fs::metadata(target).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => missing(target),
+        _ if table::is_dead(&error) => table::dead(target),
         _ => Error::refused(
             format!("{}: {}", target.display(), Error::io("stat", &error)),
             "Give a store, or the home it is mounted at.",

@@ -29,17 +29,7 @@ pub struct Checked {
 pub fn check(wanted: &Wanted) -> Result<Checked> {
     if let Some(dead) = table::find(&wanted.home) {
         return Err(match std::fs::metadata(&dead.path) {
-            Err(error)
-                if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NOTCONN) =>
-            {
-                Error::refused(
-                    format!(
-                        "{}: the daemon of an earlier mount has died",
-                        dead.path.display()
-                    ),
-                    "Clean it up with `trumanfs umount` on it; nothing is lost.",
-                )
-            }
+            Err(error) if table::is_dead(&error) => table::dead(&dead.path),
             _ => table::already_mounted(&dead.path),
         });
     }
@@ -84,6 +74,9 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
 fn directory(path: &Path, what: &str) -> Result<PathBuf> {
     let shown = path.display();
     let absolute = std::fs::canonicalize(path).map_err(|error| {
+        if table::is_dead(&error) {
+            return table::dead(path);
+        }
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "Make the directory first.",
             std::io::ErrorKind::PermissionDenied => "You may not look into a directory on the way.",
@@ -104,6 +97,7 @@ fn directory(path: &Path, what: &str) -> Result<PathBuf> {
             format!("{what} {shown} is not a directory"),
             "Give a directory.",
         )),
+        Err(error) if table::is_dead(&error) => Err(table::dead(path)),
         Err(error) => Err(Error::refused(
             format!("{what} {shown}: {}", plain(&error)),
             "",

@@ -4,6 +4,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::error::Error;
 
 /// The type under which homes are mounted.
@@ -97,6 +99,36 @@ pub fn resolve_without_touching(path: &Path) -> PathBuf {
     ) {
         (Some(parent), Some(name)) => parent.join(name),
         _ => path,
+    }
+}
+
+/// Returns the home that a path leads into, without touching it: it may be dead. A path that goes by way of a link or
+/// out of the home again is not followed.
+pub fn around(path: &Path) -> Option<MountedAt> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.ancestors().find_map(find)
+}
+
+/// Returns whether this is what the kernel says of a home whose daemon has died.
+pub fn is_dead(error: &std::io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::NOTCONN)
+}
+
+/// Says that a path lies in a home whose daemon has died.
+pub fn dead(path: &Path) -> Error {
+    match around(path) {
+        Some(home) => Error::refused(
+            format!("{}: the daemon of this home has died", home.path.display()),
+            format!(
+                "`trumanfs umount {}` cleans up; nothing is lost. Then it can be mounted again, and the store can be \
+                 worked on by its own path.",
+                home.path.display()
+            ),
+        ),
+        None => Error::refused(
+            format!("{} leads into a home whose daemon has died", path.display()),
+            "`trumanfs status` names that home, and `trumanfs umount` on it cleans up; nothing is lost.",
+        ),
     }
 }
 

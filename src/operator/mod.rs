@@ -50,9 +50,10 @@ impl Store {
     /// Opens a store for reading.
     ///
     /// # Errors
-    /// `ENOENT`; [`Error::Refused`] where the directory has never been a store.
+    /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may not read it.
     pub fn open(path: &Path) -> Result<Store> {
         let root = Root::open(path)?;
+        state::refuse_strangers(&root, path)?;
         let state = state::open_unlocked(&root)?.ok_or_else(|| {
             Error::refused(
                 format!("{} is not a store: nobody has ever mounted it", path.display()),

@@ -8,7 +8,7 @@ use super::lock::{self, PATIENCE};
 use super::root::Root;
 use super::sessions::{last_mount, new_session_id};
 use super::settled::Settled;
-use super::state::open_unlocked;
+use super::state::{open_unlocked, refuse_strangers};
 use super::{World, WorldOptions};
 use crate::error::Result;
 
@@ -19,6 +19,7 @@ impl World {
     /// As [`World::open`].
     pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<Settled>)> {
         let root = Root::open(store)?;
+        refuse_strangers(&root, store)?;
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {
                 let mut held = lock::for_changes(state.as_fd(), PATIENCE)?;

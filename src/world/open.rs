@@ -15,7 +15,7 @@ use super::quota::Quota;
 use super::read_only::Locked;
 use super::root::Root;
 use super::settled::Settled;
-use super::state::{StateDir, open_unlocked};
+use super::state::{StateDir, open_unlocked, refuse_strangers};
 use super::trash::Trash;
 use super::versions::Versions;
 use super::view::View;
@@ -35,7 +35,9 @@ impl World {
     /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
     /// [`Error::Damaged`] if the last journal cannot be read.
     pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        World::over((Root::open(store)?, None), options)
+        let root = Root::open(store)?;
+        refuse_strangers(&root, store)?;
+        World::over((root, None), options)
     }
 
     /// Begins a session in a store that is already open, with its lock if that is held exclusively.

@@ -23,7 +23,7 @@ use super::root::{Root, stat_fd};
 use super::sessions::{last_mount, new_session_id};
 use super::settle;
 use super::settled::Settled;
-use super::state::{StateDir, open_unlocked};
+use super::state::{StateDir, open_unlocked, refuse_strangers};
 use super::store_view::StoreView;
 use super::view::{View, ViewOptions};
 use crate::error::{Error, Result};
@@ -69,6 +69,7 @@ impl ReadOnlyStore {
         patience: Duration,
     ) -> Result<(ReadOnlyStore, Vec<Settled>)> {
         let root = Root::open(store)?;
+        refuse_strangers(&root, store)?;
         let with = |last| {
             let options = WorldOptions::as_last_mounted(String::new(), last);
             WorldOptions {

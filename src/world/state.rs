@@ -9,7 +9,7 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FallocateFlags, Mode, OFlags};
 
 use super::holder::{Holder, read_holder};
 use super::inode_lists::{self, parse_links, parse_pinned};
@@ -19,10 +19,11 @@ use super::meta::Id;
 use super::origin::{self, Copied};
 use super::own;
 use super::probe;
-use super::root::{BENEATH, Root, open_beneath, stat_fd};
+use super::root::{BENEATH, Root, open_beneath, stat_at, stat_fd};
 use super::sessions;
 use super::settled::Settled;
 use crate::error::{Error, Result};
+use crate::name::Name;
 
 /// The space that a session's log has on a disk that gets full, in bytes.
 const LOG_SPACE: u64 = 8 << 10;
@@ -67,6 +68,44 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
         }
         Err(errno) => Err(Error::os("openat2")(errno)),
     }
+}
+
+/// Fails for a store that this user may not work on as an operator, before a system call says no more than that
+/// something is denied. `at` is the store's path.
+///
+/// # Errors
+/// [`Error::System`] naming the store, the user, and who may.
+pub fn refuse_strangers(root: &Root, at: &std::path::Path) -> Result<()> {
+    let may = Access::READ_OK | Access::EXEC_OK;
+    let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
+    let denied = |name: &[u8], may| {
+        rustix::fs::accessat(root, name, may, flags) == Err(rustix::io::Errno::ACCESS)
+    };
+    let (what, owner) = if denied(b".", Access::EXEC_OK) {
+        ("this directory", stat_fd(root.as_fd())?.uid)
+    } else {
+        let state = stat_at(root.as_fd(), Name::new(STATE)?);
+        match state {
+            Ok(meta) if meta.is_dir() && denied(STATE, may) => ("its .trumanfs", meta.uid),
+            _ => return Ok(()),
+        }
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let who = match owner {
+        0 => "root".to_owned(),
+        owner if owner == me => format!("root, or user {me} with the mode 0700 again"),
+        owner => format!("user {owner} or root"),
+    };
+    Err(Error::System {
+        what: format!(
+            "{}: user {me} may not look into {what}, which belongs to user {owner}",
+            at.display()
+        ),
+        remedy: format!(
+            "A store is for its owner and for root: run this as {who}. Others can work in its home where it is mounted for them \
+             (`trumanfs mount --owner`, `--allow-other`)."
+        ),
+    })
 }
 
 impl StateDir {

@@ -30,6 +30,7 @@ mod report;
 mod runs;
 mod seals;
 mod space;
+mod strangers;
 mod trash;
 mod undo;
 mod undo_editors;

@@ -1,7 +1,7 @@
 //! `status`: what is mounted, and how it is going.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -28,8 +28,13 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
     };
     let client = Client::open(target)?;
     let status = client.status()?;
+    let dead = client.dead_home().filter(|_| status.is_none());
+    if let Some(home) = &dead {
+        say_dead(home, args.json);
+    }
     match (&status, args.json) {
         (Some(status), false) => print_status(status),
+        (None, false) if dead.is_some() => {}
         (None, false) => say(format_args!("{} is not mounted", target.display())),
         (status, true) => {
             let store = escape(client.path().as_os_str().as_bytes());
@@ -68,13 +73,7 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
     for mount in mounts() {
         match mount {
             Mount::Served(status) => found.push(status),
-            Mount::Dead(home) => warn(
-                as_json,
-                &format!(
-                    "{}: its daemon has died; `trumanfs umount` cleans up, nothing is lost",
-                    home.display()
-                ),
-            ),
+            Mount::Dead(home) => say_dead(&home, as_json),
             Mount::Foreign(home) => warn(
                 as_json,
                 &format!("{}: mounted by another user", home.display()),
@@ -95,6 +94,16 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
         true => Exit::Nothing,
         false => Exit::Ok,
     })
+}
+
+fn say_dead(home: &Path, as_json: bool) {
+    let home = home.display();
+    warn(
+        as_json,
+        &format!(
+            "{home}: its daemon has died; `trumanfs umount {home}` cleans up, nothing is lost"
+        ),
+    );
 }
 
 fn print_status(status: &Status) {

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::page::Page;
-use crate::common::{COMMAND_LIMIT, Home, describe, need_mount, run_limited, trumanfs};
+use crate::common::{COMMAND_LIMIT, Home, describe, need_mount, run_limited, trumanfs, watch};
 
 /// Every verb that takes a TARGET, with what it needs beside.
 fn verbs(target: &str) -> Vec<Vec<String>> {
@@ -121,6 +121,21 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
+fn dead_daemon(table: &mut Table) {
+    let mut home = Home::mount();
+    home.sh("mkdir in; touch in/it");
+    home.kill_daemon_only();
+    let at = home.home().to_str().unwrap();
+    table.expect(
+        "the daemon of the home has died",
+        [
+            words(&format!("log {at}/in/it")),
+            words(&format!("exec --root {at} ls")),
+        ],
+    );
+    watch::detach(home.home());
+}
+
 #[test]
 fn the_same_failure_ends_every_verb_with_the_same_code() {
     need_mount!();
@@ -145,6 +160,7 @@ fn the_same_failure_ends_every_verb_with_the_same_code() {
     );
     silent_daemon(&mut table, &home, &entry);
     home.umount();
+    dead_daemon(&mut table);
     named(&mut table, store);
     typed(&mut table, store, &base);
     in_the_way(&mut table, store, &entry);
