@@ -108,10 +108,11 @@ impl Contents {
     /// Adds a file's data between two offsets; `false` if the work was stopped.
     fn take(&mut self, file: &File, (mut at, end): (u64, u64), on: Patience<'_>) -> Result<bool> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(usize::try_from(CHUNK).unwrap_or(0), 0);
         while at < end {
             let stop = end.min((at / CHUNK + 1) * CHUNK);
             let wanted = usize::try_from(stop - at).unwrap_or(0);
+            // Most contents are small, and a large buffer costs more to fill than they to read.
+            buffer.resize(buffer.len().max(wanted), 0);
             let chunk = buffer.get_mut(..wanted).unwrap_or_default();
             file.read_exact_at(chunk, at)
                 .map_err(|error| io("pread", &error))?;

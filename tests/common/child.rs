@@ -9,6 +9,7 @@
 use std::any::Any;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub(crate) fn spawn_alone(work: impl FnOnce() -> Result<String, String>) -> Chil
 }
 
 /// Closes all descriptors but the three standard ones and `kept`.
-fn close_all_but(kept: &OwnedFd) {
+fn close_all_but(kept: &impl AsRawFd) {
     let kept = kept.as_raw_fd().cast_unsigned();
     for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
         if first <= last {
@@ -60,17 +61,85 @@ fn fork(work: impl FnOnce() -> Result<String, String>, alone: bool) -> Child {
         if alone {
             close_all_but(&writing);
         }
-        let answer =
-            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(words(&*panic)));
-        let text = match answer {
-            Ok(text) => format!("+{text}"),
-            Err(text) => format!("-{text}"),
-        };
+        let text = told(catch_unwind(AssertUnwindSafe(work)));
         let _ = File::from(writing).write_all(text.as_bytes());
         // SAFETY: ends this process at once; nothing of the parent's is touched.
         unsafe { libc::_exit(0) }
     }
     Child { pid, pipe: reading }
+}
+
+/// A forked child that does the same work round after round: a fork of a program that runs many tests takes longer than
+/// most rounds.
+pub(crate) struct Worker {
+    pid: libc::pid_t,
+    line: UnixStream,
+}
+
+impl Worker {
+    /// Forks a child that does `work` with the number of each round. It holds on to nothing of this process.
+    pub(crate) fn spawn(mut work: impl FnMut(u64) -> Result<String, String>) -> Worker {
+        let (line, mut end) = UnixStream::pair().expect("socketpair");
+        // SAFETY: as in `fork`.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+        if pid == 0 {
+            close_all_but(&end);
+            let mut round = [0; 8];
+            while end.read_exact(&mut round).is_ok() {
+                let round = u64::from_ne_bytes(round);
+                let text = told(catch_unwind(AssertUnwindSafe(|| work(round))));
+                let length = u32::try_from(text.len()).unwrap_or(0).to_ne_bytes();
+                let _ = end.write_all(&[&length, text.as_bytes()].concat());
+            }
+            // SAFETY: ends this process at once; nothing of the parent's is touched.
+            unsafe { libc::_exit(0) }
+        }
+        Worker { pid, line }
+    }
+
+    /// Begins a round.
+    pub(crate) fn begin(&mut self, round: u64) {
+        self.line.write_all(&round.to_ne_bytes()).expect("write");
+    }
+
+    /// Waits for the end of the round, and returns its answer.
+    pub(crate) fn end(&mut self) -> Result<String, String> {
+        let limit = Some(CHILD_LIMIT);
+        self.line.set_read_timeout(limit).expect("setsockopt");
+        let mut length = [0; 4];
+        let mut read = |buffer: &mut [u8]| self.line.read_exact(buffer).map_err(|e| e.to_string());
+        read(&mut length)?;
+        let mut text = vec![0; usize::try_from(u32::from_ne_bytes(length)).unwrap_or(0)];
+        read(&mut text)?;
+        answer(&String::from_utf8_lossy(&text)).unwrap_or_else(|| Err("no answer".to_owned()))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: the child has not been waited for, so the number is still its own.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // SAFETY: waits for our own child; nobody wants its status.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// Returns what a child says of how its work ended.
+fn told(ended: std::thread::Result<Result<String, String>>) -> String {
+    match ended.unwrap_or_else(|panic| Err(words(&*panic))) {
+        Ok(text) => format!("+{text}"),
+        Err(text) => format!("-{text}"),
+    }
+}
+
+/// Returns the answer of what a child said.
+fn answer(text: &str) -> Option<Result<String, String>> {
+    match text.split_at_checked(1)? {
+        ("+", text) => Some(Ok(text.to_owned())),
+        ("-", text) => Some(Err(text.to_owned())),
+        _ => None,
+    }
 }
 
 /// What a panic said.
@@ -108,11 +177,10 @@ impl Child {
         let mut status = 0;
         // SAFETY: waits for our own child, into a local variable.
         unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
-        match text.split_at_checked(1) {
-            Some(("+", text)) => Ok(text.to_owned()),
-            Some(("-", text)) => Err(text.to_owned()),
-            _ if killed => Err(format!("the child took longer than {limit:?}")),
-            _ => Err(format!("the child died with wait status {status:#x}")),
+        match answer(&text) {
+            Some(answer) => answer,
+            None if killed => Err(format!("the child took longer than {limit:?}")),
+            None => Err(format!("the child died with wait status {status:#x}")),
         }
     }
 }

@@ -47,23 +47,24 @@ fn emptied_while_another_writes(options: &[&str], also: fn(&rustix::fd::OwnedFd)
         .mount();
     let path = home.path("f");
     let mut wrong = Vec::new();
+    let mut writer = {
+        let path = path.clone();
+        child::Worker::spawn(move |round| {
+            first_come_first_served().map_err(|errno| errno.to_string())?;
+            let fd = open(&path, O_RDWR, 0).map_err(|errno| errno.to_string())?;
+            std::thread::sleep(Duration::from_micros(round * 37 % 700));
+            for _ in 0..=round % 8 {
+                pwrite(&fd, &[b'x'; 5000], 0).map_err(|errno| errno.to_string())?;
+                also(&fd);
+            }
+            Ok(String::new())
+        })
+    };
     for round in 0..rounds(400) {
         fs::write(&path, vec![b'o'; 3000]).unwrap();
-        let writer = {
-            let path = path.clone();
-            child::spawn(move || {
-                first_come_first_served().map_err(|errno| errno.to_string())?;
-                let fd = open(&path, O_RDWR, 0).map_err(|errno| errno.to_string())?;
-                std::thread::sleep(Duration::from_micros(round * 37 % 700));
-                for _ in 0..=round % 8 {
-                    pwrite(&fd, &[b'x'; 5000], 0).map_err(|errno| errno.to_string())?;
-                    also(&fd);
-                }
-                Ok(String::new())
-            })
-        };
+        writer.begin(round);
         drop(open(&path, O_WRONLY | O_TRUNC, 0).unwrap());
-        writer.join().unwrap();
+        writer.end().unwrap();
         wrong.extend(difference(&home, "f").map(|what| format!("round {round}: {what}")));
     }
     assert!(
@@ -137,27 +138,31 @@ fn storm(options: &[&str], kinds: &[u8], usual: u64) {
         .limit(Duration::from_secs(180))
         .mount();
     let mut wrong = Vec::new();
-    for round in 0..rounds(usual) {
-        let processes: Vec<_> = (0..3)
-            .map(|process| {
-                let (home, kinds) = (home.home().to_owned(), kinds.to_owned());
-                child::spawn(move || {
-                    let mut random = Random(round * 3 + process);
-                    for _ in 0..10 {
-                        let _ = step(&home, &kinds, &mut random);
-                    }
-                    Ok(String::new())
-                })
+    let mut processes: Vec<_> = (0..3)
+        .map(|process| {
+            let (home, kinds) = (home.home().to_owned(), kinds.to_owned());
+            child::Worker::spawn(move |round| {
+                let mut random = Random(round * 3 + process);
+                for _ in 0..10 {
+                    let _ = step(&home, &kinds, &mut random);
+                }
+                Ok(String::new())
             })
-            .collect();
-        for process in processes {
-            process.join().unwrap();
+        })
+        .collect();
+    for round in 0..rounds(usual) {
+        for process in &mut processes {
+            process.begin(round);
+        }
+        for process in &mut processes {
+            process.end().unwrap();
         }
         syncfs(open(home.home(), O_RDONLY, 0).unwrap()).unwrap();
         for name in FILES {
             wrong.extend(difference(&home, name).map(|what| format!("round {round}: {what}")));
         }
     }
+    drop(processes);
     let shown = FILES.map(|name| fs::read(home.path(name)).ok());
     home.umount();
     let stored = FILES.map(|name| fs::read(home.store().join(name)).ok());

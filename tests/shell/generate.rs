@@ -296,10 +296,11 @@ impl Lines {
                     "README.md"
                 ])
             ),
+            // One name each: the order of several is the directory's.
             19 => format!(
                 "find {} -name {}",
                 self.one(&["src", "docs", "nope"]),
-                self.one(&["'*.py'", "'*.md'", "*.md"])
+                self.one(&["'*e.py'", "'*.md'", "*.md"])
             ),
             20 => self.one(&["true", "false"]),
             _ => format!("echo {}", self.file()),
