@@ -201,12 +201,7 @@ pub fn escape(bytes: &[u8]) -> String {
             match c {
                 '\\' => text.push_str("\\\\"),
                 // Also those past ASCII: U+009B begins a terminal's escape sequence, like ESC [.
-                c if c.is_control() => {
-                    for b in c.encode_utf8(&mut [0; 4]).bytes() {
-                        // Writing to a String cannot fail.
-                        let _ = write!(text, "\\x{b:02x}");
-                    }
-                }
+                c if c.is_control() => escape_char(c, &mut text),
                 c => text.push(c),
             }
         }
@@ -215,6 +210,24 @@ pub fn escape(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// Returns whether a character does not look like what it is: it changes the direction of the text, has no width, or
+/// is a control character. A person must not be shown it as it is, on a terminal or on a page.
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Appends a character as [`escape`] writes a control character: each of its bytes as `\xNN`.
+pub fn escape_char(c: char, text: &mut String) {
+    use std::fmt::Write;
+    for b in c.encode_utf8(&mut [0; 4]).bytes() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\\x{b:02x}");
+    }
 }
 
 /// Reverses [`escape`]; `None` if the text is not valid.

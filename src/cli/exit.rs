@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::shown::{complain, complain_in_json};
 use crate::error::{Error, Kind};
 
 /// What a command's end means, for scripts. A public contract: numbers never change their meaning.
@@ -48,7 +49,7 @@ impl From<Exit> for ExitCode {
 
 /// Says what went wrong, in words. Returns the exit code that stands for it.
 pub(super) fn failed(error: &Error) -> ExitCode {
-    eprintln!("trumanfs: {}", error.told());
+    complain(format_args!("trumanfs: {}", error.told()));
     Exit::of(error.kind()).into()
 }
 
@@ -59,7 +60,7 @@ pub(super) fn failed_in_json(error: Error) -> ExitCode {
     let (what, remedy) = error.into_words();
     let error =
         serde_json::json!({ "kind": kind, "exit": exit as u8, "what": what, "remedy": remedy });
-    eprintln!("{}", serde_json::json!({ "error": error }));
+    complain_in_json(&serde_json::json!({ "error": error }));
     exit.into()
 }
 

@@ -13,6 +13,7 @@ mod purge;
 mod recover;
 mod report;
 mod restore;
+mod shown;
 mod undo;
 mod values;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::exit::Exit;
+use super::shown::complain;
 use super::values::Size;
 use crate::client;
 use crate::daemon::{self, AccessTimes, KeepOptions, MountFlagsWanted, Wanted};
@@ -142,7 +143,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
     let report = |settled: &[String]| {
         settled
             .iter()
-            .for_each(|line| eprintln!("trumanfs: {line}"))
+            .for_each(|line| complain(format_args!("trumanfs: {line}")))
     };
     if args.foreground {
         // The log, which goes to stderr, says what was settled.

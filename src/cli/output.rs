@@ -7,7 +7,9 @@ use std::fmt::Arguments;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
 use super::exit::Exit;
+use super::shown::{complain, complain_in_json, shown};
 use crate::error::{Error, Result};
+use crate::name::is_deceptive;
 
 /// A colour of a terminal, by what it is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +59,15 @@ impl Printer {
         }
     }
 
-    /// Writes a line.
+    /// Writes one line, as [`shown`] has it.
     pub(super) fn line(&mut self, line: Arguments<'_>) {
-        let written = writeln!(self.out, "{line}");
+        let line = line.to_string();
+        let line = match line.contains('\n') {
+            // A journal that somebody else wrote must not add lines of its own.
+            true => line.replace('\n', "\\n"),
+            false => line,
+        };
+        let written = writeln!(self.out, "{}", shown(&line, self.colour));
         quietly(written);
     }
 
@@ -89,7 +97,8 @@ impl Printer {
     /// Where it cannot be written as JSON.
     pub(super) fn json(&mut self, value: &impl serde::Serialize) -> Result<()> {
         let text = json(value)?;
-        self.line(format_args!("{text}"));
+        self.bytes(text.as_bytes());
+        self.bytes(b"\n");
         Ok(())
     }
 
@@ -125,7 +134,8 @@ fn quietly(written: std::io::Result<()>) {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
-        eprintln!("trumanfs: standard output: {}", Error::io("write", &error));
+        let error = Error::io("write", &error);
+        complain(format_args!("trumanfs: standard output: {error}"));
         std::process::exit(Exit::System as i32);
     }
 }
@@ -168,7 +178,7 @@ pub(super) fn quote(word: &[u8]) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(b);
     match std::str::from_utf8(word) {
         Ok(text) if !word.is_empty() && word.iter().all(plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => {
+        Ok(text) if !text.chars().any(is_deceptive) => {
             format!("'{}'", text.replace('\'', "'\\''"))
         }
         // $'…' of bash, zsh and POSIX 2024.
@@ -186,19 +196,18 @@ pub(super) fn quote(word: &[u8]) -> String {
     }
 }
 
-/// Prints a line; a reader that has gone (`| head`) ends the program quietly, as it does every Unix tool.
-pub(super) fn say(line: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    if writeln!(std::io::stdout(), "{line}").is_err() {
-        std::process::exit(0);
-    }
+/// Prints a line, as [`shown`] has it; a reader that has gone (`| head`) ends the program quietly, as it does every Unix
+/// tool.
+pub(super) fn say(line: Arguments<'_>) {
+    let written = writeln!(std::io::stdout(), "{}", shown(&line.to_string(), false));
+    quietly(written);
 }
 
 /// Says something beside the answer, on standard error: as an object where the answer is one.
 pub(super) fn warn(as_json: bool, what: &str) {
     match as_json {
-        true => eprintln!("{}", serde_json::json!({ "warning": { "what": what } })),
-        false => eprintln!("trumanfs: {what}"),
+        true => complain_in_json(&serde_json::json!({ "warning": { "what": what } })),
+        false => complain(format_args!("trumanfs: {what}")),
     }
 }
 
@@ -211,6 +220,20 @@ pub(super) fn json(value: &impl serde::Serialize) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn our_colours_stay() {
+        for style in [
+            Style::Heading,
+            Style::Faint,
+            Style::Added,
+            Style::Removed,
+            Style::Changed,
+        ] {
+            let text = format!("\x1b[{}ma\x1b[0m", style.code());
+            assert_eq!(shown(&text, true), text);
+        }
+    }
 
     #[test]
     fn numbers_are_for_people() {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, go_on};
+use super::inspect::who;
 use super::output::{Printer, bytes, time};
 use super::purge;
 use crate::client::Client;
@@ -81,12 +82,13 @@ fn print_entry(printer: &mut Printer, entry: &Listed) {
         .path
         .as_ref()
         .map_or_else(|| "?".to_owned(), ToString::to_string);
-    let who = entry.actor.as_ref().map_or_else(String::new, |actor| {
-        format!("{}[{}]", actor.comm, actor.pid)
-    });
+    let who = entry
+        .actor
+        .as_ref()
+        .map_or_else(String::new, |actor| who(&actor.comm, actor.pid));
+    printer.line(format_args!("{}", escape(&entry.entry.0)));
     printer.line(format_args!(
-        "{}\n    was {path}{}, {}, removed {} {who}",
-        escape(&entry.entry.0),
+        "    was {path}{}, {}, removed {} {who}",
         if entry.directory { "/" } else { "" },
         bytes(entry.size),
         time(&entry.time),

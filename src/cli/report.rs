@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit::Exit;
-use super::output::say;
+use super::output::{Printer, say};
 use super::progress::spinner;
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -35,7 +35,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
     bar.finish_and_clear();
     let (about, page) = written?;
     if args.html.as_os_str() == "-" {
-        say(format_args!("{}", page.trim_end()));
+        let mut printer = Printer::new();
+        printer.bytes(page.trim_end().as_bytes());
+        printer.bytes(b"\n");
         return Ok(Exit::Ok);
     }
     std::fs::write(&args.html, page).map_err(|error| {

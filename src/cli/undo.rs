@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::exit::{Exit, go_on};
 use super::output::{Printer, count, quote, warn};
+use super::shown::complain;
 use crate::client::{Client, UndoHow, UndoWhat};
 use crate::error::Result;
 use crate::operator::undo::deeds::{Deed, Kind};
@@ -294,6 +295,6 @@ fn print_conflicts(report: &UndoReport) {
         );
     }
     for line in lines {
-        eprintln!("  {line}");
+        complain(format_args!("  {line}"));
     }
 }

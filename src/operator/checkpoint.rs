@@ -5,6 +5,7 @@ use super::past::ReverseRecords;
 use super::point;
 use crate::error::{Error, Result};
 use crate::journal::Op;
+use crate::name::is_deceptive;
 use crate::world::{Caller, World};
 
 /// A named point.
@@ -45,10 +46,10 @@ pub fn list(store: &Store) -> Result<Vec<Checkpoint>> {
 /// # Errors
 /// [`Error::Usage`] for a name that could mean something else; [`Error::Conflict`] for one that is in use.
 pub fn create(store: &Store, world: &World, name: &str, caller: Caller) -> Result<u64> {
-    if point::is_taken(name) || name.chars().any(char::is_control) || name.len() > 200 {
+    if point::is_taken(name) || name.chars().any(is_deceptive) || name.len() > 200 {
         return Err(Error::usage(
             format!("{name:?} cannot be the name of a checkpoint"),
-            "It could be read as a time, a session, an operation or a range. Begin with a letter.",
+            "It could be read as a time, a session, an operation or a range, or has characters that cannot be seen. Begin with a letter.",
         ));
     }
     if let Some(known) = list(store)?.into_iter().find(|known| known.name == name) {

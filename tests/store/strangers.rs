@@ -133,3 +133,82 @@ fn a_dead_home_is_named_with_how_to_clean_it_up() {
     let umounted = trumanfs(&line(&["umount", "T"], home.home()));
     assert!(umounted.status.success(), "{}", describe(&umounted));
 }
+
+/// What a terminal would obey, hide, or turn around.
+const TRICKS: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{9b}31m\u{1b}[2J\re\u{7f}f";
+
+#[track_caller]
+fn is_plain(words: &[String], text: &[u8]) {
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let odd = |c: char| {
+        (c.is_control() && c != '\n') || TRICKS.chars().any(|trick| trick == c && !c.is_ascii())
+    };
+    assert!(!text.chars().any(odd), "{words:?}: {text:?}");
+}
+
+/// Bidirectional controls were shown as they are; they make `rm important # txt.fdp` look like another line.
+#[test]
+fn names_and_lines_do_not_act_on_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path();
+    let exec = |line: &str| trumanfs(&["exec", "--root", store.to_str().unwrap(), "--", line]);
+    let name = TRICKS;
+    for line in [
+        format!("mkdir '{name}'; echo one > '{name}/f'; echo two > '{name}/f'"),
+        format!("rm '{name}/f'; echo '{name}' > g; touch '{name}/h'"),
+    ] {
+        let output = exec(&line);
+        assert!(output.status.success(), "{}", describe(&output));
+    }
+    let path = format!("/{name}/f");
+    let entry = fs::read_dir(store.join(".trash")).unwrap();
+    let mut entry = entry.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entry = entry.find(|entry| entry.contains('_')).unwrap();
+    let session = ["log", "T", "--all", "--run", "last"];
+    let lines: &[&[&str]] = &[
+        &["log", "T"],
+        &["log", "T", "--all"],
+        &session,
+        &["diff", "T"],
+        &["diff", "T", "-p"],
+        &["diff", "T", "--stat"],
+        &["show", "T", "2"],
+        &["versions", "T", &path],
+        &["trash", "list", "T"],
+        &["trash", "usage", "T"],
+        &["trash", "restore", "T", "no\u{202e}entry"],
+        &["checkpoint", "create", "T", "c\u{202e}d"],
+        &["checkpoint", "list", "T"],
+        &["session", "show", "T", "last"],
+        &["undo", "T", "--session", "last", "--dry-run"],
+        &["restore", "T", &path, "--at", "last", "--dry-run"],
+        &["cat", "T", "\u{202e}"],
+        &["fsck", "T"],
+        &["exec", "--root", "\u{202e}", "--", "ls"],
+        &["trash", "restore", "T", &entry],
+        &["undo", "T", "--run", "last"],
+        &["redo", "T"],
+        &["log", "T"],
+    ];
+    for words in lines {
+        let words = line(words, store);
+        let output = trumanfs(&words);
+        assert!(
+            output.status.code().is_some(),
+            "{words:?}: {}",
+            describe(&output)
+        );
+        is_plain(&words, &output.stderr);
+        // A content that goes into a file or a pipe is exact.
+        if !words.contains(&"-p".to_owned()) {
+            is_plain(&words, &output.stdout);
+        }
+    }
+    // JSON is exact: a program is not deceived.
+    let log = trumanfs(&line(&["log", "T", "--json"], store));
+    let log = String::from_utf8(log.stdout).unwrap();
+    assert!(
+        log.contains("a\u{202e}b\u{2066}c\u{200b}d\\\\xc2\\\\x9b31m"),
+        "{log}"
+    );
+}

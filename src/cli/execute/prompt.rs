@@ -14,6 +14,7 @@ use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
+use super::super::shown::shown;
 use super::line::{stdin, tell};
 use crate::error::{Error, Result};
 use crate::exec::pipeline::{self, Streams};
@@ -119,7 +120,8 @@ fn run(shell: &mut Shell, line: &[u8], cancel: Option<Cancel>) -> Outcome {
 
 /// `~/src$ `, with what cannot be shown escaped.
 fn prompt(shell: &Shell) -> String {
-    format!("{}$ ", crate::name::escape(&shell.cwd_from_home()))
+    let cwd = crate::name::escape(&shell.cwd_from_home());
+    format!("{}$ ", shown(&cwd, false))
 }
 
 fn no_terminal(error: impl std::fmt::Display) -> Error {

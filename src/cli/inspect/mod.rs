@@ -16,3 +16,4 @@ pub(super) use session::{SessionCommand, session};
 pub(super) use show::{ShowArgs, show};
 pub(super) use status::{StatusArgs, status};
 pub(super) use versions::{CatArgs, VersionsArgs, cat, versions};
+pub(super) use words::who;

@@ -6,7 +6,7 @@ use similar::{Algorithm, ChangeTag, TextDiff};
 
 use super::super::output::{Printer, Style};
 use crate::error::Result;
-use crate::name::WorldPath;
+use crate::name::{WorldPath, is_deceptive};
 use crate::operator::diff::{Bytes, Diff, Difference, Side};
 
 /// What is larger is not shown as text.
@@ -167,7 +167,7 @@ fn name(side: &str, path: &WorldPath) -> String {
         Ok(text)
             if !text
                 .chars()
-                .any(|c| c.is_control() || c == '"' || c == '\\') =>
+                .any(|c| is_deceptive(c) || c == '"' || c == '\\') =>
         {
             format!("{side}{text}")
         }

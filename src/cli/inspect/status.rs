@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::exit::Exit;
-use super::super::output::{Printer, bytes, say, warn};
+use super::super::output::{Printer, bytes, quote, say, warn};
 use crate::client::{Client, Mount, Status, mounts};
 use crate::error::Result;
 use crate::name::escape;
@@ -76,11 +76,9 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
             Mount::Dead(home) => say_dead(&home, as_json),
             Mount::Foreign(home) => warn(
                 as_json,
-                &format!("{}: mounted by another user", home.display()),
+                &format!("{}: mounted by another user", path(&home)),
             ),
-            Mount::Unknown(home, error) => {
-                warn(as_json, &format!("{}: {error}", home.display()));
-            }
+            Mount::Unknown(home, error) => warn(as_json, &format!("{}: {error}", path(&home))),
         }
     }
     if as_json {
@@ -96,8 +94,13 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
     })
 }
 
+/// Another user may have chosen the name: it is one line.
+fn path(home: &Path) -> String {
+    quote(home.as_os_str().as_bytes())
+}
+
 fn say_dead(home: &Path, as_json: bool) {
-    let home = home.display();
+    let home = path(home);
     warn(
         as_json,
         &format!(

@@ -2,7 +2,7 @@
 
 use super::super::output::{Printer, Style, count};
 use crate::journal::{Op, Origin, OriginKind};
-use crate::name::escape;
+use crate::name::{escape, is_deceptive};
 use crate::operator::fold::{ACTS, Act, Activity};
 
 /// Says in a few words what an operation was.
@@ -79,8 +79,8 @@ pub(super) fn describe(op: &Op) -> String {
 }
 
 /// Says who did something: `tar[4711]`.
-pub(super) fn who(comm: &str, pid: impl std::fmt::Display) -> String {
-    format!("{comm}[{pid}]")
+pub(in crate::cli) fn who(comm: &str, pid: impl std::fmt::Display) -> String {
+    format!("{}[{pid}]", shown(comm.as_bytes()))
 }
 
 /// Says which run something is the doing of: `shell 4k2m9x0c7d1f`.
@@ -94,7 +94,7 @@ pub(super) fn shown(command: &[u8]) -> String {
     let mut text = String::new();
     for chunk in command.utf8_chunks() {
         for c in chunk.valid().chars() {
-            match c.is_control() {
+            match is_deceptive(c) {
                 true => text.extend(c.escape_default()),
                 false => text.push(c),
             }

@@ -280,7 +280,7 @@ pub(super) fn shell(argument: &[u8]) -> String {
     let option = argument.first() == Some(&b'-');
     match std::str::from_utf8(argument) {
         Ok(text) if !text.is_empty() && !option && argument.iter().all(plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(super::html::is_deceptive) => {
+        Ok(text) if !text.chars().any(crate::name::is_deceptive) => {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {

@@ -3,18 +3,11 @@
 //! Owns escaping. Text reaches the page only through [`Html::text`] and its relatives; only the program's own markup
 //! is raw.
 
+use crate::name::is_deceptive;
+
 /// A piece of a page.
 #[derive(Debug, Default)]
 pub(super) struct Html(String);
-
-/// Returns whether a character does not look like what it is: it changes the direction of the text, has no width, or
-/// is a control character.
-pub(super) fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
 
 impl Html {
     /// Appends this program's own markup.
