@@ -66,8 +66,11 @@ impl AppendLog {
         if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(false);
         }
-        // Somebody may have done it just before.
-        let there = own::open(state, self.name.as_bytes(), OFlags::RDONLY)?;
+        // Somebody may have done it just before, and not have made the next one yet.
+        let there = match own::open(state, self.name.as_bytes(), OFlags::RDONLY) {
+            Err(Error::NotFound) => return Ok(true),
+            there => there?,
+        };
         if stat_fd(there.as_fd())?.id != stat_fd(file.as_fd())?.id {
             return Ok(true);
         }
