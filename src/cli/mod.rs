@@ -23,6 +23,7 @@ use clap::{Parser, Subcommand};
 
 use crate::daemon;
 use crate::error::Result;
+use crate::exec::program::sandbox;
 use exit::{failed, failed_in_json, in_words};
 
 pub use exit::Exit;
@@ -86,6 +87,13 @@ enum Command {
 
 /// Runs the command that was typed.
 pub fn run() -> ExitCode {
+    // Before anything else, clap's tables included: each launch of a sandbox waits for this.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == sandbox::INIT)
+    {
+        return sandbox::run_init();
+    }
     let as_json = wants_json();
     let cli = match Cli::try_parse_from(std::env::args_os().map(inspect::ago)) {
         Ok(cli) => cli,

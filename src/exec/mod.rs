@@ -15,6 +15,7 @@ mod offline_store;
 mod open;
 pub mod pipeline;
 pub mod place;
+pub mod program;
 pub mod request;
 pub mod shell;
 

@@ -11,6 +11,7 @@ pub mod fileattr;
 pub mod identity;
 pub mod locks;
 pub mod process;
+pub mod sandbox;
 pub mod sched;
 pub mod users;
 pub mod zone;

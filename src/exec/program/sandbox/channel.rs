@@ -1,0 +1,193 @@
+//! The socket between a launcher and the first process of its sandbox: descriptors and orders in, words out.
+//!
+//! It is also the tie between the two: when one end is closed, the other one hears of it.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use super::error::{LaunchError, Step};
+
+/// The most descriptors that the kernel takes in one message.
+pub(super) const MOST_DESCRIPTORS: usize = 250;
+
+/// What the first process says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Everything is set up, and the program is being started.
+    SetUp,
+    /// Something failed, and nothing runs.
+    Failed(LaunchError),
+    /// The program has ended with this wait status.
+    Ended(i32),
+}
+
+/// Makes the two ends.
+pub(super) fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+}
+
+/// Sends the orders, in a sealed file in memory, and descriptors after it.
+pub(super) fn send_orders(
+    channel: impl AsFd,
+    orders: &[u8],
+    others: &[BorrowedFd<'_>],
+) -> rustix::io::Result<()> {
+    let file = rustix::fs::memfd_create("orders", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut rest = orders;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    rustix::fs::fcntl_add_seals(
+        &file,
+        SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
+    )?;
+    let fds: Vec<BorrowedFd<'_>> = [file.as_fd()]
+        .into_iter()
+        .chain(others.iter().copied())
+        .collect();
+    let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&fds).size()];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(Errno::MSGSIZE);
+    }
+    rustix::net::sendmsg(
+        channel,
+        &[IoSlice::new(&[0])],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Receives what [`send_orders`] sent; nothing if the other end was closed.
+pub(super) fn receive_orders(
+    channel: impl AsFd,
+) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS + 1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    rustix::net::recvmsg(
+        channel,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut fds: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = message {
+            fds.extend(some);
+        }
+    }
+    if fds.is_empty() {
+        return Ok(None);
+    }
+    let file = fds.remove(0);
+    let len = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+    let mut orders = vec![0; len];
+    let mut filled = 0;
+    while let Some(rest) = orders.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(&file, rest, filled as u64)? {
+            0 => return Err(Errno::IO),
+            some => filled += some,
+        }
+    }
+    Ok(Some((orders, fds)))
+}
+
+/// Says something to the launcher.
+pub(super) fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
+    let bytes = said.to_bytes();
+    rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Hears what the first process says; nothing if it has closed its end or said something strange.
+pub(super) fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
+    let mut bytes = [0; 8192];
+    let (len, _) = rustix::net::recv(channel, &mut bytes, RecvFlags::empty())?;
+    Ok(bytes.get(..len).and_then(Said::from_bytes))
+}
+
+impl Said {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::SetUp => out.push(0),
+            Self::Failed(error) => {
+                out.extend([1, error.step as u8]);
+                let errno = error.errno.map_or(0, Errno::raw_os_error);
+                out.extend(errno.to_le_bytes());
+                out.extend(error.about.bytes().take(4096));
+            }
+            Self::Ended(status) => {
+                out.push(2);
+                out.extend(status.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let number = |bytes: &[u8]| Some(i32::from_le_bytes(bytes.try_into().ok()?));
+        match bytes {
+            [0] => Some(Self::SetUp),
+            [1, step, rest @ ..] => {
+                let (errno, about) = rest.split_at_checked(4)?;
+                let errno = number(errno)?;
+                Some(Self::Failed(LaunchError {
+                    step: Step::from_number(*step)?,
+                    about: String::from_utf8_lossy(about).into_owned(),
+                    errno: (errno != 0).then(|| Errno::from_raw_os_error(errno)),
+                }))
+            }
+            [2, status @ ..] => Some(Self::Ended(number(status)?)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_words_come_through() {
+        let (ours, theirs) = pair().unwrap();
+        let null = rustix::fs::openat(
+            rustix::fs::CWD,
+            "/dev/null",
+            rustix::fs::OFlags::RDONLY,
+            rustix::fs::Mode::empty(),
+        )
+        .unwrap();
+        let orders = vec![7; 1 << 20];
+        send_orders(&ours, &orders, &[null.as_fd(), null.as_fd()]).unwrap();
+        let (received, fds) = receive_orders(&theirs).unwrap().unwrap();
+        assert_eq!((received, fds.len()), (orders, 2));
+        for said in [
+            Said::SetUp,
+            Said::Ended(256),
+            Said::Failed(LaunchError::new(Step::Mount, "/x", Errno::PERM)),
+            Said::Failed(LaunchError::refused(Step::Plan, "no")),
+        ] {
+            say(&theirs, &said).unwrap();
+            assert_eq!(hear(&ours).unwrap(), Some(said));
+        }
+        drop(theirs);
+        assert_eq!(hear(&ours).unwrap(), None);
+        drop(ours);
+    }
+}

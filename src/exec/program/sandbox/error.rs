@@ -1,0 +1,196 @@
+//! Why a program was not started: which step failed, what the kernel said, and what to do about it.
+
+use std::fmt;
+
+use rustix::io::Errno;
+
+/// A step of a launch, in the order in which they are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Step {
+    /// The plan asks for something that cannot be.
+    Plan = 1,
+    /// Taking the identity of the home's owner (root only).
+    Identity = 2,
+    /// Making the namespaces.
+    Namespaces = 3,
+    /// Executing this program anew as the first process of the sandbox.
+    Init = 4,
+    /// Entering the user into the user namespace.
+    UserMap = 5,
+    /// Finding something of the host that the program shall see.
+    Source = 6,
+    /// Making the sandbox's root, a file system in memory.
+    Root = 7,
+    /// Mounting something in the sandbox.
+    Mount = 8,
+    /// Mounting `/proc`.
+    Proc = 9,
+    /// Leaving the host's root.
+    Pivot = 10,
+    /// Bringing up the loopback interface.
+    Loopback = 11,
+    /// Giving up capabilities.
+    Privileges = 12,
+    /// Installing the filter of system calls.
+    Filter = 13,
+    /// Setting limits.
+    Limits = 14,
+    /// Going to the working directory.
+    Directory = 15,
+    /// Executing the program.
+    Program = 16,
+    /// Talking to the first process of the sandbox.
+    Control = 17,
+}
+
+impl Step {
+    const ALL: [Self; 17] = [
+        Self::Plan,
+        Self::Identity,
+        Self::Namespaces,
+        Self::Init,
+        Self::UserMap,
+        Self::Source,
+        Self::Root,
+        Self::Mount,
+        Self::Proc,
+        Self::Pivot,
+        Self::Loopback,
+        Self::Privileges,
+        Self::Filter,
+        Self::Limits,
+        Self::Directory,
+        Self::Program,
+        Self::Control,
+    ];
+
+    /// Returns the step with a number that came over the wire.
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| *step as u8 == number)
+    }
+
+    /// What is being done, as "cannot …" goes on.
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Plan => "run this plan",
+            Self::Identity => "become the home's owner",
+            Self::Namespaces => "make namespaces",
+            Self::Init => "start the first process of the sandbox",
+            Self::UserMap => "set up the user map",
+            Self::Source => "find what the sandbox shall show",
+            Self::Root => "make the sandbox's root",
+            Self::Mount => "mount in the sandbox",
+            Self::Proc => "mount /proc in the sandbox",
+            Self::Pivot => "leave the host's root",
+            Self::Loopback => "bring up the loopback interface",
+            Self::Privileges => "give up privileges",
+            Self::Filter => "install the filter of system calls",
+            Self::Limits => "set limits",
+            Self::Directory => "go to the working directory",
+            Self::Program => "execute the program",
+            Self::Control => "talk to the first process of the sandbox",
+        }
+    }
+
+    /// What to do about it, where there is something that helps in general.
+    fn remedy(self, errno: Option<Errno>) -> &'static str {
+        match (self, errno) {
+            (Self::Namespaces, Some(Errno::NOSPC)) => {
+                "raise the sysctl user.max_user_namespaces (and the other user.max_*_namespaces), or leave the sandbox that this process is in"
+            }
+            (
+                Self::Namespaces | Self::UserMap | Self::Root | Self::Loopback,
+                Some(Errno::PERM | Errno::ACCESS),
+            ) => {
+                "user namespaces are restricted here; `trumanfs doctor` says by what. AppArmor: load the profile that the package brings. A container: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --cap-add SYS_ADMIN. A sysctl: kernel.unprivileged_userns_clone=1. In a sandbox of trumanfs none can be made"
+            }
+            (Self::Namespaces, Some(Errno::INVAL)) => {
+                "this kernel lacks a kind of namespace; user, mount, PID, network, IPC, UTS and cgroup namespaces are needed"
+            }
+            (Self::Proc, Some(Errno::PERM)) => {
+                "something covers parts of this process's /proc, as in containers: start the container with --security-opt systempaths=unconfined"
+            }
+            (Self::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
+            (Self::Program, Some(Errno::NOENT)) => {
+                "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"
+            }
+            (Self::Program, Some(Errno::ACCESS)) => "the file must be executable",
+            _ => "`trumanfs doctor` tries each mechanism and says what is missing",
+        }
+    }
+}
+
+/// Why a program was not started. Nothing of it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchError {
+    /// What failed.
+    pub step: Step,
+    /// What it was about: a path, a number, a reason in words. May be empty.
+    pub about: String,
+    /// What the kernel said, if it was asked.
+    pub errno: Option<Errno>,
+}
+
+impl LaunchError {
+    pub(super) fn new(step: Step, about: impl Into<String>, errno: Errno) -> Self {
+        Self {
+            step,
+            about: about.into(),
+            errno: Some(errno),
+        }
+    }
+
+    pub(super) fn refused(step: Step, reason: impl Into<String>) -> Self {
+        Self {
+            step,
+            about: reason.into(),
+            errno: None,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        self.step.remedy(self.errno)
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "no sandbox: cannot {}", self.step.in_words())?;
+        if !self.about.is_empty() {
+            write!(out, ": {}", self.about)?;
+        }
+        if let Some(errno) = self.errno {
+            write!(out, ": {}", std::io::Error::from(errno))?;
+        }
+        write!(out, "; {}", self.remedy())
+    }
+}
+
+impl std::error::Error for LaunchError {}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_survive_the_wire() {
+        for step in Step::ALL {
+            assert_eq!(Step::from_number(step as u8), Some(step));
+        }
+        assert_eq!(Step::from_number(0), None);
+        assert_eq!(Step::from_number(99), None);
+    }
+
+    #[test]
+    fn an_error_names_step_thing_reason_and_remedy() {
+        let error = LaunchError::new(Step::Namespaces, "", Errno::PERM);
+        let text = error.to_string();
+        for part in ["no sandbox", "make namespaces", "not permitted", "doctor"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}

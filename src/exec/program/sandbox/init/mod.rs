@@ -1,0 +1,211 @@
+//! The first process of a sandbox: this program anew, in new namespaces, with its launcher's orders on descriptor 0.
+//!
+//! It makes the root, gives up all privileges, starts the program, and then only waits: for the program's end, which it
+//! reports; for orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything
+//! in the sandbox. It never touches the home by a path: that may hang, and this process must not.
+
+mod privileges;
+mod root;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+
+use super::channel::{self, Said};
+use super::error::{LaunchError, Step};
+use super::orders::Orders;
+use crate::sys::sandbox::program::{self, Failure, Program};
+
+/// The word that makes this program the first process of a sandbox. Not for people.
+pub const INIT: &str = "__sandbox-init";
+
+/// Is the first process of a sandbox. Returns when the program has ended, or with 1 where this is no sandbox.
+#[must_use]
+pub fn run() -> ExitCode {
+    // Whatever else was inherited is the launcher's; nothing here has opened anything yet.
+    program::close_from(3);
+    let channel = rustix::stdio::stdin();
+    // A launcher that dies while we set up takes us along even if something hangs. Afterwards its end of the channel
+    // tells us, for this signal comes already when the launcher's *thread* ends.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let said = match start(channel) {
+        Ok(Some(started)) => wait(channel, started),
+        Ok(None) => return ExitCode::FAILURE,
+        Err(error) => Said::Failed(error),
+    };
+    match channel::say(channel, &said) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// A program that was started.
+struct Started {
+    pid: i32,
+    /// Readable when a child has ended.
+    ends: OwnedFd,
+    /// Ends when the program is executed, or says why not.
+    report: OwnedFd,
+}
+
+/// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
+fn start(channel: BorrowedFd<'_>) -> Result<Option<Started>, LaunchError> {
+    let control = |errno| LaunchError::new(Step::Control, "", errno);
+    let Some((bytes, fds)) = channel::receive_orders(channel).map_err(control)? else {
+        return Ok(None);
+    };
+    let orders = Orders::from_bytes(&bytes).ok_or_else(|| control(Errno::BADMSG))?;
+    enter_user(&orders)?;
+    // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can look
+    // into this process, nor reach its program's file through /proc.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|errno| LaunchError::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    root::make(&orders, &fds)?;
+    name_host()?;
+    crate::sys::sandbox::mount::bring_up_loopback()
+        .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
+    limit(&orders)?;
+    let ends = program::child_ends().map_err(control)?;
+    privileges::give_up(&orders)?;
+    channel::say(channel, &Said::SetUp).map_err(control)?;
+    let _ = rustix::process::set_parent_process_death_signal(None);
+    let [input, output, error] = fds
+        .get(..3)
+        .and_then(|fds| <&[OwnedFd; 3]>::try_from(fds).ok())
+        .ok_or_else(|| control(Errno::BADF))?;
+    let (report, reporting) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(control)?;
+    let pid = program::spawn(&Program {
+        candidates: &orders.candidates,
+        arguments: &orders.arguments,
+        environment: &orders.environment,
+        directory: &orders.directory,
+        streams: [input.as_fd(), output.as_fd(), error.as_fd()],
+        report: reporting.as_fd(),
+    })
+    .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
+    // `fds` ends here: whoever reads the program's output must not wait for us.
+    Ok(Some(Started { pid, ends, report }))
+}
+
+/// Maps the user to itself: the same number inside and outside. Supplementary groups cannot be mapped by somebody who
+/// is not root, so they stay, as strangers; user_namespaces(7).
+fn enter_user(orders: &Orders) -> Result<(), LaunchError> {
+    let put = |name: &str, text: &str| {
+        let path = format!("/proc/self/{name}");
+        rustix::fs::openat(CWD, &*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|file| rustix::io::write(&file, text.as_bytes()))
+            .map_err(|errno| LaunchError::new(Step::UserMap, path, errno))
+    };
+    let (uid, gid) = (orders.uid, orders.gid);
+    put("setgroups", "deny")?;
+    put("gid_map", &format!("{gid} {gid} 1\n"))?;
+    put("uid_map", &format!("{uid} {uid} 1\n"))?;
+    Ok(())
+}
+
+fn name_host() -> Result<(), LaunchError> {
+    let failed = |errno| LaunchError::new(Step::Namespaces, "sethostname", errno);
+    rustix::system::sethostname(b"sandbox").map_err(failed)?;
+    rustix::system::setdomainname(b"").map_err(failed)
+}
+
+fn limit(orders: &Orders) -> Result<(), LaunchError> {
+    for (number, limit) in &orders.rlimits {
+        let (resource, name) = match number {
+            0 => (Resource::Cpu, "RLIMIT_CPU"),
+            1 => (Resource::Fsize, "RLIMIT_FSIZE"),
+            4 => (Resource::Core, "RLIMIT_CORE"),
+            6 => (Resource::Nproc, "RLIMIT_NPROC"),
+            7 => (Resource::Nofile, "RLIMIT_NOFILE"),
+            _ => continue,
+        };
+        // What the launcher may not have, the program may not have either.
+        let ceiling = rustix::process::getrlimit(resource).maximum;
+        let limit = ceiling.map_or(*limit, |ceiling| ceiling.min(*limit));
+        let new = Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        };
+        rustix::process::setrlimit(resource, new)
+            .map_err(|errno| LaunchError::new(Step::Limits, name, errno))?;
+    }
+    Ok(())
+}
+
+/// Waits for the program's end, or for the launcher's.
+fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
+    let Started { pid, ends, report } = started;
+    let mut report = Some(report);
+    loop {
+        let mut fds = vec![
+            PollFd::new(&channel, PollFlags::IN),
+            PollFd::new(&ends, PollFlags::IN),
+        ];
+        if let Some(report) = &report {
+            fds.push(PollFd::new(report, PollFlags::IN));
+        }
+        match rustix::event::poll(&mut fds, None) {
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
+            Ok(_) => {}
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        if ready.first() == Some(&true) {
+            // The launcher says nothing any more: it is gone, and everything here ends with this process.
+            std::process::exit(1);
+        }
+        if ready.get(2) == Some(&true) {
+            let mut bytes = [0; 5];
+            let told = report
+                .take()
+                .map(|report| rustix::io::read(&report, &mut bytes));
+            if matches!(told, Some(Ok(5)))
+                && let Some(failure) = Failure::from_bytes(&bytes)
+            {
+                return Said::Failed(not_started(failure));
+            }
+        }
+        if ready.get(1) == Some(&true) {
+            program::forget_ends(&ends);
+            if let Some(status) = bury(pid) {
+                if let Some(report) = report.take()
+                    && let mut bytes = [0; 5]
+                    && matches!(rustix::io::read(&report, &mut bytes), Ok(5))
+                    && let Some(failure) = Failure::from_bytes(&bytes)
+                {
+                    return Said::Failed(not_started(failure));
+                }
+                return Said::Ended(status);
+            }
+        }
+    }
+}
+
+fn not_started(failure: Failure) -> LaunchError {
+    let step = if failure.at_directory {
+        Step::Directory
+    } else {
+        Step::Program
+    };
+    LaunchError::new(step, "", failure.errno)
+}
+
+/// Waits for all that have ended; returns the program's status if it is among them.
+fn bury(pid: i32) -> Option<i32> {
+    let mut found = None;
+    while let Ok(Some((ended, status))) =
+        rustix::process::wait(rustix::process::WaitOptions::NOHANG)
+    {
+        if ended.as_raw_nonzero().get() == pid {
+            found = Some(status.as_raw());
+        }
+    }
+    found
+}

@@ -1,0 +1,45 @@
+//! Giving up privileges: no capability in any set, none to be had, and no new ones by executing a file.
+
+use rustix::io::Errno;
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+
+use super::super::error::{LaunchError, Step};
+use super::super::orders::Orders;
+
+/// One more than the largest number that a capability can have.
+const CAPABILITIES: u32 = 64;
+
+pub(super) fn give_up(_orders: &Orders) -> Result<(), LaunchError> {
+    let failed = |what: &'static str| move |errno| LaunchError::new(Step::Privileges, what, errno);
+    rustix::thread::set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    )
+    .map_err(failed("PR_SET_SECUREBITS"))?;
+    rustix::thread::clear_ambient_capability_set().map_err(failed("PR_CAP_AMBIENT_CLEAR_ALL"))?;
+    for number in 0..CAPABILITIES {
+        match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(
+            1 << number,
+        )) {
+            Ok(()) => {}
+            // Numbers that this kernel has no capability for.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(failed("PR_CAPBSET_DROP")(errno)),
+        }
+    }
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        },
+    )
+    .map_err(failed("capset"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed("PR_SET_NO_NEW_PRIVS"))
+}

@@ -1,0 +1,244 @@
+//! The root of a sandbox: a file system in memory, on which parts of the host are mounted read-only, and the home.
+//!
+//! What is shown is cloned from the host's tree before anything is covered. Places in the new root are found without
+//! following a link, for the scratch directory and the home are the occupant's.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::{Errno, Result};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+};
+
+use super::super::error::{LaunchError, Step};
+use super::super::orders::{Bind, Entry, Orders, Source};
+use crate::sys::sandbox::mount::{attr, set_attributes};
+
+/// Where the new root is put until it is the root: a directory that every system has.
+const PLACE: &str = "/tmp";
+
+/// Makes the root as ordered, and leaves the host's.
+pub(super) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), LaunchError> {
+    let mut trees = Vec::with_capacity(orders.binds.len());
+    for bind in &orders.binds {
+        trees.push(tree(bind, fds).map_err(|errno| failed(Step::Source, &bind.source, errno))?);
+    }
+    let at_root = |errno| LaunchError::new(Step::Root, "tmpfs", errno);
+    let size = orders.memory_files.to_string();
+    let root = file_system(
+        "tmpfs",
+        &[("mode", "0755"), ("size", &size)],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )
+    .map_err(at_root)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(&root, "", CWD, PLACE, flags).map_err(at_root)?;
+    fill(&root, orders)?;
+    let shared = clone(root.as_fd(), "dev/shm", false)
+        .map_err(|errno| LaunchError::new(Step::Mount, "/dev/shm", errno))?;
+
+    let mut binds = orders.binds.iter().zip(&trees);
+    for (bind, tree) in binds.by_ref().take_while(|(bind, _)| !bind.late) {
+        mount(&root, bind, tree)?;
+    }
+    proc(&root)?;
+    set_attributes(&root, attr::READ_ONLY | attr::NO_SUID, true)
+        .map_err(|errno| LaunchError::new(Step::Root, "mount_setattr", errno))?;
+    private_devices(&root, &shared)?;
+    for (bind, tree) in orders
+        .binds
+        .iter()
+        .zip(&trees)
+        .filter(|(bind, _)| bind.late)
+    {
+        mount(&root, bind, tree)?;
+    }
+    leave(&root).map_err(|errno| LaunchError::new(Step::Pivot, "", errno))
+}
+
+fn failed(step: Step, source: &Source, errno: Errno) -> LaunchError {
+    let about = match source {
+        Source::Path(path) | Source::Verified(path, _) => path.display().to_string(),
+        Source::Detached(_) => "a detached mount".to_owned(),
+    };
+    LaunchError::new(step, about, errno)
+}
+
+/// Clones what is to be bound, as a mount of its own that is nowhere yet.
+fn tree(bind: &Bind, fds: &[OwnedFd]) -> Result<OwnedFd> {
+    let given = |index: u32| fds.get(index as usize).ok_or(Errno::BADF);
+    match &bind.source {
+        Source::Path(path) => clone(CWD, path, true),
+        Source::Detached(index) => given(*index)?.try_clone().map_err(|_| Errno::MFILE),
+        Source::Verified(path, index) => {
+            let found = clone(CWD, path, true)?;
+            if identity(&found)? == identity(given(*index)?)? {
+                Ok(found)
+            } else {
+                Err(Errno::STALE)
+            }
+        }
+    }
+}
+
+/// The device and the inode, as the kernel knows them: a file system that hangs is not asked.
+fn identity(fd: impl AsFd) -> Result<(u32, u32, u64)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(fd, "", flags, StatxFlags::INO)?;
+    Ok((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
+}
+
+fn clone(dir: impl AsFd, path: impl rustix::path::Arg, recursive: bool) -> Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    rustix::mount::open_tree(dir, path, flags)
+}
+
+/// Makes a file system of a kind, mounted nowhere yet.
+fn file_system(
+    kind: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> Result<OwnedFd> {
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        rustix::mount::fsconfig_set_string(context.as_fd(), *key, *value)?;
+    }
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Makes what the root holds itself, and the places of what is mounted before it becomes read-only.
+fn fill(root: &OwnedFd, orders: &Orders) -> std::result::Result<(), LaunchError> {
+    fn failed(path: &Path) -> impl Fn(Errno) -> LaunchError {
+        move |errno| LaunchError::new(Step::Root, path.display().to_string(), errno)
+    }
+    for entry in &orders.entries {
+        match entry {
+            Entry::Dir(path) => {
+                rustix::fs::mkdirat(root, path, Mode::from_raw_mode(0o755))
+                    .map_err(failed(path))?;
+            }
+            Entry::File(path, content) => write(root, path, content).map_err(failed(path))?,
+            Entry::Link(path, to) => rustix::fs::symlinkat(to, root, path).map_err(failed(path))?,
+        }
+    }
+    // Everybody's, as on a host; there is one user only.
+    rustix::fs::chmodat(
+        root,
+        "dev/shm",
+        Mode::from_raw_mode(0o1777),
+        AtFlags::empty(),
+    )
+    .map_err(failed(Path::new("dev/shm")))?;
+    for bind in orders.binds.iter().filter(|bind| !below_tmp(&bind.target)) {
+        place(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?;
+    }
+    Ok(())
+}
+
+/// Whether a place lies in what is mounted at /tmp, and so can be made later only.
+fn below_tmp(target: &Path) -> bool {
+    target.starts_with("tmp") && target != Path::new("tmp")
+}
+
+fn write(root: &OwnedFd, path: &Path, content: &[u8]) -> Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o644))?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Opens a place in the root, without following a link.
+fn open_place(dir: impl AsFd, path: &Path) -> Result<OwnedFd> {
+    rustix::fs::openat2(
+        dir,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
+}
+
+/// Opens a place for a mount, and makes it and the directories above where they are not there.
+fn place(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<OwnedFd> {
+    match open_place(root, path) {
+        Err(Errno::NOENT) => {}
+        found => return found,
+    }
+    let mut dir = open_place(root, Path::new("."))?;
+    let mut names = path.iter().peekable();
+    while let Some(name) = names.next() {
+        let name = Path::new(name);
+        dir = match open_place(&dir, name) {
+            Err(Errno::NOENT) => {
+                if names.peek().is_some() || is_dir {
+                    rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755))?;
+                } else {
+                    write(&dir, name, b"")?;
+                }
+                open_place(&dir, name)?
+            }
+            found => found?,
+        };
+    }
+    Ok(dir)
+}
+
+fn attach(root: &OwnedFd, tree: impl AsFd, target: &Path, is_dir: bool) -> Result<()> {
+    let place = place(root, target, is_dir)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", &place, "", flags)
+}
+
+fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(), LaunchError> {
+    let failed =
+        |errno| LaunchError::new(Step::Mount, format!("/{}", bind.target.display()), errno);
+    if bind.attributes != 0 {
+        set_attributes(tree, bind.attributes, true).map_err(failed)?;
+    }
+    attach(root, tree, &bind.target, bind.is_dir).map_err(failed)
+}
+
+/// Mounts this PID namespace's /proc, all of it read-only: much in it belongs to root without asking for a capability,
+/// and a home's owner may be root.
+fn proc(root: &OwnedFd) -> std::result::Result<(), LaunchError> {
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    file_system("proc", &[], attributes)
+        .and_then(|proc| attach(root, &proc, Path::new("proc"), true))
+        .map_err(|errno| LaunchError::new(Step::Proc, "", errno))
+}
+
+/// Mounts terminals of the sandbox's own, and its shared memory.
+fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), LaunchError> {
+    let failed = |path: &'static str| move |errno| LaunchError::new(Step::Mount, path, errno);
+    attach(root, shared, Path::new("dev/shm"), true).map_err(failed("/dev/shm"))?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    file_system(
+        "devpts",
+        &[("ptmxmode", "0666"), ("mode", "0620")],
+        attributes,
+    )
+    .and_then(|pts| attach(root, &pts, Path::new("dev/pts"), true))
+    .map_err(failed("/dev/pts"))
+}
+
+/// Makes the new root the root, and lets go of the host's.
+fn leave(root: &OwnedFd) -> Result<()> {
+    rustix::process::fchdir(root)?;
+    // With one and the same directory for both, the old root comes to lie on the new one; pivot_root(2).
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")
+}

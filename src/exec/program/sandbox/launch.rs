@@ -1,0 +1,280 @@
+//! Launching: from a plan to a program that runs.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::OpenTreeFlags;
+
+use super::channel::{self, MOST_DESCRIPTORS};
+use super::error::{LaunchError, Step};
+use super::init::INIT;
+use super::layout::{Layout, layout, path_of};
+use super::orders::{Orders, Source};
+use super::plan::{Network, Plan};
+use super::running::Running;
+use crate::sys::sandbox::clone::{Stage, Start, start};
+
+/// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
+const MEMORY_FILES: u64 = 1 << 30;
+
+/// Where a program is looked up if the environment says nothing.
+const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// What starts sandboxes: the file of this program, whose [`run_init`](super::run_init) is their first process.
+#[derive(Debug)]
+pub struct Launcher {
+    program: OwnedFd,
+}
+
+impl Launcher {
+    /// A launcher with the program that is running.
+    ///
+    /// # Errors
+    /// [`Step::Init`] if its file cannot be opened.
+    pub fn of_this_program() -> Result<Self, LaunchError> {
+        Self::of(Path::new("/proc/self/exe"))
+    }
+
+    /// A launcher with another file of this program; for tests, which are programs of their own.
+    ///
+    /// # Errors
+    /// [`Step::Init`] if the file cannot be opened.
+    pub fn of(program: &Path) -> Result<Self, LaunchError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let program = rustix::fs::openat(CWD, program, flags, Mode::empty())
+            .map_err(|errno| LaunchError::new(Step::Init, program.display().to_string(), errno))?;
+        Ok(Self { program })
+    }
+}
+
+/// Starts a program. When this returns, its sandbox is complete and the program is being executed; whether it could be
+/// is told by [`Running::wait`], because the home, which may hang, is involved in that.
+///
+/// # Errors
+/// What could not be set up. Nothing runs then, and nothing is left behind.
+pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
+    let Network::None = plan.network;
+    let user = identity(&plan)?;
+    let mut given = Given::new();
+    given
+        .fds
+        .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
+    let home = given.source(plan.home.as_fd(), false)?;
+    let scratch = given.source(plan.scratch.as_fd(), false)?;
+    let mut bound = Vec::with_capacity(plan.bind_ro.len());
+    for path in &plan.bind_ro {
+        bound.push(given.path(path)?);
+    }
+    if given.fds.len() > MOST_DESCRIPTORS {
+        return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
+    }
+    let orders = orders(&plan, layout(&plan, home, scratch, bound)?)?.to_bytes();
+
+    let failed = |errno| LaunchError::new(Step::Control, "", errno);
+    let (ours, theirs) = channel::pair().map_err(failed)?;
+    let name = CString::new(INIT).unwrap_or_default();
+    let started = start(&Start {
+        program: launcher.program.as_fd(),
+        arguments: &[c"trumanfs", &name],
+        input: theirs.as_fd(),
+        user,
+    })
+    .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
+    drop(theirs);
+    let mut running = Running::new(started, ours);
+    let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();
+    let sent = channel::send_orders(running.channel(), &orders, &fds);
+    running.set_up(sent)?;
+    Ok(running)
+}
+
+fn step_of(stage: Stage) -> Step {
+    match stage {
+        Stage::Identity => Step::Identity,
+        Stage::Namespaces => Step::Namespaces,
+        Stage::Capabilities | Stage::Exec => Step::Init,
+    }
+}
+
+/// Whom the program is started as: root makes it the home's owner; others are the owner.
+fn identity(plan: &Plan) -> Result<Option<(u32, u32)>, LaunchError> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if uid.is_root() {
+        return Ok(Some((plan.uid, plan.gid)));
+    }
+    if (uid.as_raw(), gid.as_raw()) == (plan.uid, plan.gid) {
+        return Ok(None);
+    }
+    Err(LaunchError::refused(
+        Step::Identity,
+        format!(
+            "the home belongs to user {} and group {}, and this process is user {} and group {}: only root can run programs as others",
+            plan.uid,
+            plan.gid,
+            uid.as_raw(),
+            gid.as_raw()
+        ),
+    ))
+}
+
+/// A descriptor that is sent: the plan's, or one made for sending.
+enum Borrowed<'a> {
+    Ours(BorrowedFd<'a>),
+    Made(OwnedFd),
+}
+
+impl Borrowed<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Ours(fd) => *fd,
+            Self::Made(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// The descriptors that the first process gets.
+struct Given<'a> {
+    fds: Vec<Borrowed<'a>>,
+    /// Whether mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
+    clones: bool,
+}
+
+impl<'a> Given<'a> {
+    fn new() -> Self {
+        Self {
+            fds: Vec::new(),
+            clones: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    fn push(&mut self, fd: Borrowed<'a>) -> u32 {
+        self.fds.push(fd);
+        u32::try_from(self.fds.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Says where a directory comes from that a descriptor stands for.
+    fn source(&mut self, fd: BorrowedFd<'a>, recursive: bool) -> Result<Source, LaunchError> {
+        if self.clones
+            && let Ok(tree) = detached(fd, recursive)
+        {
+            return Ok(Source::Detached(self.push(Borrowed::Made(tree))));
+        }
+        let path = path_of(fd).map_err(|error| {
+            LaunchError::refused(Step::Source, format!("/proc/self/fd: {error}"))
+        })?;
+        Ok(Source::Verified(path, self.push(Borrowed::Ours(fd))))
+    }
+
+    /// Says where something comes from that a path of the host names.
+    fn path(&mut self, path: &Path) -> Result<Source, LaunchError> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|errno| {
+            LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno)
+        })?;
+        if self.clones
+            && let Ok(tree) = detached(fd.as_fd(), true)
+        {
+            return Ok(Source::Detached(self.push(Borrowed::Made(tree))));
+        }
+        Ok(Source::Path(path.to_owned()))
+    }
+}
+
+/// Clones the mount that a descriptor lies in, from there on. Needs CAP_SYS_ADMIN.
+fn detached(fd: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    rustix::mount::open_tree(fd, "", flags)
+}
+
+fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
+    let text = |what: &str, bytes: Vec<u8>| {
+        CString::new(bytes)
+            .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
+    };
+    let mut arguments = Vec::with_capacity(plan.argv.len());
+    for argument in &plan.argv {
+        arguments.push(text("an argument", argument.clone().into_vec())?);
+    }
+    let mut environment = Vec::with_capacity(plan.env.len());
+    for (name, value) in &plan.env {
+        let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        environment.push(text("the environment", whole)?);
+    }
+    let mut candidates = Vec::new();
+    for path in candidates_of(plan)? {
+        candidates.push(text("the program", path.into_os_string().into_vec())?);
+    }
+    if !plan.cwd.is_absolute() {
+        let why = format!(
+            "{}: the working directory must be absolute",
+            plan.cwd.display()
+        );
+        return Err(LaunchError::refused(Step::Plan, why));
+    }
+    Ok(Orders {
+        uid: plan.uid,
+        gid: plan.gid,
+        ptrace: plan.ptrace,
+        memory_files: plan
+            .limits
+            .memory
+            .map_or(MEMORY_FILES, |limit| limit.min(MEMORY_FILES)),
+        entries: layout.entries,
+        binds: layout.binds,
+        rlimits: rlimits(plan),
+        candidates,
+        arguments,
+        environment,
+        directory: text(
+            "the working directory",
+            plan.cwd.clone().into_os_string().into_vec(),
+        )?,
+    })
+}
+
+/// Returns the files that a program may be, as execvp(3) tries them.
+fn candidates_of(plan: &Plan) -> Result<Vec<PathBuf>, LaunchError> {
+    let Some(name) = plan.argv.first().filter(|name| !name.is_empty()) else {
+        return Err(LaunchError::refused(
+            Step::Plan,
+            "there is no program to run",
+        ));
+    };
+    if name.as_bytes().contains(&b'/') {
+        return Ok(vec![name.into()]);
+    }
+    let path = plan.env.iter().find(|(name, _)| name == "PATH");
+    let dirs = path.map_or(USUAL_PATH, |(_, value)| value.as_bytes());
+    let dirs = dirs.split(|byte| *byte == b':');
+    Ok(dirs
+        .map(|dir| match dir {
+            // An empty entry is the working directory.
+            [] => Path::new(".").join(name),
+            dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
+        })
+        .collect())
+}
+
+fn rlimits(plan: &Plan) -> Vec<(u32, u64)> {
+    let limits = &plan.limits;
+    // No core dumps: they would lie in the home.
+    let mut set = vec![(4, 0)];
+    set.extend(limits.file_size.map(|limit| (1, limit)));
+    set.extend(limits.open_files.map(|limit| (7, limit)));
+    set
+}
+
+impl From<Errno> for LaunchError {
+    fn from(errno: Errno) -> Self {
+        Self::new(Step::Control, "", errno)
+    }
+}

@@ -1,0 +1,328 @@
+//! The file tree that a program sees, decided from a plan and from what the host has: nothing is mounted or made here.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::io::Errno;
+
+use super::error::{LaunchError, Step};
+use super::orders::{Bind, Entry, Source};
+use super::plan::Plan;
+use crate::sys::sandbox::mount::attr;
+
+/// What lies on the host's root and is system software, read-only: a link there is the same link in the sandbox.
+const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
+
+/// What of `/etc` programs need and can be shown: no accounts, no keys, no configuration of services.
+const ETC: [&str; 25] = [
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "dotnet",
+    "fonts",
+    "gai.conf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "magic",
+    "mime.types",
+    "os-release",
+    "perl",
+    "pki",
+    "protocols",
+    "python3",
+    "rpc",
+    "services",
+    "ssl",
+    "terminfo",
+    "timezone",
+    "xml",
+    "inputrc",
+];
+
+/// Names in `/etc` that begin so are shown, too: each version of Java has a directory of its own.
+const ETC_PREFIXES: [&str; 1] = ["java-"];
+
+/// The devices. Everything else of `/dev` is made anew.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What the sandbox makes itself, so that neither a home nor a bound path may take its place or contain it.
+const OWN: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
+
+/// A tree: what is made in its root, and what is mounted there.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    pub(super) entries: Vec<Entry>,
+    pub(super) binds: Vec<Bind>,
+}
+
+/// Decides the tree. `given` says where the home, the scratch directory and each of `bind_ro` come from.
+///
+/// # Errors
+/// A path of the plan that cannot be where it is asked for, or that is not there.
+pub(super) fn layout(
+    plan: &Plan,
+    home: Source,
+    scratch: Source,
+    bind_ro: Vec<Source>,
+) -> Result<Layout, LaunchError> {
+    let home_path = place(&plan.home_path)?;
+    let mut layout = Layout::default();
+    layout.system()?;
+    layout.etc(plan)?;
+    layout.devices();
+    layout.entries.push(Entry::Dir("proc".into()));
+    layout.entries.push(Entry::Dir("tmp".into()));
+    layout.entries.push(Entry::Dir("var".into()));
+    layout
+        .entries
+        .push(Entry::Link("var/tmp".into(), "/tmp".into()));
+    let mut late = |source, target: PathBuf, is_dir, attributes| {
+        layout.binds.push(Bind {
+            source,
+            target,
+            is_dir,
+            attributes: attributes | attr::NO_SUID | attr::NO_DEV,
+            late: true,
+        });
+    };
+    late(scratch, "tmp".into(), true, 0);
+    for (path, source) in plan.bind_ro.iter().zip(bind_ro) {
+        let is_dir = kind(path).map_err(|errno| {
+            LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno)
+        })? == FileType::Directory;
+        late(source, place(path)?, is_dir, attr::READ_ONLY);
+    }
+    let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
+    late(home, home_path, true, read_only);
+    Ok(layout)
+}
+
+impl Layout {
+    fn early(&mut self, path: &str, is_dir: bool) {
+        self.binds.push(Bind {
+            source: Source::Path(Path::new("/").join(path)),
+            target: path.into(),
+            is_dir,
+            attributes: 0,
+            late: false,
+        });
+    }
+
+    fn system(&mut self) -> Result<(), LaunchError> {
+        for name in SYSTEM {
+            let path = Path::new("/").join(name);
+            match link(&path) {
+                Ok(Some(target)) => self.entries.push(Entry::Link(name.into(), target)),
+                Ok(None) => self.early(name, true),
+                Err(Errno::NOENT) if name != "usr" => {}
+                Err(errno) => {
+                    return Err(LaunchError::new(
+                        Step::Source,
+                        path.display().to_string(),
+                        errno,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A constructed `/etc`: one user, no host.
+    fn etc(&mut self, plan: &Plan) -> Result<(), LaunchError> {
+        self.entries.push(Entry::Dir("etc".into()));
+        let (uid, gid) = (plan.uid, plan.gid);
+        let name = if uid == 0 { "root" } else { "user" };
+        let group = if gid == 0 { "root" } else { "user" };
+        let home = plan.home_path.as_os_str().as_encoded_bytes();
+        if home.iter().any(|byte| matches!(byte, b':' | b'\n')) {
+            return Err(LaunchError::refused(
+                Step::Plan,
+                format!(
+                    "{}: a home's path with a colon or a line break cannot stand in /etc/passwd",
+                    plan.home_path.display()
+                ),
+            ));
+        }
+        let mut passwd = format!("{name}:x:{uid}:{gid}::").into_bytes();
+        passwd.extend(home);
+        passwd.extend(b":/bin/sh\n");
+        let mut groups = format!("{group}:x:{gid}:\n");
+        // Whatever belongs to somebody else on the host belongs to this user in a user namespace.
+        if uid != 65534 {
+            passwd.extend(b"nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n");
+        }
+        if gid != 65534 {
+            groups.push_str("nogroup:x:65534:\n");
+        }
+        let mut file = |name: &str, content: &[u8]| {
+            let path = Path::new("etc").join(name);
+            self.entries.push(Entry::File(path, content.to_vec()));
+        };
+        file("passwd", &passwd);
+        file("group", groups.as_bytes());
+        file(
+            "nsswitch.conf",
+            b"passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
+        );
+        file(
+            "hosts",
+            b"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
+        );
+        file("host.conf", b"multi on\n");
+        file("resolv.conf", b"# There is no network here.\n");
+        file("hostname", b"sandbox\n");
+        self.shown_etc();
+        Ok(())
+    }
+
+    fn shown_etc(&mut self) {
+        for name in ETC {
+            self.shown_in_etc(OsStr::new(name));
+        }
+        let listing = rustix::fs::openat(
+            CWD,
+            "/etc",
+            rustix::fs::OFlags::RDONLY
+                | rustix::fs::OFlags::DIRECTORY
+                | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )
+        .and_then(rustix::fs::Dir::new);
+        for entry in listing.into_iter().flatten().flatten() {
+            let name = entry.file_name().to_bytes();
+            if ETC_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes())) {
+                self.shown_in_etc(std::os::unix::ffi::OsStrExt::from_bytes(name));
+            }
+        }
+    }
+
+    /// What is not there, or is no file or directory, is not shown: no program needs all of them.
+    fn shown_in_etc(&mut self, name: &OsStr) {
+        let path = Path::new("/etc").join(name);
+        let target = Path::new("etc").join(name);
+        match link(&path) {
+            Ok(Some(to)) => self.entries.push(Entry::Link(target, to)),
+            Ok(None) => {
+                let is_dir = match kind(&path) {
+                    Ok(FileType::Directory) => true,
+                    Ok(FileType::RegularFile) => false,
+                    _ => return,
+                };
+                self.binds.push(Bind {
+                    source: Source::Path(path),
+                    target,
+                    is_dir,
+                    attributes: 0,
+                    late: false,
+                });
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn devices(&mut self) {
+        for dir in ["dev", "dev/pts", "dev/shm"] {
+            self.entries.push(Entry::Dir(dir.into()));
+        }
+        for (name, target) in [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            let path = Path::new("dev").join(name);
+            self.entries.push(Entry::Link(path, target.into()));
+        }
+        for name in DEVICES {
+            self.early(&format!("dev/{name}"), false);
+        }
+    }
+}
+
+/// Returns where a path of the plan lies in the sandbox, relative to its root.
+fn place(path: &Path) -> Result<PathBuf, LaunchError> {
+    let refuse = |why: &str| {
+        Err(LaunchError::refused(
+            Step::Plan,
+            format!("{}: {why}", path.display()),
+        ))
+    };
+    let Ok(relative) = path.strip_prefix("/") else {
+        return refuse("the path must be absolute");
+    };
+    let mut names = Vec::new();
+    for component in relative.components() {
+        match component {
+            Component::Normal(name) => names.push(name),
+            _ => return refuse("the path must not have `..`"),
+        }
+    }
+    match names.as_slice() {
+        [] => refuse("the host's root cannot be shown"),
+        [only] if OWN.iter().chain(&SYSTEM).any(|own| only == own) => {
+            refuse("the sandbox has one of its own there")
+        }
+        [first, ..] if ["dev", "proc", "sys"].iter().any(|own| first == own) => {
+            refuse("nothing of /dev, /proc and /sys can be shown")
+        }
+        names => Ok(names.iter().collect()),
+    }
+}
+
+fn kind(path: &Path) -> Result<FileType, Errno> {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::empty())?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Returns where a symbolic link points to; nothing if it is none.
+fn link(path: &Path) -> Result<Option<PathBuf>, Errno> {
+    use std::os::unix::ffi::OsStringExt;
+    match rustix::fs::readlinkat(CWD, path, Vec::new()) {
+        Ok(target) => Ok(Some(
+            std::ffi::OsString::from_vec(target.into_bytes()).into(),
+        )),
+        Err(Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Returns the path of what a descriptor stands for, as this process sees it.
+pub(super) fn path_of(fd: impl std::os::fd::AsFd) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    link(Path::new(&path))?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_below_the_root_and_not_the_sandbox_s_own() {
+        for good in ["/home/x", "/tmp/x", "/usr/local/home", "/x", "/home//x/"] {
+            place(Path::new(good)).unwrap();
+        }
+        for bad in [
+            "",
+            "x",
+            "/",
+            "/usr",
+            "/etc",
+            "/tmp",
+            "/a/../etc",
+            "/proc/1",
+            "/dev/shm/x",
+            "/sys/x",
+        ] {
+            let error = place(Path::new(bad)).unwrap_err();
+            assert_eq!(error.step, Step::Plan, "{bad}");
+        }
+    }
+}

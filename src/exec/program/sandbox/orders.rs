@@ -1,0 +1,290 @@
+//! What the launcher has the first process of a sandbox do, as bytes between the two.
+//!
+//! Everything is decided by the launcher; the first process carries out what stands here, in this order, and decides
+//! nothing. Both ends are the same build, so the format has no version.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// The orders. Paths in the sandbox are relative to its root, without a slash at the front.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    /// The user and group, in the sandbox as outside.
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) ptrace: bool,
+    /// How much the root and `/dev/shm` may hold, in bytes.
+    pub(super) memory_files: u64,
+    /// What the root holds.
+    pub(super) entries: Vec<Entry>,
+    /// What is mounted, in this order. All up to the first that is `late` are read-only.
+    pub(super) binds: Vec<Bind>,
+    /// Limits by number of the resource.
+    pub(super) rlimits: Vec<(u32, u64)>,
+    /// Files that the program may be.
+    pub(super) candidates: Vec<CString>,
+    pub(super) arguments: Vec<CString>,
+    pub(super) environment: Vec<CString>,
+    pub(super) directory: CString,
+}
+
+/// Something that is made in the sandbox's root.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Dir(PathBuf),
+    File(PathBuf, Vec<u8>),
+    Link(PathBuf, PathBuf),
+}
+
+/// Something of the host that is mounted in the sandbox.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bind {
+    pub(super) source: Source,
+    pub(super) target: PathBuf,
+    pub(super) is_dir: bool,
+    /// `MOUNT_ATTR_*`, beside those that all have.
+    pub(super) attributes: u64,
+    /// Whether it is mounted after the root was made read-only.
+    pub(super) late: bool,
+}
+
+/// Where a bound thing comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A path of the host.
+    Path(PathBuf),
+    /// A path of the host, where the thing must still be that a descriptor stands for.
+    Verified(PathBuf, u32),
+    /// A detached mount, by descriptor.
+    Detached(u32),
+}
+
+/// Bytes that are being read; everything is `None` after the first that does not fit.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+    fn flag(&mut self) -> Option<bool> {
+        self.byte().map(|byte| byte != 0)
+    }
+    fn int(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+    fn long(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let len = usize::try_from(self.int()?).ok()?;
+        self.take(len).map(<[u8]>::to_vec)
+    }
+    fn path(&mut self) -> Option<PathBuf> {
+        Some(std::ffi::OsString::from_vec(self.bytes()?).into())
+    }
+    fn text(&mut self) -> Option<CString> {
+        CString::new(self.bytes()?).ok()
+    }
+    fn list<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.int()?;
+        (0..count).map(|_| one(self)).collect()
+    }
+    fn entry(&mut self) -> Option<Entry> {
+        Some(match self.byte()? {
+            0 => Entry::Dir(self.path()?),
+            1 => Entry::File(self.path()?, self.bytes()?),
+            2 => Entry::Link(self.path()?, self.path()?),
+            _ => return None,
+        })
+    }
+    fn bind(&mut self) -> Option<Bind> {
+        let source = match self.byte()? {
+            0 => Source::Path(self.path()?),
+            1 => Source::Verified(self.path()?, self.int()?),
+            2 => Source::Detached(self.int()?),
+            _ => return None,
+        };
+        Some(Bind {
+            source,
+            target: self.path()?,
+            is_dir: self.flag()?,
+            attributes: self.long()?,
+            late: self.flag()?,
+        })
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+    fn int(&mut self, number: u32) {
+        self.0.extend(number.to_le_bytes());
+    }
+    fn long(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+    /// Nothing that is written is as long as 4 GiB: the kernel takes no such path, argument or message.
+    fn count(&mut self, count: usize) {
+        self.int(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend(bytes);
+    }
+    fn path(&mut self, path: &std::path::Path) {
+        self.bytes(path.as_os_str().as_encoded_bytes());
+    }
+    fn texts(&mut self, texts: &[CString]) {
+        self.count(texts.len());
+        for text in texts {
+            self.bytes(text.to_bytes());
+        }
+    }
+    fn entry(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Dir(path) => {
+                self.byte(0);
+                self.path(path);
+            }
+            Entry::File(path, content) => {
+                self.byte(1);
+                self.path(path);
+                self.bytes(content);
+            }
+            Entry::Link(path, target) => {
+                self.byte(2);
+                self.path(path);
+                self.path(target);
+            }
+        }
+    }
+    fn bind(&mut self, bind: &Bind) {
+        match &bind.source {
+            Source::Path(path) => {
+                self.byte(0);
+                self.path(path);
+            }
+            Source::Verified(path, index) => {
+                self.byte(1);
+                self.path(path);
+                self.int(*index);
+            }
+            Source::Detached(index) => {
+                self.byte(2);
+                self.int(*index);
+            }
+        }
+        self.path(&bind.target);
+        self.byte(u8::from(bind.is_dir));
+        self.long(bind.attributes);
+        self.byte(u8::from(bind.late));
+    }
+}
+
+impl Orders {
+    /// Writes the orders.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(8192));
+        out.int(self.uid);
+        out.int(self.gid);
+        out.byte(u8::from(self.ptrace));
+        out.long(self.memory_files);
+        out.count(self.entries.len());
+        self.entries.iter().for_each(|entry| out.entry(entry));
+        out.count(self.binds.len());
+        self.binds.iter().for_each(|bind| out.bind(bind));
+        out.count(self.rlimits.len());
+        for (resource, limit) in &self.rlimits {
+            out.int(*resource);
+            out.long(*limit);
+        }
+        out.texts(&self.candidates);
+        out.texts(&self.arguments);
+        out.texts(&self.environment);
+        out.bytes(self.directory.to_bytes());
+        out.0
+    }
+
+    /// Reads what [`Orders::to_bytes`] wrote; nothing if these are other bytes.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut bytes = Reader(bytes);
+        let read = Self {
+            uid: bytes.int()?,
+            gid: bytes.int()?,
+            ptrace: bytes.flag()?,
+            memory_files: bytes.long()?,
+            entries: bytes.list(Reader::entry)?,
+            binds: bytes.list(Reader::bind)?,
+            rlimits: bytes.list(|bytes| Some((bytes.int()?, bytes.long()?)))?,
+            candidates: bytes.list(Reader::text)?,
+            arguments: bytes.list(Reader::text)?,
+            environment: bytes.list(Reader::text)?,
+            directory: bytes.text()?,
+        };
+        bytes.0.is_empty().then_some(read)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn some() -> Orders {
+        Orders {
+            uid: 1000,
+            gid: 100,
+            ptrace: true,
+            memory_files: 1 << 40,
+            entries: vec![
+                Entry::Dir("a/b".into()),
+                Entry::File("etc/hosts".into(), b"x\n".to_vec()),
+                Entry::Link("bin".into(), "usr/bin".into()),
+            ],
+            binds: vec![
+                Bind {
+                    source: Source::Path("/usr".into()),
+                    target: "usr".into(),
+                    is_dir: true,
+                    attributes: 3,
+                    late: false,
+                },
+                Bind {
+                    source: Source::Verified("/h".into(), 1),
+                    target: "h".into(),
+                    is_dir: true,
+                    attributes: 0,
+                    late: true,
+                },
+            ],
+            rlimits: vec![(7, 1024)],
+            candidates: vec![c"/usr/bin/id".into()],
+            arguments: vec![c"id".into(), c"".into()],
+            environment: vec![c"A=b".into()],
+            directory: c"/".into(),
+        }
+    }
+
+    #[test]
+    fn orders_survive_the_wire() {
+        let orders = some();
+        assert_eq!(Orders::from_bytes(&orders.to_bytes()), Some(orders));
+    }
+
+    #[test]
+    fn a_part_of_orders_is_none() {
+        let bytes = some().to_bytes();
+        for cut in 0..bytes.len() {
+            assert_eq!(Orders::from_bytes(&bytes[..cut]), None, "cut at {cut}");
+        }
+    }
+}

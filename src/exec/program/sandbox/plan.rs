@@ -1,0 +1,67 @@
+//! What a caller decides before anything is done: what runs, what it sees, as whom and within which limits.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A program and everything that it can see and use. [`launch`](super::launch()) carries it out or fails; there is no
+/// running with less.
+#[derive(Debug)]
+pub struct Plan {
+    /// The root of the mounted home, `O_PATH` will do.
+    pub home: OwnedFd,
+    /// Where the home is in the sandbox: absolute, as outside.
+    pub home_path: PathBuf,
+    /// The working directory in the sandbox.
+    pub cwd: PathBuf,
+    /// Whether the home is bound read-only.
+    pub read_only: bool,
+    /// The directory that is `/tmp` in the sandbox; the user must be able to write to it.
+    pub scratch: OwnedFd,
+    /// The program and its arguments. A name without a slash is looked up in the `PATH` of `env`, in the sandbox.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// What else of the host can be read, at the same paths.
+    pub bind_ro: Vec<PathBuf>,
+    /// Whether processes of the sandbox may trace each other.
+    pub ptrace: bool,
+    /// The user, who is the home's owner. Who is not root can only run programs as themselves.
+    pub uid: u32,
+    /// The user's group.
+    pub gid: u32,
+    /// What all processes may use together.
+    pub limits: Limits,
+    /// Standard input.
+    pub stdin: OwnedFd,
+    /// Standard output.
+    pub stdout: OwnedFd,
+    /// Standard error.
+    pub stderr: OwnedFd,
+    /// What the program can connect to.
+    pub network: Network,
+}
+
+/// Limits; `None` is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Processor time of all processes together.
+    pub cpu: Option<Duration>,
+    /// Memory of all processes together, in bytes. Files in `/dev/shm` count.
+    pub memory: Option<u64>,
+    /// Processes and threads at one time.
+    pub processes: Option<u64>,
+    /// Descriptors of each process.
+    pub open_files: Option<u64>,
+    /// The size of a file that is written, in bytes.
+    pub file_size: Option<u64>,
+}
+
+/// What a program can connect to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Network {
+    /// A loopback interface of its own, and nothing else.
+    #[default]
+    None,
+}

@@ -1,0 +1,219 @@
+//! A program that runs in its sandbox: waiting for its end, and ending it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use super::channel::{self, Said};
+use super::error::{LaunchError, Step};
+use crate::sys::sandbox::clone::Started;
+use crate::sys::sandbox::program;
+
+/// How long the first process may take to set up a sandbox.
+const SET_UP_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long everything in a sandbox may take to end after it was killed. A process that waits for a file system in the
+/// kernel may take longer; nobody waits for it.
+const GONE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Until when a program may run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Until<'a> {
+    /// The moment at which it is killed.
+    pub deadline: Option<Instant>,
+    /// A descriptor: when it is readable or its other end is closed, the program is killed.
+    pub cancel: Option<BorrowedFd<'a>>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+    /// Its time was over.
+    Deadline,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The first process of its sandbox was killed by somebody else, and everything with it.
+    Killed,
+    /// It was never started: its working directory or its file is not there.
+    NotStarted(LaunchError),
+}
+
+/// What came of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How it ended.
+    pub end: End,
+    /// Processor time that it and its descendants used.
+    pub cpu: Duration,
+    /// The largest resident memory of one of its processes, in bytes.
+    pub memory: u64,
+    /// Whether everything in the sandbox has ended. If not, something waits in the kernel for a file system that does
+    /// not answer; it was killed, and ends when the file system does.
+    pub all_gone: bool,
+}
+
+/// A program that runs. Dropping it kills everything in its sandbox.
+#[derive(Debug)]
+pub struct Running {
+    started: Started,
+    channel: OwnedFd,
+    /// Whether the first process was waited for.
+    reaped: bool,
+}
+
+impl Running {
+    pub(super) fn new(started: Started, channel: OwnedFd) -> Self {
+        Self {
+            started,
+            channel,
+            reaped: false,
+        }
+    }
+
+    pub(super) fn channel(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// A descriptor of the sandbox's first process: it is readable when everything has ended.
+    #[must_use]
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.started.pidfd.as_fd()
+    }
+
+    /// The number of the sandbox's first process, as seen from here. Its PID namespace is the sandbox's.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.started.pid
+    }
+
+    /// Kills everything in the sandbox, at once and without waiting for it. [`Running::wait`] then tells the end.
+    pub fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.started.pidfd, Signal::KILL);
+    }
+
+    /// Waits until the sandbox is set up. `sent`: whether the orders could be sent.
+    pub(super) fn set_up(&mut self, sent: rustix::io::Result<()>) -> Result<(), LaunchError> {
+        let deadline = Instant::now() + SET_UP_LIMIT;
+        let error = match self.hear(Until {
+            deadline: Some(deadline),
+            cancel: None,
+        }) {
+            Heard::Said(Said::SetUp) => return Ok(()),
+            Heard::Said(Said::Failed(error)) => error,
+            Heard::Deadline => LaunchError::new(Step::Control, "the set-up hangs", Errno::TIMEDOUT),
+            _ => match sent {
+                Err(errno) if errno != Errno::PIPE => LaunchError::new(Step::Control, "", errno),
+                _ => LaunchError::refused(Step::Init, "it ended before the sandbox was set up"),
+            },
+        };
+        self.bury();
+        Err(error)
+    }
+
+    /// Waits for the program's end, and for that of everything that it has left behind, which is killed then. At the
+    /// deadline, or when cancelled, all are killed.
+    pub fn wait(&mut self, until: Until<'_>) -> Ended {
+        let end = loop {
+            match self.hear(until) {
+                Heard::Said(Said::SetUp) => {}
+                Heard::Said(Said::Failed(error)) => break End::NotStarted(error),
+                Heard::Said(Said::Ended(status)) => break end_of(status),
+                Heard::Deadline => break End::Deadline,
+                Heard::Cancelled => break End::Cancelled,
+                Heard::Closed => break End::Killed,
+            }
+        };
+        let (cpu, memory, all_gone) = self.bury();
+        Ended {
+            end,
+            cpu,
+            memory,
+            all_gone,
+        }
+    }
+
+    /// Kills everything and waits for it so long as is reasonable; returns what was used, and whether all are gone.
+    fn bury(&mut self) -> (Duration, u64, bool) {
+        self.kill();
+        let gone = Instant::now() + GONE_LIMIT;
+        let mut fds = [PollFd::new(&self.started.pidfd, PollFlags::IN)];
+        while let Err(Errno::INTR) = rustix::event::poll(&mut fds, Some(&left(gone))) {}
+        match program::wait(self.started.pid, false) {
+            Ok(Some(end)) => {
+                self.reaped = true;
+                (end.cpu, end.memory, true)
+            }
+            Ok(None) => (Duration::ZERO, 0, false),
+            // This process ignores the ends of its children, so nobody can know what they have used.
+            Err(_) => {
+                self.reaped = true;
+                (Duration::ZERO, 0, true)
+            }
+        }
+    }
+
+    /// Waits for the first process to say something.
+    fn hear(&self, until: Until<'_>) -> Heard {
+        loop {
+            let mut fds = vec![PollFd::new(&self.channel, PollFlags::IN)];
+            if let Some(cancel) = &until.cancel {
+                fds.push(PollFd::new(cancel, PollFlags::IN));
+            }
+            let timeout = until.deadline.map(left);
+            match rustix::event::poll(&mut fds, timeout.as_ref()) {
+                Err(Errno::INTR) => continue,
+                Err(_) => return Heard::Closed,
+                Ok(0) => return Heard::Deadline,
+                Ok(_) => {}
+            }
+            if fds.first().is_some_and(|fd| !fd.revents().is_empty()) {
+                return match channel::hear(&self.channel) {
+                    Ok(Some(said)) => Heard::Said(said),
+                    Ok(None) | Err(_) => Heard::Closed,
+                };
+            }
+            return Heard::Cancelled;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.bury();
+        }
+    }
+}
+
+enum Heard {
+    Said(Said),
+    Deadline,
+    Cancelled,
+    /// The first process has ended without a word.
+    Closed,
+}
+
+fn left(deadline: Instant) -> Timespec {
+    let left = deadline.saturating_duration_since(Instant::now());
+    Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    }
+}
+
+fn end_of(status: i32) -> End {
+    use std::os::unix::process::ExitStatusExt;
+    let status = std::process::ExitStatus::from_raw(status);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (_, Some(signal)) => End::Signalled(signal),
+        _ => End::Killed,
+    }
+}

@@ -1,0 +1,286 @@
+//! Starting a program in new namespaces, as another user where root asks for it.
+//!
+//! The child shares the caller's memory until it has executed the program, as with posix_spawn(3), and the calling
+//! thread waits so long. It makes system calls on what was prepared before, and nothing else.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+/// The stack of a child that makes system calls only.
+const STACK: usize = 64 << 10;
+
+/// The namespaces that a child gets; clone(2).
+pub const NAMESPACES: c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// What the program keeps of the capabilities that a new user namespace gives: enough to make mounts, to bring up an
+/// interface and to give all of them up.
+const KEPT: [CapabilitySet; 3] = [
+    CapabilitySet::SYS_ADMIN,
+    CapabilitySet::NET_ADMIN,
+    CapabilitySet::SETPCAP,
+];
+
+/// What is to be started.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// The program's file.
+    pub program: BorrowedFd<'a>,
+    /// Its name and its arguments. Its environment is empty.
+    pub arguments: &'a [&'a CStr],
+    /// Its standard input. Standard output and error are the caller's; all others are closed on exec if they say so.
+    pub input: BorrowedFd<'a>,
+    /// The user and the group that the program runs as, without supplementary groups; the caller's if none. Only root may.
+    pub user: Option<(u32, u32)>,
+}
+
+/// A program that was started: the first process of its PID namespace, and a child of the caller's process.
+#[derive(Debug)]
+pub struct Started {
+    /// Its number in the caller's PID namespace.
+    pub pid: i32,
+    /// Its descriptor, which names no other process ever.
+    pub pidfd: OwnedFd,
+}
+
+/// What a start failed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Stage {
+    /// Becoming the user: setgroups(2), setresgid(2), setresuid(2).
+    Identity = 1,
+    /// clone(2) with the namespaces.
+    Namespaces = 2,
+    /// Keeping capabilities across the exec.
+    Capabilities = 3,
+    /// Standard input, or the exec itself.
+    Exec = 4,
+}
+
+/// What the children see of the caller's memory.
+struct Shared {
+    program: RawFd,
+    input: RawFd,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    user: Option<(u32, u32)>,
+    /// The end of the second child's stack.
+    stack: *mut c_void,
+    pid: c_int,
+    pidfd: c_int,
+    failed: Option<(Stage, Errno)>,
+}
+
+/// Starts a program in new [`NAMESPACES`].
+///
+/// # Errors
+/// The stage and what the kernel said: `EPERM` or `ENOSPC` of clone(2) where user namespaces are forbidden or used up.
+pub fn start(what: &Start<'_>) -> Result<Started, (Stage, Errno)> {
+    let mut arguments: Vec<*const c_char> = what.arguments.iter().map(|a| a.as_ptr()).collect();
+    arguments.push(ptr::null());
+    let environment = [ptr::null::<c_char>()];
+    let mut stacks: Vec<u128> = vec![0; 2 * STACK / size_of::<u128>()];
+    let (lower, upper) = stacks.split_at_mut(STACK / size_of::<u128>());
+    let mut shared = Shared {
+        program: what.program.as_raw_fd(),
+        input: what.input.as_raw_fd(),
+        arguments: arguments.as_ptr(),
+        environment: environment.as_ptr(),
+        user: what.user,
+        stack: lower.as_mut_ptr_range().end.cast(),
+        pid: -1,
+        pidfd: -1,
+        failed: None,
+    };
+    // A signal handler must not run in the child: it would run in this process's memory.
+    let blocked = Blocked::all();
+    match what.user {
+        None => isolated(&mut shared, upper.as_mut_ptr_range().end.cast(), 0),
+        Some(_) => by_way_of_user(&mut shared, upper.as_mut_ptr_range().end.cast()),
+    }
+    drop(blocked);
+    if let Some(failed) = shared.failed {
+        reap(&shared);
+        return Err(failed);
+    }
+    // SAFETY: clone(2) has just put this descriptor into our table, for us alone.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(shared.pidfd) };
+    Ok(Started {
+        pid: shared.pid,
+        pidfd,
+    })
+}
+
+/// Clones the child that executes the program, and waits until it has.
+fn isolated(shared: &mut Shared, stack: *mut c_void, more: c_int) {
+    let flags =
+        NAMESPACES | libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | more;
+    let mut pidfd: c_int = -1;
+    // SAFETY: the child runs `execute` on a stack of its own with a pointer to `shared`, which outlives it, for this
+    // thread waits until the child has executed a program or ended (CLONE_VFORK). It only makes system calls.
+    let pid = unsafe {
+        libc::clone(
+            execute,
+            stack,
+            flags,
+            ptr::from_mut(shared).cast(),
+            &raw mut pidfd,
+        )
+    };
+    if pid < 0 {
+        shared.failed = Some((Stage::Namespaces, last_errno()));
+    } else {
+        shared.pid = pid;
+        shared.pidfd = pidfd;
+    }
+}
+
+/// Has a child become the user and make the second child, which becomes this process's child (CLONE_PARENT).
+fn by_way_of_user(shared: &mut Shared, stack: *mut c_void) {
+    let dumpable = rustix::process::dumpable_behavior();
+    // CLONE_FILES: the descriptor of the second child's process shall be in our table.
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
+    // SAFETY: as in `isolated`; the child runs `become_user` and ends by _exit.
+    let pid = unsafe { libc::clone(become_user, stack, flags, ptr::from_mut(shared).cast()) };
+    if pid < 0 {
+        shared.failed = Some((Stage::Identity, last_errno()));
+        return;
+    }
+    wait_for(pid);
+    // Another user's ids make the memory that is shared not dumpable; it is ours alone again.
+    if let Ok(before) = dumpable {
+        let _ = rustix::process::set_dumpable_behavior(before);
+    }
+}
+
+extern "C" fn become_user(shared: *mut c_void) -> c_int {
+    // SAFETY: the pointer is to the `Shared` of `start`, whose thread waits for us.
+    let shared = unsafe { &mut *shared.cast::<Shared>() };
+    if let Some((uid, gid)) = shared.user
+        && let Err(errno) = change_identity(uid, gid)
+    {
+        shared.failed = Some((Stage::Identity, errno));
+    } else {
+        let stack = shared.stack;
+        isolated(shared, stack, libc::CLONE_PARENT);
+    }
+    0
+}
+
+/// Takes another identity, in this process only: rustix makes the plain system calls.
+fn change_identity(uid: u32, gid: u32) -> rustix::io::Result<()> {
+    let (uid, gid) = (
+        rustix::process::Uid::from_raw(uid),
+        rustix::process::Gid::from_raw(gid),
+    );
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
+}
+
+extern "C" fn execute(shared: *mut c_void) -> c_int {
+    // SAFETY: as in `become_user`.
+    let shared = unsafe { &mut *shared.cast::<Shared>() };
+    if let Err(errno) = keep_capabilities() {
+        shared.failed = Some((Stage::Capabilities, errno));
+        return 127;
+    }
+    // SAFETY: takes numbers; the table of descriptors is this child's own.
+    if unsafe { libc::dup2(shared.input, 0) } < 0 {
+        shared.failed = Some((Stage::Exec, last_errno()));
+        return 127;
+    }
+    let (file, flags) = (shared.program, libc::AT_EMPTY_PATH);
+    // SAFETY: the vectors end with a null pointer and, like the texts in them, outlive this call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            file,
+            c"".as_ptr(),
+            shared.arguments,
+            shared.environment,
+            flags,
+        )
+    };
+    shared.failed = Some((Stage::Exec, last_errno()));
+    127
+}
+
+/// Makes some capabilities survive the exec, whatever the user is called in the namespace (capabilities(7), ambient).
+fn keep_capabilities() -> rustix::io::Result<()> {
+    let sets = rustix::thread::capabilities(None)?;
+    let inheritable = KEPT.iter().fold(sets.inheritable, |all, one| all | *one);
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            inheritable,
+            ..sets
+        },
+    )?;
+    for one in KEPT {
+        rustix::thread::configure_capability_in_ambient_set(one, true)?;
+    }
+    Ok(())
+}
+
+/// Takes away what is left of a child that could not execute its program.
+fn reap(shared: &Shared) {
+    if shared.pid > 0 {
+        wait_for(shared.pid);
+    }
+    if shared.pidfd >= 0 {
+        // SAFETY: clone(2) has put this descriptor into our table, for us alone.
+        drop(unsafe { OwnedFd::from_raw_fd(shared.pidfd) });
+    }
+}
+
+fn wait_for(pid: c_int) {
+    let mut status = 0;
+    // SAFETY: waits for a child of ours into a local variable.
+    while unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) } < 0
+        && last_errno() == Errno::INTR
+    {}
+}
+
+fn last_errno() -> Errno {
+    // SAFETY: errno of the calling thread always has an address.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// All signals of the calling thread blocked, until dropped.
+struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    fn all() -> Self {
+        let mut every = empty_set();
+        // SAFETY: fills a local variable.
+        unsafe { libc::sigfillset(&raw mut every) };
+        let mut before = empty_set();
+        // SAFETY: reads and fills local variables; the mask is this thread's.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const every, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: reads the set that pthread_sigmask(3) gave out.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut());
+        }
+    }
+}
+
+pub(super) fn empty_set() -> libc::sigset_t {
+    // SAFETY: a set of signals is plain numbers, and all of them zero is the empty set.
+    unsafe { std::mem::zeroed() }
+}

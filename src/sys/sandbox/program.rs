@@ -1,0 +1,207 @@
+//! What the first process of a sandbox does to its children: start the program, hear of ends.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use rustix::io::{Errno, Result};
+
+use super::clone::empty_set;
+
+/// A program that is to be started.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// Files that it may be; the first that exists is taken, as execvp(3) does.
+    pub candidates: &'a [CString],
+    /// Its arguments, with its name.
+    pub arguments: &'a [CString],
+    /// Its environment, `NAME=value`.
+    pub environment: &'a [CString],
+    /// Its working directory.
+    pub directory: &'a CStr,
+    /// Standard input, output and error.
+    pub streams: [BorrowedFd<'a>; 3],
+    /// Where a failure is written, closed on exec: [`Failure::to_bytes`], or nothing.
+    pub report: BorrowedFd<'a>,
+}
+
+/// What a program failed to start at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// Whether it was the working directory, and not the program's file.
+    pub at_directory: bool,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+impl Failure {
+    /// Writes the failure as five bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 5] {
+        let [a, b, c, d] = self.errno.raw_os_error().to_le_bytes();
+        [u8::from(self.at_directory), a, b, c, d]
+    }
+
+    /// Reads what [`Failure::to_bytes`] wrote.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let [at_directory, number @ ..] = *<&[u8; 5]>::try_from(bytes).ok()?;
+        Some(Self {
+            at_directory: at_directory != 0,
+            errno: Errno::from_raw_os_error(i32::from_le_bytes(number)),
+        })
+    }
+}
+
+/// Starts a program in a session of its own, with the default action for every signal and none blocked. Only for a
+/// process with one thread.
+///
+/// # Errors
+/// As fork(2): `EAGAIN` at a limit of processes.
+pub fn spawn(program: &Program<'_>) -> Result<i32> {
+    let pointers = |texts: &[CString]| -> Vec<*const c_char> {
+        let all = texts.iter().map(|text| text.as_ptr());
+        all.chain([ptr::null()]).collect()
+    };
+    let arguments = pointers(program.arguments);
+    let environment = pointers(program.environment);
+    // SAFETY: the caller has one thread, so no lock is held by another one; the child ends by exec or _exit.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        return Err(last_errno());
+    }
+    if pid > 0 {
+        return Ok(pid);
+    }
+    let failure = become_program(program, &arguments, &environment);
+    let _ = rustix::io::write(program.report, &failure.to_bytes());
+    // SAFETY: ends this process at once.
+    unsafe { libc::_exit(127) }
+}
+
+fn become_program(
+    program: &Program<'_>,
+    arguments: &[*const c_char],
+    environment: &[*const c_char],
+) -> Failure {
+    let failed = |at_directory| {
+        move |errno| Failure {
+            at_directory,
+            errno,
+        }
+    };
+    let prepared = (|| {
+        let _ = rustix::process::setsid();
+        let [input, output, error] = program.streams;
+        rustix::stdio::dup2_stdin(input)?;
+        rustix::stdio::dup2_stdout(output)?;
+        rustix::stdio::dup2_stderr(error)?;
+        reset_signals();
+        Ok(())
+    })();
+    if let Err(errno) = prepared {
+        return failed(false)(errno);
+    }
+    if let Err(errno) = rustix::process::chdir(program.directory) {
+        return failed(true)(errno);
+    }
+    let mut worst = Errno::NOENT;
+    for file in program.candidates {
+        // SAFETY: the vectors end with a null pointer and outlive this call, as the texts in them do.
+        unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+        match last_errno() {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => worst = Errno::ACCESS,
+            other => return failed(false)(other),
+        }
+    }
+    failed(false)(worst)
+}
+
+fn reset_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: the default action is no handler. What cannot be set (SIGKILL, libc's own) stays as it is.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    set_mask(&empty_set());
+}
+
+/// Blocks SIGCHLD and returns a descriptor that is readable when a child has ended (signalfd(2)).
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+pub fn child_ends() -> Result<OwnedFd> {
+    let mut set = empty_set();
+    // SAFETY: adds to a local variable.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // All others go to their default: what blocked them was whoever started us.
+    set_mask(&set);
+    // SAFETY: reads a local variable and makes a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: the descriptor was made just now, for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set_mask(set: &libc::sigset_t) {
+    // SAFETY: reads a set of signals; the mask is this thread's.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set, ptr::null_mut()) };
+}
+
+/// Forgets that children have ended, so that the descriptor of [`child_ends`] is readable at the next end.
+pub fn forget_ends(ends: impl AsFd) {
+    let mut told = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    while matches!(rustix::io::read(&ends, &mut told), Ok(some) if some > 0) {}
+}
+
+/// Closes all descriptors of this process from `first` on. Only for a process whose descriptors nobody owns yet.
+pub fn close_from(first: u32) {
+    // SAFETY: the caller is a process at its start, in which nothing owns a descriptor from `first` on.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// How a child ended, and what it and its own children have used (wait4(2)).
+#[derive(Debug, Clone, Copy)]
+pub struct ChildEnd {
+    /// The wait status.
+    pub status: c_int,
+    /// Processor time of the child and of all its descendants that were waited for.
+    pub cpu: std::time::Duration,
+    /// The largest resident memory of one process among them, in bytes.
+    pub memory: u64,
+}
+
+/// Waits for a child; returns nothing if it is still there and `block` is false.
+///
+/// # Errors
+/// `ECHILD` if it is no child, or was waited for by somebody else.
+pub fn wait(pid: i32, block: bool) -> Result<Option<ChildEnd>> {
+    let mut status = 0;
+    // SAFETY: the structure is plain numbers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let flags = if block { 0 } else { libc::WNOHANG };
+    // SAFETY: fills two local variables.
+    let found = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
+    match found {
+        0 => Ok(None),
+        found if found < 0 => Err(last_errno()),
+        _ => Ok(Some(ChildEnd {
+            status,
+            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+            memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10,
+        })),
+    }
+}
+
+fn duration(time: libc::timeval) -> std::time::Duration {
+    std::time::Duration::from_micros(
+        u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0),
+    )
+}
+
+fn last_errno() -> Errno {
+    // SAFETY: errno of the calling thread always has an address.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}

@@ -1,0 +1,21 @@
+//! The sandbox of programs: what is in it, what is not, what its limits do, and that nothing of it stays.
+//!
+//! `cargo test --test sandbox kill::` runs one subject. The whole runs once more as an ordinary user (`ordinary_user`).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/need.rs"]
+mod need;
+mod room;
+
+mod kill;
+mod ordinary_user;
+mod surroundings;

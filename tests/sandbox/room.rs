@@ -1,0 +1,167 @@
+//! A directory that plays the home, one for `/tmp`, and programs that run in a sandbox there.
+//!
+//! What does not depend on the file system of the home runs in an ordinary directory; a really mounted home has its own
+//! tests (`surroundings::a_mounted_home_is_the_writable_place`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use trumanfs::exec::program::sandbox::{
+    Ended, LaunchError, Launcher, Limits, Network, Plan, Running, Until, launch,
+};
+
+use crate::common;
+
+/// How long a program may take before the test fails.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The user of sandboxes where the tests run as root.
+const OTHER: u32 = 12345;
+
+/// A home and a scratch directory.
+pub(crate) struct Room {
+    dir: tempfile::TempDir,
+    pub(crate) home: PathBuf,
+    pub(crate) uid: u32,
+}
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) ended: Ended,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Outcome {
+    /// What was printed, of a program that succeeded.
+    pub(crate) fn good(self) -> String {
+        use trumanfs::exec::program::sandbox::End;
+        assert_eq!(self.ended.end, End::Exited(0), "{self:?}");
+        assert!(self.ended.all_gone, "{self:?}");
+        self.out
+    }
+}
+
+impl Room {
+    /// A room whose owner is this user; another user than root where the tests run as root.
+    pub(crate) fn new() -> Self {
+        let own = rustix::process::geteuid();
+        Self::of(if own.is_root() { OTHER } else { own.as_raw() })
+    }
+
+    /// A room that belongs to a user.
+    pub(crate) fn of(uid: u32) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::TempDir::with_prefix("trumanfs-sandbox-").unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let home = fs::canonicalize(dir.path()).unwrap().join("home");
+        for path in [&home, &dir.path().join("scratch")] {
+            fs::create_dir(path).unwrap();
+            std::os::unix::fs::chown(path, Some(uid), Some(uid)).unwrap();
+        }
+        Self { dir, home, uid }
+    }
+
+    /// What `/tmp` is.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.dir.path().join("scratch")
+    }
+
+    /// The directory around home and scratch, which no sandbox shows.
+    pub(crate) fn outside(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A plan for a program in this room, with nothing on its streams.
+    pub(crate) fn plan<A: AsRef<OsStr>>(&self, argv: &[A]) -> Plan {
+        let null = || {
+            OwnedFd::from(
+                File::options()
+                    .read(true)
+                    .write(true)
+                    .open("/dev/null")
+                    .unwrap(),
+            )
+        };
+        let gid = if rustix::process::geteuid().is_root() {
+            self.uid
+        } else {
+            rustix::process::getegid().as_raw()
+        };
+        Plan {
+            home: File::open(&self.home).unwrap().into(),
+            home_path: self.home.clone(),
+            cwd: self.home.clone(),
+            read_only: false,
+            scratch: File::open(self.scratch()).unwrap().into(),
+            argv: argv.iter().map(|word| word.as_ref().to_owned()).collect(),
+            env: [
+                ("PATH", OsStr::new("/usr/local/bin:/usr/bin:/bin")),
+                ("HOME", self.home.as_os_str()),
+            ]
+            .map(|(name, value)| (OsString::from(name), value.to_owned()))
+            .into(),
+            bind_ro: Vec::new(),
+            ptrace: false,
+            uid: self.uid,
+            gid,
+            limits: Limits::default(),
+            stdin: null(),
+            stdout: null(),
+            stderr: null(),
+            network: Network::None,
+        }
+    }
+
+    /// Runs a shell script and returns what it printed; it must succeed.
+    pub(crate) fn sh(&self, script: &str) -> String {
+        self.run(self.plan(&["sh", "-euc", script])).good()
+    }
+
+    /// Runs a plan to its end.
+    pub(crate) fn run(&self, plan: Plan) -> Outcome {
+        self.run_until(
+            plan,
+            Until {
+                deadline: Some(Instant::now() + LIMIT),
+                cancel: None,
+            },
+        )
+    }
+
+    /// Runs a plan until its end or a limit.
+    pub(crate) fn run_until(&self, mut plan: Plan, until: Until<'_>) -> Outcome {
+        let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        plan.stdout = out.try_clone().unwrap().into();
+        plan.stderr = err.try_clone().unwrap().into();
+        let ended = start(plan)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .wait(until);
+        let read = |file: &mut File| {
+            let mut bytes = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        Outcome {
+            ended,
+            out: read(&mut out),
+            err: read(&mut err),
+        }
+    }
+}
+
+/// The launcher with the program that is being tested.
+pub(crate) fn launcher() -> Launcher {
+    Launcher::of(Path::new(common::binary())).unwrap()
+}
+
+/// Launches a plan.
+pub(crate) fn start(plan: Plan) -> Result<Running, LaunchError> {
+    launch(plan, &launcher())
+}
