@@ -5,6 +5,7 @@
 //! the same; under `## differs: reason`, they must differ; under `## in any order`, the order of output lines does
 //! not count.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -186,22 +187,29 @@ struct Trees<'t> {
     /// What the template holds.
     start: &'t BTreeMap<String, String>,
     roots: [PathBuf; 3],
+    /// Which of them are as the template, as far as is known.
+    renewed: [Cell<bool>; 3],
 }
 
 impl Trees<'_> {
     /// Makes the trees that a line has changed anew.
     fn renew(&self) {
-        for root in &self.roots {
+        for (root, renewed) in self.roots.iter().zip(&self.renewed) {
+            if renewed.replace(false) {
+                continue;
+            }
             if root.exists() {
-                if tree(root) == *self.start {
-                    continue;
-                }
                 fs::remove_dir_all(root).unwrap();
             }
             let mut cp = Command::new("cp");
             cp.arg("-a").arg("-T").arg(self.template).arg(root);
             assert!(cp.status().unwrap().success());
         }
+    }
+
+    /// Takes note of what a line has left in one of the trees.
+    fn left(&self, root: usize, seen: &Seen) {
+        self.renewed[root].set(seen.tree == *self.start);
     }
 
     /// Compares one line. Returns what is wrong.
@@ -217,7 +225,9 @@ impl Trees<'_> {
             ("home", in_home(&line.text, home)),
         ];
         let mut wrong = String::new();
-        for (door, (mut got, stderr)) in doors {
+        self.left(0, &wanted);
+        for (i, (door, (mut got, stderr))) in (1..).zip(doors) {
+            self.left(i, &got);
             if line.any_order {
                 got.sort();
             }
@@ -307,6 +317,7 @@ fn lines_do_what_bash_does() {
                     base.path().join(format!("store{worker}")),
                     home.home().join(format!("home{worker}")),
                 ],
+                renewed: Default::default(),
             };
             let (lines, next, wrong) = (&lines, &next, &wrong);
             scope.spawn(move || {
@@ -337,8 +348,9 @@ impl Trees<'_> {
         self.renew();
         let [native, store, home] = &self.roots;
         let wanted = through_bash(line.as_bytes(), native);
+        self.left(0, &wanted);
         let mut wrong = String::new();
-        for (door, root) in [("store", store), ("home", home)] {
+        for (i, door, root) in [(1, "store", store), (2, "home", home)] {
             let opened: Arc<dyn trumanfs::exec::Home> = match door {
                 "store" => Arc::new(OfflineHome::open(root).unwrap()),
                 _ => Arc::new(MountedHome::open(root).unwrap()),
@@ -346,6 +358,7 @@ impl Trees<'_> {
             let shell = Shell::new(opened, root.as_os_str().as_bytes(), UNLIMITED);
             let (outcome, is_refused) = run(shell, line.as_bytes());
             let got = seen(&outcome, root);
+            self.left(i, &got);
             let stderr = shown(&outcome.stderr, root);
             if is_refused {
                 refused.fetch_add(1, Ordering::Relaxed);
@@ -390,6 +403,7 @@ fn generated_lines_do_what_bash_does_or_are_refused() {
                     base.path().join(format!("store{worker}")),
                     home.home().join(format!("home{worker}")),
                 ],
+                renewed: Default::default(),
             };
             let (next, refused, wrong) = (&next, &refused, &wrong);
             scope.spawn(move || {
