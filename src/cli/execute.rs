@@ -13,7 +13,7 @@ use super::exit::{failed, failed_in_json};
 use super::output::Printer;
 use crate::error::Result;
 use crate::exec::shell::Shell;
-use crate::exec::{self, Access, Limits};
+use crate::exec::{self, Access, Limits, Request, pipeline};
 use line::{stdin, tell};
 
 mod line;
@@ -98,11 +98,21 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         Err(error) => return failed(error),
     };
     let line = args.line.as_bytes();
+    let interrupt = match line::interrupt() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return failed(error),
+    };
     if !args.json {
-        let outcome = shell.run_with(line, stdin(), std::io::stdout(), std::io::stderr());
+        let outcome = line::run(&mut shell, line, &interrupt).0;
         return tell(&outcome, false);
     }
-    let outcome = shell.gather(line, stdin());
+    let (outcome, _) = interrupt.during(|cancel| {
+        let request = Request {
+            cancel: Some(cancel),
+            ..shell.request(line)
+        };
+        pipeline::execute_gathering(&mut shell, &request, stdin())
+    });
     match Printer::new().json(&outcome) {
         Ok(()) => tell(&outcome, true),
         Err(error) => failed(error),

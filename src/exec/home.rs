@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
 
+use super::cancel::{Cancel, Ended};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Meta, Run, SetAttrs};
@@ -65,6 +66,16 @@ pub struct Beginning<'r> {
     pub run: &'r Run,
     /// Whether it may change something.
     pub changes: bool,
+    /// What ends a wait for the home, where anything does: somebody's word. The request's own time has not begun.
+    pub cancel: Option<&'r Cancel>,
+}
+
+impl Beginning<'_> {
+    /// Returns whether somebody has ended the request.
+    pub fn is_cancelled(&self) -> bool {
+        let ended = self.cancel.and_then(Cancel::ended);
+        ended == Some(Ended::Cancelled)
+    }
 }
 
 /// Why a home cannot be had for changing.

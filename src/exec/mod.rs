@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod cancel;
 pub mod home;
+pub mod interrupt;
 mod limit;
 pub mod mounted_home;
 pub mod offline_home;
@@ -21,6 +22,7 @@ pub mod shell;
 
 pub use cancel::Cancel;
 pub use home::Home;
+pub use interrupt::Interrupt;
 pub use open::{Access, open};
 pub use place::Place;
 pub use request::{Limits, Outcome, Refusal, Request, Status};

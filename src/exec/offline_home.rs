@@ -133,7 +133,7 @@ impl Home for OfflineHome {
         request: &Beginning<'_>,
     ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
         if request.changes {
-            self.shared.claim()?;
+            self.shared.claim(&|| request.is_cancelled())?;
         }
         let run = request.changes.then(|| request.run.clone());
         let caller = self.caller.for_run(request.run.origin());

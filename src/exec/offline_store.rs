@@ -16,9 +16,13 @@ use rustix::io::Errno;
 
 use super::home::Unavailable;
 use crate::error::{Error, Result};
+use crate::world::lock::Patience;
 use crate::world::{
     Claim, Meta, ReadOnlyStore, RunId, Settled, StoreView, Symlinks, ViewOptions, World,
 };
+
+/// How often a request that waits for another one looks whether it has ended.
+const PAUSE: Duration = Duration::from_millis(16);
 
 /// How long no session is tried to be begun after one could not be: a line may ask for many changes.
 const DESPAIR: Duration = Duration::from_secs(5);
@@ -114,13 +118,25 @@ impl OfflineStore {
         }
     }
 
-    /// Takes the store for a request that may change something.
-    pub(super) fn claim(&self) -> std::result::Result<(), Unavailable> {
-        let mut lines = self.lines.lock();
+    /// Takes the store for a request that may change something, and waits for others until the request is `ended`.
+    pub(super) fn claim(&self, ended: &dyn Fn() -> bool) -> std::result::Result<(), Unavailable> {
+        // Another request of this process may be waiting for the store itself.
+        let mut lines = loop {
+            match self.lines.try_lock_for(PAUSE) {
+                Some(lines) => break lines,
+                None if ended() => {
+                    return Err(Unavailable {
+                        heard: busy(),
+                        why: None,
+                    });
+                }
+                None => {}
+            }
+        };
         // Not while a session begins: that has taken the claim, and is not known yet.
         let begins = self.refused.lock();
         if self.world.get().is_none() {
-            let claimed = self.reading.claim(self.patience);
+            let claimed = self.reading.claim(Patience::of(self.patience, ended));
             drop(begins);
             match claimed {
                 Ok(true) => {}

@@ -56,6 +56,9 @@ pub trait Executor {
     /// Words a refusal where the home cannot be had for changing.
     fn unavailable(&self, error: &Error) -> Refusal;
 
+    /// Words the end of a request that somebody ended before it began.
+    fn interrupted(&self) -> Done;
+
     /// Takes note of what a request ended with: `$?` of a shell.
     fn note(&mut self, return_code: u8);
 
@@ -250,9 +253,11 @@ fn run_admitted<E: Executor>(
     let beginning = Beginning {
         run: &run,
         changes: executor.may_change(&admitted.plan),
+        cancel: request.cancel.as_ref(),
     };
     let home = match executor.place().home().clone().begin(&beginning) {
         Ok(home) => home,
+        Err(_) if beginning.is_cancelled() => return executor.interrupted(),
         Err(unavailable) => {
             outcome.unavailable = unavailable.why;
             return executor.unavailable(&unavailable.heard).into();

@@ -13,5 +13,6 @@ pub mod locks;
 pub mod process;
 pub mod sandbox;
 pub mod sched;
+pub mod signal;
 pub mod users;
 pub mod zone;

@@ -24,6 +24,27 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
+/// How long somebody waits for others who work on the store.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    time: Duration,
+    /// Whether the wait has become pointless.
+    ended: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Patience<'a> {
+    /// Waits so long, unless it ends before.
+    pub fn of(time: Duration, ended: &'a dyn Fn() -> bool) -> Patience<'a> {
+        Patience { time, ended }
+    }
+}
+
+impl From<Duration> for Patience<'_> {
+    fn from(time: Duration) -> Self {
+        Patience::of(time, &|| false)
+    }
+}
+
 /// Opens the lock file; `None` if the store never had one.
 fn file(state: BorrowedFd<'_>, access: OFlags) -> Result<Option<File>> {
     match own::open(state, LOCK.as_bytes(), access) {
@@ -62,7 +83,11 @@ pub(super) fn with_readers(state: BorrowedFd<'_>, patience: Duration) -> Result<
     let Some(mut file) = file(state, OFlags::RDONLY)? else {
         return Ok(None);
     };
-    wait(&mut file, patience, FlockOperation::NonBlockingLockShared)?;
+    wait(
+        &mut file,
+        patience.into(),
+        FlockOperation::NonBlockingLockShared,
+    )?;
     Ok(Some(file))
 }
 
@@ -70,7 +95,7 @@ pub(super) fn with_readers(state: BorrowedFd<'_>, patience: Duration) -> Result<
 ///
 /// # Errors
 /// As [`alone`].
-pub(super) fn for_changes(state: BorrowedFd<'_>, patience: Duration) -> Result<Option<File>> {
+pub(super) fn for_changes(state: BorrowedFd<'_>, patience: Patience<'_>) -> Result<Option<File>> {
     let Some(mut file) = file(state, OFlags::RDWR)? else {
         return Ok(None);
     };
@@ -85,7 +110,7 @@ pub(super) fn for_changes(state: BorrowedFd<'_>, patience: Duration) -> Result<O
 pub(super) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> Result<File> {
     let make = || own::open_or_make(state, LOCK.as_bytes(), OFlags::RDWR);
     let mut file = located.map_or_else(make, Ok)?;
-    alone(&mut file, PATIENCE)?;
+    alone(&mut file, PATIENCE.into())?;
     Ok(file)
 }
 
@@ -93,7 +118,7 @@ pub(super) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> Result<File
 ///
 /// # Errors
 /// [`Error::Refused`] naming the holder; any error from `flock(2)`.
-pub(super) fn alone(file: &mut File, patience: Duration) -> Result<()> {
+pub(super) fn alone(file: &mut File, patience: Patience<'_>) -> Result<()> {
     wait(file, patience, FlockOperation::NonBlockingLockExclusive)
 }
 
@@ -101,14 +126,15 @@ pub(super) fn alone(file: &mut File, patience: Duration) -> Result<()> {
 ///
 /// # Errors
 /// As [`alone`].
-pub(super) fn before_state(dir: OwnedFd, patience: Duration) -> Result<File> {
+pub(super) fn before_state(dir: OwnedFd, patience: Patience<'_>) -> Result<File> {
     let mut file = File::from(dir);
     alone(&mut file, patience)?;
     Ok(file)
 }
 
-fn wait(file: &mut File, patience: Duration, how: FlockOperation) -> Result<()> {
-    let end = Instant::now() + patience;
+fn wait(file: &mut File, patience: Patience<'_>, how: FlockOperation) -> Result<()> {
+    // A time that cannot be reckoned with has no end.
+    let end = Instant::now().checked_add(patience.time);
     let mut pause = PAUSE;
     loop {
         match rustix::fs::flock(&*file, how) {
@@ -122,8 +148,8 @@ fn wait(file: &mut File, patience: Duration, how: FlockOperation) -> Result<()> 
         {
             return Err(served(holder));
         }
-        if Instant::now() >= end {
-            return Err(busy(file, holder.as_ref(), patience));
+        if end.is_some_and(|end| Instant::now() >= end) || (patience.ended)() {
+            return Err(busy(file, holder.as_ref(), patience.time));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -22,7 +22,7 @@ impl World {
         refuse_strangers(&root, store)?;
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {
-                let mut held = lock::for_changes(state.as_fd(), PATIENCE)?;
+                let mut held = lock::for_changes(state.as_fd(), PATIENCE.into())?;
                 let holder = held.as_mut().and_then(read_holder);
                 let named = holder.as_ref().map(|holder| &*holder.session);
                 (held, last_mount(state.as_fd(), named)?)

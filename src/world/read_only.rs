@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::holder::{Holder, holder, read_holder};
 use super::inode_lists;
-use super::lock;
+use super::lock::{self, Patience};
 use super::meta::{Id, Meta};
 use super::options::WorldOptions;
 use super::origin;
@@ -148,7 +148,7 @@ impl ReadOnlyStore {
     ///
     /// # Errors
     /// [`Error::Refused`] naming the holder; any error from the system calls.
-    pub fn claim(&self, patience: Duration) -> Result<bool> {
+    pub fn claim(&self, patience: Patience<'_>) -> Result<bool> {
         let mut claim = self.claim.lock();
         if claim.is_some() {
             return Ok(true);
@@ -231,7 +231,7 @@ fn settled(
     lock::let_go(&file);
     // The session that the lock names stays the newest.
     let session = named.unwrap_or_else(new_session_id);
-    let located = lock::for_changes(state, patience)?;
+    let located = lock::for_changes(state, patience.into())?;
     let alone = StateDir::open(root, Holder::this_process(&session, None), located)?;
     let settled = settle::last_session(root, &alone)?.settled;
     drop(alone);

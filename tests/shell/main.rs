@@ -21,5 +21,6 @@ mod doors;
 mod escape;
 mod prompt;
 mod runs;
+mod signals;
 mod spec;
 mod store;

@@ -5,11 +5,41 @@ use std::process::ExitCode;
 
 use super::super::exit::{failed, failed_in_json};
 use super::super::output::warn;
-use crate::exec::{Outcome, Status};
+use crate::error::{Error, Result, reason};
+use crate::exec::interrupt::SIGNALS;
+use crate::exec::pipeline::{self, Streams};
+use crate::exec::shell::Shell;
+use crate::exec::{Interrupt, Outcome, Request, Status};
 
 /// Returns this program's standard input as commands read it.
 pub(super) fn stdin() -> Option<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().ok()
+}
+
+/// Takes over the signals that end a line.
+pub(super) fn interrupt() -> Result<Interrupt> {
+    Interrupt::on(&SIGNALS).map_err(|error| {
+        Error::refused(
+            format!("signals cannot be handled: {}", reason(&error)),
+            "Nothing was run.",
+        )
+    })
+}
+
+/// Runs a line with this program's streams; signals end it. Returns what came of it, and whether one came.
+pub(super) fn run(shell: &mut Shell, line: &[u8], interrupt: &Interrupt) -> (Outcome, bool) {
+    interrupt.during(|cancel| {
+        let request = Request {
+            cancel: Some(cancel),
+            ..shell.request(line)
+        };
+        let streams = Streams {
+            stdin: stdin(),
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        };
+        pipeline::execute(shell, &request, streams)
+    })
 }
 
 /// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit

@@ -3,8 +3,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustyline::completion::{Completer, Quote, escape, extract_word, unescape};
 use rustyline::error::ReadlineError;
@@ -15,11 +13,12 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use super::super::shown::shown;
-use super::line::{stdin, tell};
+use super::line::{self, interrupt, tell};
 use crate::error::{Error, Result};
-use crate::exec::pipeline::{self, Streams};
+use crate::exec::interrupt::SIGNALS;
 use crate::exec::shell::{Shell, Stand};
-use crate::exec::{Cancel, Outcome, Request, Status};
+use crate::exec::{Interrupt, Outcome, Status};
+use signal_hook::consts::SIGINT;
 
 /// How long a line on standard input may be, with all that belongs to it.
 const LONGEST: usize = 16 << 20;
@@ -28,9 +27,10 @@ const INTERRUPTED: u8 = 130;
 
 /// Talks with a person until the end of input. Returns the last status.
 pub(super) fn converse(shell: Shell) -> Result<u8> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-        .map_err(no_terminal)?;
+    // Ctrl-C ends the line alone.
+    let others = SIGNALS.iter().copied().filter(|signal| *signal != SIGINT);
+    let interrupt = Interrupt::on(&others.collect::<Vec<_>>()).map_err(no_terminal)?;
+    signal_hook::flag::register(SIGINT, interrupt.flag()).map_err(no_terminal)?;
     let config = Config::builder()
         .auto_add_history(true)
         .completion_type(CompletionType::List)
@@ -46,10 +46,11 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
             Ok(line) if line.trim() == "exit" => return Ok(status),
             Ok(line) => {
                 // Ctrl-C while the line was typed has ended that and nothing else.
-                interrupted.store(false, Ordering::Relaxed);
-                let cancel = Cancel::by(interrupted.clone());
-                let outcome = run(&mut shell.borrow_mut(), line.as_bytes(), Some(cancel));
+                let (outcome, ended) = run(&mut shell.borrow_mut(), line.as_bytes(), &interrupt);
                 status = outcome.return_code;
+                if ended {
+                    return Ok(status);
+                }
             }
             Err(ReadlineError::Interrupted) => status = INTERRUPTED,
             Err(ReadlineError::Eof) => return Ok(status),
@@ -61,6 +62,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
 /// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a syntax
 /// error ends a script: what follows may be the rest of it. Returns the last status.
 pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
+    let interrupt = interrupt()?;
     let mut status = 0;
     let mut typed = Vec::new();
     loop {
@@ -69,9 +71,9 @@ pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
             return Ok(status);
         }
         if !more || shell.stand(&typed) != Stand::Open {
-            let outcome = run(&mut shell, &typed, None);
+            let (outcome, ended) = run(&mut shell, &typed, &interrupt);
             status = outcome.return_code;
-            if outcome.status == Status::Blocked || !more {
+            if outcome.status == Status::Blocked || ended || !more {
                 return Ok(status);
             }
             typed.clear();
@@ -103,19 +105,10 @@ fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
     }
 }
 
-fn run(shell: &mut Shell, line: &[u8], cancel: Option<Cancel>) -> Outcome {
-    let request = Request {
-        cancel,
-        ..shell.request(line)
-    };
-    let streams = Streams {
-        stdin: stdin(),
-        stdout: Box::new(std::io::stdout()),
-        stderr: Box::new(std::io::stderr()),
-    };
-    let outcome = pipeline::execute(shell, &request, streams);
+fn run(shell: &mut Shell, line: &[u8], interrupt: &Interrupt) -> (Outcome, bool) {
+    let (outcome, ended) = line::run(shell, line, interrupt);
     tell(&outcome, false);
-    outcome
+    (outcome, ended)
 }
 
 /// `~/src$ `, with what cannot be shown escaped.

@@ -253,6 +253,10 @@ impl Executor for Shell {
         }
     }
 
+    fn interrupted(&self) -> Done {
+        line::interrupted()
+    }
+
     fn note(&mut self, return_code: u8) {
         self.state.status = return_code;
     }

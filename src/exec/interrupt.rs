@@ -1,0 +1,65 @@
+//! [`Interrupt`]: signals that end a request instead of the process, so that the request still has an outcome, a line in
+//! the audit log and a run that ends.
+//!
+//! Owns when a signal means what: while a request is under way the first one ends that, and the next one the process; at
+//! any other time the first one ends the process. A signal that is ignored stays so (nohup(1)).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::cancel::Cancel;
+use crate::sys::signal::is_ignored;
+
+/// The signals that end a program which does nothing about them, and that somebody sends to end one.
+pub const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+
+/// Signals of this process, as those of its requests. One for the whole process, made before the first request.
+#[derive(Debug)]
+pub struct Interrupt {
+    cancelled: Arc<AtomicBool>,
+    /// Whether the next signal ends the process.
+    ends_process: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Takes these signals over.
+    ///
+    /// # Errors
+    /// What `sigaction(2)` says.
+    pub fn on(signals: &[i32]) -> io::Result<Interrupt> {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let ends_process = Arc::new(AtomicBool::new(true));
+        for signal in signals
+            .iter()
+            .copied()
+            .filter(|signal| !is_ignored(*signal))
+        {
+            // They act in this order: what the second sets, the first finds at the next signal.
+            flag::register_conditional_shutdown(signal, 128 + signal, ends_process.clone())?;
+            flag::register(signal, ends_process.clone())?;
+            flag::register(signal, cancelled.clone())?;
+        }
+        Ok(Interrupt {
+            cancelled,
+            ends_process,
+        })
+    }
+
+    /// Carries out a request, whose token these signals end. Returns what comes of it, and whether a signal came.
+    pub fn during<T>(&self, request: impl FnOnce(Cancel) -> T) -> (T, bool) {
+        self.cancelled.store(false, Ordering::Relaxed);
+        self.ends_process.store(false, Ordering::SeqCst);
+        let outcome = request(Cancel::by(self.cancelled.clone()));
+        let came = self.ends_process.swap(true, Ordering::SeqCst);
+        (outcome, came)
+    }
+
+    /// Returns the flag that ends the request which is under way, for a signal that is to do no more than that.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.cancelled.clone()
+    }
+}
