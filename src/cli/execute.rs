@@ -73,7 +73,7 @@ pub(super) struct ShellArgs {
     place: Place,
 }
 
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| format!("{text}: not a number of seconds"))?;

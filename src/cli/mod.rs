@@ -8,6 +8,7 @@ mod exit;
 mod inspect;
 mod mount;
 mod output;
+mod policy;
 mod progress;
 mod purge;
 mod recover;
@@ -81,6 +82,9 @@ enum Command {
     Exec(execute::ExecArgs),
     /// The bundled shell in a home, or in a store that nobody has mounted
     Shell(execute::ShellArgs),
+    /// Policies of real programs: which may run in a home, with which flags
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -157,6 +161,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Fsck(args) => check::fsck(&args),
         Command::Exec(args) => return Ok(execute::exec(&args)),
         Command::Shell(args) => return Ok(execute::shell(&args)),
+        Command::Policy(command) => return policy::policy(&command),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)

@@ -1,3 +1,4 @@
-//! Real programs in a home: what may run, and in what surroundings it runs.
+//! Real programs in a home: what is meant to run ([`policy`]), and in what surroundings it runs ([`sandbox`]).
 
+pub mod policy;
 pub mod sandbox;

@@ -1,0 +1,28 @@
+//! `policy`: whether a policy file is sound, and what it says of a command.
+
+mod check;
+mod explain;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::error::Result;
+
+/// What `trumanfs policy` does.
+#[derive(Subcommand, Debug)]
+pub(super) enum PolicyCommand {
+    /// Says what is wrong with a policy file, with line and key (status 0 or 1)
+    Check(check::CheckArgs),
+    /// Says whether a policy allows a command, by which rule, and how it would run (status 0, 1, or 2 for a broken policy)
+    Explain(explain::ExplainArgs),
+}
+
+/// Does what was typed.
+pub(super) fn policy(command: &PolicyCommand) -> Result<ExitCode> {
+    match command {
+        PolicyCommand::Check(args) => check::check(args),
+        PolicyCommand::Explain(args) => explain::explain(args),
+    }
+}

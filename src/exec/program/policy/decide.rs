@@ -1,0 +1,169 @@
+//! The decision about one command: [`decide`], a pure function of the policy and the question.
+
+use std::time::Duration;
+
+use super::environment;
+use super::question::{Place, Question, climbs_out};
+use super::schema::{Entry, Policy, Rules, Run};
+use super::tools::{self, Case, Checked};
+use super::verdict::{Allowed, Class, Refused};
+use super::within::Within;
+use super::words::{self, shown};
+use crate::name::WorldPath;
+
+/// How long a command may run of which nothing says how long.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many bytes of a stream are kept where nothing says how many.
+const DEFAULT_OUTPUT: u64 = 1 << 20;
+
+/// Decides whether a command may run, and how.
+///
+/// # Errors
+/// The rule that refuses it.
+pub fn decide(policy: &Policy, question: &Question<'_>) -> Result<Allowed, Refused> {
+    let rules = &*policy.0;
+    words::check(question.argv)?;
+    if question.timeout == Some(Duration::ZERO) {
+        return Err(Refused::new(
+            Class::Time,
+            "time.zero",
+            "the time limit is 0; ask for a longer one, or for none",
+        ));
+    }
+    let cwd = cwd(question)?;
+    let (entry, first) = entry(rules, question.argv)?;
+    let within = Within {
+        home: question.home,
+        cwd: &cwd,
+        paths: question.paths,
+    };
+    let case = Case {
+        entry,
+        question,
+        within,
+        first,
+    };
+    let checked = tools::check(&case)?;
+    allow(rules, &case, checked)
+}
+
+/// Returns the working directory as a path in the home.
+fn cwd(question: &Question<'_>) -> Result<WorldPath, Refused> {
+    let root = WorldPath::root();
+    let within = Within {
+        home: question.home,
+        cwd: &root,
+        paths: question.paths,
+    };
+    let refused = || {
+        let home = crate::name::escape(question.home);
+        let reason = format!(
+            "the working directory {} lies outside the home; give one in {home}",
+            shown(question.cwd)
+        );
+        Refused::new(Class::Cwd, "cwd.outside", reason)
+    };
+    if within.place(question.cwd) == Place::Outside {
+        return Err(refused());
+    }
+    let relative = match question.cwd.strip_prefix(b"/") {
+        Some(_) => within.below_home(question.cwd).ok_or_else(refused)?,
+        None => question.cwd.to_vec(),
+    };
+    match climbs_out(&root, &relative) {
+        true => Err(refused()),
+        false => WorldPath::parse(&relative).map_err(|_| refused()),
+    }
+}
+
+/// Returns the entry that judges a command, and the number of the first word behind the program.
+fn entry<'p>(rules: &'p Rules, argv: &[Vec<u8>]) -> Result<(&'p Entry, usize), Refused> {
+    let Some(program) = argv.first() else {
+        return Err(Refused::new(
+            Class::Words,
+            "words.empty",
+            "the command has no words; name a program",
+        ));
+    };
+    let word = |at: usize| argv.get(at).map(Vec::as_slice);
+    let is_python = matches!(program.as_slice(), b"python" | b"python3");
+    let (name, first) = match (is_python, word(1), word(2)) {
+        (true, Some(b"-m"), Some(b"pytest")) => (&b"pytest"[..], 3),
+        _ => (program.as_slice(), 1),
+    };
+    let entry = std::str::from_utf8(name)
+        .ok()
+        .and_then(|name| rules.entries.get(name));
+    entry
+        .map(|entry| (entry, first))
+        .ok_or_else(|| no_entry(rules, name))
+}
+
+fn no_entry(rules: &Rules, name: &[u8]) -> Refused {
+    let names: Vec<&str> = rules.entries.keys().map(String::as_str).collect();
+    let has = |name: &[u8]| names.iter().any(|known| known.as_bytes() == name);
+    let base = name.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    let hint = if base != name && has(base) {
+        format!(
+            "name the program without a path: `{}`",
+            crate::name::escape(base)
+        )
+    } else if name.contains(&b'=') {
+        "variables are not set on the line; ask for them beside it".to_owned()
+    } else if names.is_empty() {
+        "the policy allows no program".to_owned()
+    } else {
+        format!("these are: {}", names.join(" "))
+    };
+    let reason = format!(
+        "{} is no program that the policy allows; {hint}",
+        shown(name)
+    );
+    Refused::new(Class::Program, "default", reason)
+}
+
+/// Returns a path in the home as an absolute one.
+fn absolute(home: &[u8], path: &WorldPath) -> Vec<u8> {
+    match path.is_root() {
+        true => home.to_vec(),
+        false => [home, path.bytes()].join(&b'/'),
+    }
+}
+
+/// Puts together how an allowed command runs.
+fn allow(rules: &Rules, case: &Case<'_>, checked: Checked<'_>) -> Result<Allowed, Refused> {
+    let every = &rules.every;
+    let runs: Vec<&Run> = checked.runs.iter().copied().chain([&every.run]).collect();
+    let bound: Vec<_> = runs
+        .iter()
+        .flat_map(|run| &run.bind_ro)
+        .map(|path| path.as_path())
+        .collect();
+    let env = environment::build(rules, case, &checked, &bound)?;
+    let timeout = runs
+        .iter()
+        .find_map(|run| run.timeout)
+        .unwrap_or(DEFAULT_TIMEOUT);
+    let asked = case.question.timeout.unwrap_or(timeout);
+    let output = case.entry.max_output_bytes.or(every.max_output_bytes);
+    Ok(Allowed {
+        env: env.into_iter().collect(),
+        timeout: timeout.min(asked),
+        max_output_bytes: output.unwrap_or(DEFAULT_OUTPUT),
+        network: runs
+            .iter()
+            .find_map(|run| run.network.clone())
+            .unwrap_or_default(),
+        bind_ro: bound.iter().map(|path| path.to_path_buf()).collect(),
+        read_only: runs.iter().find_map(|run| run.read_only).unwrap_or(false),
+        ptrace: case.entry.ptrace,
+        suppress_success_output: runs
+            .iter()
+            .find_map(|run| run.suppress_success_output)
+            .unwrap_or(false),
+        argv: checked.argv,
+        cwd: absolute(case.question.home, case.within.cwd),
+        rule: checked.rule,
+    })
+}

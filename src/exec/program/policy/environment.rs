@@ -1,0 +1,178 @@
+//! The environment of a program, built from nothing: a small base, what the tool needs, what the caller may ask for,
+//! what the policy sets. The later wins.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::schema::{Entry, Rules};
+use super::tools::{Case, Checked};
+use super::verdict::{Class, Refused};
+use super::words::shown;
+
+/// What a caller may always ask for: how output looks, in which language and time zone.
+const HARMLESS: &[&str] = &[
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LINES",
+    "NODE_ENV",
+    "NO_COLOR",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+    "PYTHONIOENCODING",
+    "PYTHONUNBUFFERED",
+    "PYTHONUTF8",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TERM",
+    "TZ",
+];
+
+/// What version control may be told by no repository: programs that it would start, and where it looks for more.
+const PINS: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("credential.helper", ""),
+    ("core.sshCommand", "ssh -o BatchMode=yes"),
+    ("core.askPass", ""),
+    ("log.showSignature", "false"),
+    ("protocol.ext.allow", "never"),
+    // They would go on in the background, and nothing does once a command has ended.
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+];
+
+/// Directories of programs.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Variables, by name.
+type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Builds the environment of a command that its words allow.
+///
+/// # Errors
+/// The caller asks for a variable that no list allows.
+pub(super) fn build(
+    rules: &Rules,
+    case: &Case<'_>,
+    checked: &Checked<'_>,
+    bound: &[&Path],
+) -> Result<Environment, Refused> {
+    let mut env = base(case.question.home, &checked.path, bound);
+    for (name, value) in &checked.env {
+        env.insert(name.as_bytes().to_vec(), value.clone());
+    }
+    let (every, entry) = (&rules.every, case.entry);
+    for (name, value) in case.question.env {
+        env.insert(name.clone(), asked_for(every, entry, name, value)?);
+    }
+    for set in [
+        &every.safe_env,
+        &entry.safe_env,
+        &every.env_overrides,
+        &entry.env_overrides,
+    ] {
+        for (name, value) in set {
+            env.insert(name.clone().into_bytes(), value.clone().into_bytes());
+        }
+    }
+    Ok(env)
+}
+
+fn base(home: &[u8], first: &[Vec<u8>], bound: &[&Path]) -> Environment {
+    let mut path: Vec<Vec<u8>> = first.to_vec();
+    path.push(PATH.into());
+    for dir in bound {
+        // A toolchain has its programs in `bin`; one that is bound by that directory, in itself.
+        let dir = if dir.ends_with("bin") {
+            dir.to_path_buf()
+        } else {
+            dir.join("bin")
+        };
+        path.push(dir.into_os_string().into_encoded_bytes());
+    }
+    let mut env = Environment::new();
+    let mut set = |name: &str, value: Vec<u8>| env.insert(name.into(), value);
+    set("HOME", home.to_vec());
+    set("PATH", path.join(&b':'));
+    set("TMPDIR", b"/tmp".to_vec());
+    set("LANG", b"C.UTF-8".to_vec());
+    set("TERM", b"dumb".to_vec());
+    // Below the home, so that it lasts, and in a directory that tools expect there and ignore lists know.
+    set("XDG_CACHE_HOME", [home, b"/.cache"].concat());
+    set("GIT_CONFIG_NOSYSTEM", b"1".to_vec());
+    set("GIT_TERMINAL_PROMPT", b"0".to_vec());
+    set("GIT_PAGER", b"cat".to_vec());
+    set("GIT_EDITOR", b"true".to_vec());
+    set("GIT_SEQUENCE_EDITOR", b"true".to_vec());
+    set("GIT_CEILING_DIRECTORIES", above(home));
+    set("GIT_CONFIG_COUNT", PINS.len().to_string().into_bytes());
+    for (number, (key, value)) in PINS.iter().enumerate() {
+        set(&format!("GIT_CONFIG_KEY_{number}"), key.as_bytes().to_vec());
+        set(
+            &format!("GIT_CONFIG_VALUE_{number}"),
+            value.as_bytes().to_vec(),
+        );
+    }
+    env
+}
+
+/// Returns the directory above the home: no repository is looked for there.
+fn above(home: &[u8]) -> Vec<u8> {
+    let cut = memchr::memrchr(b'/', home).unwrap_or(0);
+    home.get(..cut.max(1)).unwrap_or(b"/").to_vec()
+}
+
+/// Returns the value of a variable that the caller asks for.
+fn asked_for(every: &Entry, entry: &Entry, name: &[u8], value: &[u8]) -> Result<Vec<u8>, Refused> {
+    let key = format!("{}.allow_env", entry.name);
+    let refused = |reason: String| Err(Refused::new(Class::Environment, key.clone(), reason));
+    let Ok(text) = std::str::from_utf8(name) else {
+        return refused(format!("{} is no name of a variable", shown(name)));
+    };
+    if text.is_empty() || text.contains(['=', '\0']) || value.contains(&0) {
+        return refused(format!(
+            "{} is no name of a variable, or its value has a NUL",
+            shown(name)
+        ));
+    }
+    for set in [
+        &entry.env_overrides,
+        &every.env_overrides,
+        &entry.safe_env,
+        &every.safe_env,
+    ] {
+        if let Some(fixed) = set.get(text).filter(|fixed| fixed.as_bytes() != value) {
+            return refused(format!(
+                "the policy sets {text} to {}; leave it out",
+                shown(fixed.as_bytes())
+            ));
+        }
+    }
+    let is_listed = entry.allow_env.contains(text) || every.allow_env.contains(text);
+    if is_listed || HARMLESS.contains(&text) {
+        return Ok(value.to_vec());
+    }
+    let listed: Vec<&str> = entry
+        .allow_env
+        .iter()
+        .chain(&every.allow_env)
+        .map(String::as_str)
+        .collect();
+    refused(format!(
+        "{text} may not be asked for; these may: {}",
+        [&listed[..], HARMLESS].concat().join(" ")
+    ))
+}

@@ -1,0 +1,185 @@
+//! Entries that can be used and are hardly meant: those that can start any program, lists that cancel each other, and
+//! flags that take a program's name.
+
+use super::read::Reader;
+use super::schema::{Entry, Policy, SubCommand};
+use super::validator::Validator;
+
+/// Programs that start whatever their words, or a file in the home, say.
+const STARTERS: &[(&str, &str)] = &[
+    ("awk", "`system()` and pipes of a script"),
+    (
+        "gawk",
+        "`system()` and pipes of a script, unless --sandbox is required",
+    ),
+    ("mawk", "`system()` and pipes of a script"),
+    (
+        "sed",
+        "the `e` command of a script, unless --sandbox is required",
+    ),
+    ("xargs", "its first argument"),
+    ("env", "its first argument"),
+    ("nice", "its first argument"),
+    ("nohup", "its first argument"),
+    ("timeout", "its first argument"),
+    ("time", "its first argument"),
+    ("make", "a makefile in the home"),
+    ("tar", "--checkpoint-action, --to-command and -I"),
+    ("sh", "its script"),
+    ("bash", "its script"),
+    ("dash", "its script"),
+    ("zsh", "its script"),
+    ("perl", "its script"),
+    ("ruby", "its script"),
+    ("vim", "`!`"),
+    ("vi", "`!`"),
+    ("less", "`!`"),
+    ("man", "its pager"),
+    ("ssh", "ProxyCommand and the far side"),
+    ("gdb", "`shell`"),
+    ("git-shell", "its commands"),
+];
+
+/// Warns of what the entries of a sound policy can start, and of lists that cancel each other.
+pub(super) fn warn(reader: &mut Reader<'_>, policy: &Policy) {
+    for entry in policy.0.entries.values() {
+        reader.under(&entry.name, |r| {
+            starters(r, entry);
+            own_lists(r, entry);
+            for (name, sub) in entry.subcommands.iter().flatten() {
+                r.under(name, |r| subcommand(r, entry, name, sub));
+            }
+        });
+    }
+}
+
+fn requires(entry: &Entry, flag: &str) -> bool {
+    entry
+        .require_flags
+        .iter()
+        .any(|required| required.flag == flag)
+}
+
+fn allows(entry: &Entry, flag: &str) -> bool {
+    entry.flags.names.contains_key(flag)
+        || entry
+            .flags
+            .exact
+            .iter()
+            .any(|exact| exact.starts_with(flag))
+}
+
+fn starters(r: &mut Reader<'_>, entry: &Entry) {
+    // An empty entry has no script and no arguments.
+    let has_arguments =
+        entry.has_flags || entry.subcommands.is_some() || entry.arguments.kinds.is_some();
+    let starter = STARTERS.iter().find(|(name, _)| *name == entry.name);
+    if let Some((name, how)) = starter.filter(|_| has_arguments && !requires(entry, "--sandbox")) {
+        r.warn(entry.line, format!("`{name}` can start any program: {how}. What it starts stays in the sandbox, and this policy does not judge it"));
+    }
+    if entry.name == "find"
+        && entry
+            .tool
+            .deny_tokens
+            .as_ref()
+            .is_some_and(|tokens| !tokens.iter().any(|token| token == "-exec"))
+    {
+        let list = ["-exec", "-execdir", "-ok", "-okdir", "-delete"]
+            .into_iter()
+            .filter(|flag| allows(entry, flag));
+        for flag in list {
+            r.warn(entry.line, format!("`find {flag}` can start any program or delete a tree; deny_tokens without it allows that"));
+        }
+    }
+    for (validator, flags) in [
+        (Validator::Python, &["-c", "-m"][..]),
+        (
+            Validator::Node,
+            &[
+                "-e",
+                "--eval",
+                "-p",
+                "--print",
+                "-r",
+                "--require",
+                "--import",
+                "--loader",
+            ],
+        ),
+        (Validator::Npx, &["-c", "--call"]),
+        (
+            Validator::Pytest,
+            &[
+                "-p",
+                "-c",
+                "--rootdir",
+                "--confcutdir",
+                "-o",
+                "--override-ini",
+            ],
+        ),
+    ] {
+        for flag in flags
+            .iter()
+            .filter(|flag| entry.validator == validator && allows(entry, flag))
+        {
+            r.warn(
+                entry.line,
+                format!("`{flag}` runs code that the policy does not judge"),
+            );
+        }
+    }
+}
+
+/// A list that another one cancels.
+fn own_lists(r: &mut Reader<'_>, entry: &Entry) {
+    for flag in entry
+        .deny_flags
+        .iter()
+        .filter(|flag| entry.flags.names.contains_key(*flag))
+    {
+        r.warn(
+            entry.line,
+            format!("`{flag}` is on flags and on deny_global_flags, which wins"),
+        );
+    }
+    for name in &entry.deny_subcommands {
+        if entry
+            .subcommands
+            .as_ref()
+            .is_some_and(|all| all.contains_key(name))
+        {
+            r.warn(
+                entry.line,
+                format!("`{name}` is on subcommands and on deny_subcommands, which wins"),
+            );
+        }
+    }
+}
+
+fn subcommand(r: &mut Reader<'_>, entry: &Entry, name: &str, sub: &SubCommand) {
+    for flag in sub.flags.names.keys() {
+        if entry.deny_flags.contains(flag) || sub.deny_flags.contains(flag) {
+            r.warn(
+                entry.line,
+                format!("`{flag}` is on flags and on a list that refuses it, which wins"),
+            );
+        }
+    }
+    let how = match (entry.validator, name) {
+        (
+            Validator::Git,
+            "bisect" | "difftool" | "mergetool" | "filter-branch" | "submodule" | "daemon" | "hook"
+            | "instaweb",
+        ) => "starts programs that its words or the repository name",
+        (Validator::Git, "config") if sub.arguments.first.is_none() => {
+            "sets what later commands of git start; first_argument limits the keys"
+        }
+        (
+            Validator::Npm | Validator::Pnpm | Validator::Lerna,
+            "exec" | "dlx" | "x" | "create" | "init",
+        ) => "starts any package's program",
+        _ => return,
+    };
+    r.warn(entry.line, format!("`{} {name}` {how}", entry.name));
+}

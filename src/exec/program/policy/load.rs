@@ -1,0 +1,108 @@
+//! A policy from the text of a file: read, then tried on the examples that it brings along.
+
+use std::sync::Arc;
+
+use super::decide::decide;
+use super::error::{PolicyError, Warning};
+use super::lint;
+use super::question::{Question, TextPaths};
+use super::read::{Reader, entries};
+use super::schema::{Entry, Policy, Rules};
+use super::split::split;
+use super::yaml;
+
+/// The home that examples are judged in.
+const EXAMPLE_HOME: &[u8] = b"/home/agent";
+
+/// All that is to say of a policy file.
+#[derive(Debug)]
+pub struct Examined {
+    /// The policy, where nothing is wrong with it.
+    pub policy: Option<Policy>,
+    /// What is wrong.
+    pub problems: Vec<PolicyError>,
+    /// What is hardly meant.
+    pub warnings: Vec<Warning>,
+}
+
+impl Policy {
+    /// Reads a policy. `name` is what errors call the file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: no YAML, an unknown or duplicate key, a wrong type, an example that does not hold.
+    pub fn parse(text: &[u8], name: &str) -> Result<Policy, PolicyError> {
+        let examined = Policy::examine(text, name);
+        match (examined.policy, examined.problems.into_iter().next()) {
+            (Some(policy), None) => Ok(policy),
+            (_, Some(problem)) => Err(problem),
+            (None, None) => Err(PolicyError::whole(name, "the file has no entry")),
+        }
+    }
+
+    /// Reads a policy and says all that is to say of it.
+    pub fn examine(text: &[u8], name: &str) -> Examined {
+        let mut reader = Reader::new(name);
+        let rules = match yaml::read(text, name) {
+            Ok(Some(root)) => entries(&mut reader, &root),
+            Ok(None) => {
+                reader.problems.push(PolicyError::whole(
+                    name,
+                    "the file has no entry; an entry is the name of a program",
+                ));
+                Rules::default()
+            }
+            Err(problem) => {
+                reader.problems.push(problem);
+                Rules::default()
+            }
+        };
+        let policy = Policy(Arc::new(rules));
+        if reader.problems.is_empty() {
+            for entry in policy.0.entries.values() {
+                reader.under(&entry.name, |r| examples(r, &policy, entry));
+            }
+            lint::warn(&mut reader, &policy);
+        }
+        Examined {
+            policy: reader.problems.is_empty().then_some(policy),
+            problems: reader.problems,
+            warnings: reader.warnings,
+        }
+    }
+}
+
+/// Tries the examples of an entry.
+fn examples(reader: &mut Reader<'_>, policy: &Policy, entry: &Entry) {
+    for example in &entry.matches {
+        let verdict = judge(policy, &example.text);
+        let said = match verdict {
+            Err(reason) => format!("`{}` is not allowed: {reason}", example.text),
+            Ok(rule) if rule.split('.').next() != Some(&entry.name) => {
+                format!("`{}` is allowed by {rule}, not by this entry", example.text)
+            }
+            Ok(_) => continue,
+        };
+        reader.under("match", |r| r.problem(example.line, said));
+    }
+    for example in &entry.not_matches {
+        if let Ok(rule) = judge(policy, &example.text) {
+            let said = format!("`{}` is allowed, by {rule}", example.text);
+            reader.under("not_match", |r| r.problem(example.line, said));
+        }
+    }
+}
+
+/// Returns the rule that allows a line, or why it is refused.
+fn judge(policy: &Policy, line: &str) -> Result<String, String> {
+    let argv = split(line.as_bytes()).map_err(|refused| refused.reason)?;
+    let question = Question {
+        argv: &argv,
+        cwd: b"",
+        home: EXAMPLE_HOME,
+        env: &[],
+        timeout: None,
+        paths: &TextPaths,
+    };
+    let allowed = decide(policy, &question).map_err(|refused| refused.reason)?;
+    Ok(allowed.rule)
+}

@@ -1,0 +1,37 @@
+//! What is meant to run: the policy of real programs, and the decision about one command.
+//!
+//! A policy says what somebody means a program to be used for. It is no boundary: `git status` alone starts programs
+//! that a repository names. What runs is made harmless elsewhere, and neither half knows the other.
+//!
+//! [`Policy`] is what a file says, read strictly; [`split`] makes words of a line; [`decide`] is a pure function of
+//! both. What the keys of a file mean is in `docs/POLICY.md`.
+
+mod decide;
+mod environment;
+mod error;
+mod file;
+mod lint;
+mod load;
+mod question;
+mod read;
+mod required;
+mod root_paths;
+mod scan;
+mod schema;
+mod split;
+mod tools;
+mod validator;
+mod verdict;
+mod within;
+mod words;
+mod yaml;
+
+pub use decide::decide;
+pub use error::{PolicyError, Warning};
+pub use file::open;
+pub use load::Examined;
+pub use question::{Paths, Place, Question, TextPaths};
+pub use root_paths::RootPaths;
+pub use schema::{NetworkRule, Policy};
+pub use split::split;
+pub use verdict::{Allowed, Class, Refused};

@@ -1,0 +1,70 @@
+//! What a decision is about: [`Question`]; and how a path is resolved for it: [`Paths`].
+
+use std::time::Duration;
+
+use crate::name::WorldPath;
+
+/// A command that somebody wants to run.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// Its words; the first is the program.
+    pub argv: &'a [Vec<u8>],
+    /// The working directory: relative to the home, or an absolute path below it.
+    pub cwd: &'a [u8],
+    /// The absolute path of the home, as the program sees it.
+    pub home: &'a [u8],
+    /// The variables that the caller asks for.
+    pub env: &'a [(Vec<u8>, Vec<u8>)],
+    /// The time limit that the caller asks for.
+    pub timeout: Option<Duration>,
+    /// Resolves paths in the home.
+    pub paths: &'a dyn Paths,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// To something in the home.
+    Inside,
+    /// To nothing, at a place in the home.
+    Absent,
+    /// Out of the home.
+    Outside,
+}
+
+/// Resolves paths in a home.
+pub trait Paths {
+    /// Returns where a relative path leads from a directory of the home, links resolved as a program would.
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place;
+}
+
+/// Judges paths by their text alone: for examples in a policy, and where no home is named. Everything that does not
+/// climb out is absent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TextPaths;
+
+impl Paths for TextPaths {
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place {
+        match climbs_out(from, path) {
+            true => Place::Outside,
+            false => Place::Absent,
+        }
+    }
+}
+
+/// Returns whether the text of a relative path leads above the home, at any step of it: many programs shorten
+/// `missing/../..` before they look.
+pub(super) fn climbs_out(from: &WorldPath, path: &[u8]) -> bool {
+    let mut depth = from.components().count();
+    for part in path.split(|b| *b == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => match depth.checked_sub(1) {
+                Some(above) => depth = above,
+                None => return true,
+            },
+            _ => depth += 1,
+        }
+    }
+    false
+}

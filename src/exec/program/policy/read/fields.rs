@@ -1,0 +1,246 @@
+//! Values of the types that keys need: [`Reader`], which also collects what is wrong.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::error::{PolicyError, Warning};
+use super::super::schema::{Pattern, Variables};
+use super::super::yaml::{Field, Node, Value};
+
+/// The longest time limit: a week.
+const LONGEST: f64 = 7.0 * 86_400.0;
+
+/// Reads values. What is wrong is noted, and the rest is read on.
+#[derive(Debug)]
+pub(in super::super) struct Reader<'f> {
+    file: &'f str,
+    /// The keys above what is being read.
+    path: Vec<String>,
+    pub(in super::super) problems: Vec<PolicyError>,
+    pub(in super::super) warnings: Vec<Warning>,
+}
+
+impl<'f> Reader<'f> {
+    pub(in super::super) fn new(file: &'f str) -> Reader<'f> {
+        Reader {
+            file,
+            path: Vec::new(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn said(&self, line: usize, message: impl Into<String>) -> PolicyError {
+        PolicyError {
+            file: self.file.to_owned(),
+            line: Some(line),
+            key: (!self.path.is_empty()).then(|| self.path.join(".")),
+            message: message.into(),
+        }
+    }
+
+    /// Notes an error at what is being read.
+    pub(in super::super) fn problem(&mut self, line: usize, message: impl Into<String>) {
+        let problem = self.said(line, message);
+        self.problems.push(problem);
+    }
+
+    /// Notes a warning at what is being read.
+    pub(in super::super) fn warn(&mut self, line: usize, message: impl Into<String>) {
+        let warning = Warning(self.said(line, message));
+        self.warnings.push(warning);
+    }
+
+    /// Reads what stands under a key.
+    pub(in super::super) fn under<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(key.to_owned());
+        let value = read(self);
+        self.path.pop();
+        value
+    }
+
+    fn expected(&mut self, node: &Node, what: &str) {
+        let there = match &node.value {
+            _ if node.is_null() => "nothing stands here".to_owned(),
+            Value::Scalar(text, _) => format!("`{text}` stands here"),
+            Value::List(_) => "a list stands here".to_owned(),
+            Value::Map(_) => "a map stands here".to_owned(),
+        };
+        self.problem(node.line, format!("{there}; {what} is expected"));
+    }
+
+    /// A text. What YAML reads as a number or a truth value is none unless it is quoted.
+    pub(super) fn text(&mut self, node: &Node) -> Option<String> {
+        match &node.value {
+            Value::Scalar(text, plain) if !plain || !is_other_type(text) => Some(text.clone()),
+            Value::Scalar(text, _) if !node.is_null() => {
+                let message = format!("`{text}` is no text; write \"{text}\" where one is meant");
+                self.problem(node.line, message);
+                None
+            }
+            _ => {
+                self.expected(node, "a text");
+                None
+            }
+        }
+    }
+
+    pub(super) fn truth(&mut self, node: &Node) -> Option<bool> {
+        match &node.value {
+            Value::Scalar(text, true) if text == "true" => Some(true),
+            Value::Scalar(text, true) if text == "false" => Some(false),
+            _ => {
+                self.expected(node, "true or false");
+                None
+            }
+        }
+    }
+
+    pub(super) fn number(&mut self, node: &Node) -> Option<u64> {
+        let number = match &node.value {
+            Value::Scalar(text, true) => text.parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            self.expected(node, "a whole number");
+        }
+        number
+    }
+
+    /// A time limit in seconds.
+    pub(super) fn seconds(&mut self, node: &Node) -> Option<Duration> {
+        let number = match &node.value {
+            Value::Scalar(text, true) => text.parse::<f64>().ok(),
+            _ => None,
+        };
+        match number.filter(|n| *n > 0.0 && *n <= LONGEST) {
+            Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            None => {
+                self.expected(node, "a number of seconds, more than 0 and a week at most,");
+                None
+            }
+        }
+    }
+
+    /// A list.
+    pub(super) fn items<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        match &node.value {
+            Value::List(items) => items,
+            _ => {
+                self.expected(node, "a list");
+                &[]
+            }
+        }
+    }
+
+    pub(super) fn texts(&mut self, node: &Node) -> Vec<String> {
+        let items = self.items(node);
+        items.iter().filter_map(|item| self.text(item)).collect()
+    }
+
+    /// A list in which nothing stands twice and no order means anything.
+    pub(super) fn names(&mut self, node: &Node) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for item in self.items(node) {
+            if let Some(name) = self.text(item)
+                && let Some(again) = names.replace(name)
+            {
+                self.problem(item.line, format!("`{again}` stands here twice"));
+            }
+        }
+        names
+    }
+
+    /// A map; nothing at all is an empty one.
+    pub(super) fn fields<'n>(&mut self, node: &'n Node) -> &'n [Field] {
+        match &node.value {
+            Value::Map(fields) => fields,
+            _ if node.is_null() => &[],
+            _ => {
+                self.expected(node, "a map of keys");
+                &[]
+            }
+        }
+    }
+
+    /// Variables of an environment.
+    pub(super) fn variables(&mut self, node: &Node) -> Variables {
+        let mut variables = Variables::new();
+        for field in self.fields(node) {
+            self.under(&field.key, |r| {
+                r.variable_name(&field.key, field.line);
+                if let Some(value) = r.text(&field.node) {
+                    if value.contains('\0') {
+                        r.problem(field.node.line, "a value has no NUL");
+                    }
+                    variables.insert(field.key.clone(), value);
+                }
+            });
+        }
+        variables
+    }
+
+    /// Names of variables.
+    pub(super) fn variable_names(&mut self, node: &Node) -> BTreeSet<String> {
+        let names = self.names(node);
+        for name in &names {
+            self.variable_name(name, node.line);
+        }
+        names
+    }
+
+    fn variable_name(&mut self, name: &str, line: usize) {
+        let is_name = !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+        if !is_name {
+            let message = format!("`{name}` is no variable; a name has letters, digits and `_`");
+            self.problem(line, message);
+        } else if name.starts_with("GIT_CONFIG_") {
+            let message = "what version control may be told is pinned by these variables, so no policy sets them";
+            self.problem(line, message);
+        }
+    }
+
+    /// Regular expressions; letters of either case match.
+    pub(super) fn patterns(&mut self, node: &Node) -> Vec<Pattern> {
+        let mut patterns = Vec::new();
+        for item in self.items(node) {
+            let Some(text) = self.text(item) else {
+                continue;
+            };
+            let syntax = regex_automata::util::syntax::Config::new().case_insensitive(true);
+            match regex_automata::meta::Regex::builder()
+                .syntax(syntax)
+                .build(&text)
+            {
+                Ok(regex) => patterns.push(Pattern { text, regex }),
+                Err(_) => self.problem(item.line, format!("`{text}` is no regular expression")),
+            }
+        }
+        patterns
+    }
+}
+
+/// Returns whether YAML's core schema reads a plain scalar as something else than a text (YAML 1.2.2, 10.3.2).
+fn is_other_type(text: &str) -> bool {
+    let is_word = matches!(
+        text,
+        "" | "~"
+            | "null"
+            | "Null"
+            | "NULL"
+            | "true"
+            | "True"
+            | "TRUE"
+            | "false"
+            | "False"
+            | "FALSE"
+    );
+    let starts_number = text
+        .trim_start_matches(['-', '+', '.'])
+        .starts_with(|c: char| c.is_ascii_digit());
+    is_word
+        || (starts_number
+            && (text.parse::<f64>().is_ok() || text.starts_with("0x") || text.starts_with("0o")))
+}

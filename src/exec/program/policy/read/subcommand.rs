@@ -1,0 +1,253 @@
+//! Sub-commands, scripts, and what they have in common with entries.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::super::schema::{Arguments, DenyArgs, Flags, NetworkRule, ReadAs, Run, SubCommand};
+use super::super::validator::Validator;
+use super::super::yaml::{Field, Node, Value};
+use super::fields::Reader;
+use super::{flags, keys};
+
+/// Reads sub-commands by name.
+pub(super) fn subcommands(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    validator: Validator,
+) -> BTreeMap<String, SubCommand> {
+    let mut found = BTreeMap::new();
+    for field in reader.fields(node) {
+        let read = reader.under(&field.key, |r| subcommand(r, field, validator));
+        found.insert(field.key.clone(), read);
+    }
+    found
+}
+
+/// Reads one sub-command.
+pub(super) fn subcommand(
+    reader: &mut Reader<'_>,
+    field: &Field,
+    validator: Validator,
+) -> SubCommand {
+    read(
+        reader,
+        &field.node,
+        validator,
+        keys::of_subcommand(validator),
+        "a sub-command",
+    )
+}
+
+fn read(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    validator: Validator,
+    known: [&[&str]; 2],
+    whose: &str,
+) -> SubCommand {
+    let mut found = SubCommand::default();
+    let mut has_flags = false;
+    for field in reader.fields(node) {
+        let key = field.key.as_str();
+        reader.under(key, |r| {
+            if !known.concat().contains(&key) {
+                r.problem(field.line, keys::unknown(known, whose));
+                return;
+            }
+            if matches!(key, "flags" | "allowed_flags") && std::mem::replace(&mut has_flags, true) {
+                r.problem(
+                    field.line,
+                    "`flags` and `allowed_flags` are two names of one list; keep one",
+                );
+            }
+            let _ = run_key(r, &mut found.run, field)
+                || arguments_key(r, &mut found.arguments, field)
+                || key_of(r, &mut found, field, validator);
+        });
+    }
+    found
+}
+
+fn key_of(r: &mut Reader<'_>, found: &mut SubCommand, field: &Field, validator: Validator) -> bool {
+    let node = &field.node;
+    let slashes = validator == Validator::Dotnet;
+    match field.key.as_str() {
+        "description" => drop(r.text(node)),
+        "timeout" => found.run.timeout = r.seconds(node),
+        "flags" | "allowed_flags" => found.flags = flags::flags(r, node, slashes),
+        "deny_flags" => found.deny_flags = flags::denied(r, node, slashes),
+        "require_flags" => found.require_flags = flags::required(r, node, slashes),
+        "enabled" => found.disabled = r.truth(node) == Some(false),
+        "allow_test_paths" => found.allow_test_paths = r.truth(node),
+        "allow_project_paths" => found.allow_project_paths = r.truth(node),
+        "require_no_packages" => found.require_no_packages = r.truth(node) == Some(true),
+        "get_only" => found.get_only = r.truth(node) == Some(true),
+        "deny_args" => {
+            found.deny_args = match &node.value {
+                Value::List(_) => Some(DenyArgs::These(r.texts(node))),
+                _ => r.truth(node).map(|all| {
+                    if all {
+                        DenyArgs::All
+                    } else {
+                        DenyArgs::Nothing
+                    }
+                }),
+            }
+        }
+        "allowed_scripts" => {
+            let scripts = found.scripts.get_or_insert_default();
+            for name in r.names(node) {
+                scripts.entry(name).or_default();
+            }
+        }
+        "scripts" => {
+            for script in r.fields(node) {
+                let read = r.under(&script.key, |r| {
+                    read(r, &script.node, validator, keys::SCRIPT, "a script")
+                });
+                found
+                    .scripts
+                    .get_or_insert_default()
+                    .insert(script.key.clone(), read);
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Reads a key that an entry and a sub-command alike may have.
+pub(super) fn run_key(r: &mut Reader<'_>, run: &mut Run, field: &Field) -> bool {
+    let node = &field.node;
+    match field.key.as_str() {
+        "suppress_success_output" => run.suppress_success_output = r.truth(node),
+        "read_only" => run.read_only = r.truth(node),
+        "network" => run.network = Some(network(r, node)),
+        "bind_ro" => {
+            for item in r.items(node) {
+                let Some(path) = r.text(item) else { continue };
+                let is_plain = path.starts_with('/') && !path.split('/').any(|part| part == "..");
+                match is_plain {
+                    true => run.bind_ro.push(PathBuf::from(path)),
+                    false => r.problem(
+                        item.line,
+                        format!("`{path}` is no absolute path without `..`"),
+                    ),
+                }
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Reads how words are read that are no flags.
+pub(super) fn arguments_key(r: &mut Reader<'_>, arguments: &mut Arguments, field: &Field) -> bool {
+    match field.key.as_str() {
+        "first_argument" => arguments.first = Some(r.names(&field.node)),
+        "arguments" => {
+            let single = std::slice::from_ref(&field.node);
+            let items = match &field.node.value {
+                Value::List(items) => items.as_slice(),
+                _ => single,
+            };
+            let mut kinds = Vec::new();
+            for item in items {
+                match &item.value {
+                    Value::Scalar(word, _) if word == "path" => kinds.push(ReadAs::Path),
+                    Value::Scalar(word, _) if word == "text" => kinds.push(ReadAs::Text),
+                    Value::Scalar(word, _) if word == "none" => kinds.push(ReadAs::Refused),
+                    _ => r.problem(item.line, "`path`, `text` or `none` is expected, or a list of these for the first argument, the second and so on"),
+                }
+            }
+            arguments.kinds = Some(kinds);
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
+    let mut rule = NetworkRule::default();
+    if matches!(&node.value, Value::Scalar(word, _) if word == "none") {
+        return rule;
+    }
+    for field in reader.fields(node) {
+        reader.under(&field.key, |r| match field.key.as_str() {
+            "allow" => rule.allow = hosts(r, &field.node),
+            "deny" => rule.deny = hosts(r, &field.node),
+            "host_ports" => rule.host_ports = ports(r, &field.node),
+            "publish" => rule.publish = ports(r, &field.node),
+            _ => r.problem(
+                field.line,
+                keys::unknown(
+                    [&["allow", "deny", "host_ports", "publish"], &[]],
+                    "`network`",
+                ),
+            ),
+        });
+    }
+    rule
+}
+
+/// Host names. A pattern that allows everything is none: a list says whom it means.
+fn hosts(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+    let mut hosts = Vec::new();
+    for item in reader.items(node) {
+        let Some(host) = reader.text(item) else {
+            continue;
+        };
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !name.contains(':') => (name, Some(port)),
+            _ => (host.as_str(), None),
+        };
+        let bare = name
+            .strip_prefix("**.")
+            .or_else(|| name.strip_prefix("*."))
+            .unwrap_or(name);
+        let is_host = !bare.is_empty()
+            && !bare.starts_with(['.', '-'])
+            && bare
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']'))
+            && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+        match is_host {
+            true => hosts.push(host),
+            false => reader.problem(item.line, format!("`{host}` is no host; write host, host:port, *.host (below it) or **.host (and itself)")),
+        }
+    }
+    hosts
+}
+
+fn ports(reader: &mut Reader<'_>, node: &Node) -> Vec<u16> {
+    let mut ports = Vec::new();
+    for item in reader.items(node) {
+        let Some(port) = reader.number(item) else {
+            continue;
+        };
+        match u16::try_from(port) {
+            Ok(port) if port > 0 => ports.push(port),
+            _ => reader.problem(item.line, format!("{port} is no port; 1 to 65535 are")),
+        }
+    }
+    ports
+}
+
+/// Returns the flags that one sub-command allows, of a list in an entry.
+pub(super) fn package(reader: &mut Reader<'_>, field: &Field) -> Option<Flags> {
+    let mut found = None;
+    for key in reader.fields(&field.node) {
+        reader.under(&key.key, |r| match key.key.as_str() {
+            "flags" | "allowed_flags" => found = Some(flags::flags(r, &key.node, false)),
+            "description" => drop(r.text(&key.node)),
+            _ => r.problem(
+                key.line,
+                keys::unknown(
+                    [&["flags", "allowed_flags", "description"], &[]],
+                    "a package",
+                ),
+            ),
+        });
+    }
+    found
+}

@@ -1,0 +1,115 @@
+//! Flags that have to be there: found, inserted, or their values replaced.
+
+use super::scan::{Flag, Scanned};
+use super::schema::Required;
+use super::verdict::{Class, Refused};
+
+/// Returns the words with every required flag among them.
+///
+/// What is missing is inserted before the word with the number `place`. A wrong value of a flag that has values is
+/// replaced.
+///
+/// # Errors
+/// A flag without values contradicts itself: `--x=false`, `--no-x`, `--x false`.
+pub(super) fn insert(
+    argv: &[Vec<u8>],
+    place: usize,
+    required: &[Required],
+    scanned: &Scanned<'_>,
+    key: &str,
+) -> Result<Vec<Vec<u8>>, Refused> {
+    let mut words = argv.to_vec();
+    let mut missing: Vec<Vec<u8>> = Vec::new();
+    // From the end, so that the numbers of words before stay what they are.
+    let mut extra: Vec<(usize, Vec<u8>)> = Vec::new();
+    for flag in required {
+        check_contradiction(flag, argv, scanned, key)?;
+        let Some(value) = flag.values.first() else {
+            if scanned.named(&flag.flag).next().is_none() {
+                missing.push(flag.flag.clone().into_bytes());
+            }
+            continue;
+        };
+        let mut is_there = false;
+        for found in scanned.named(&flag.flag) {
+            is_there = true;
+            if !has_value(found, &flag.values) {
+                replace(&mut words, &mut extra, found, value);
+            }
+        }
+        if !is_there {
+            missing.extend(written(&flag.flag, value));
+        }
+    }
+    extra.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    for (at, word) in extra {
+        words.insert(at.min(words.len()), word);
+    }
+    let place = place.min(words.len());
+    words.splice(place..place, missing);
+    Ok(words)
+}
+
+fn has_value(found: &Flag, values: &[String]) -> bool {
+    let value = found.value.as_deref();
+    values.iter().any(|wanted| Some(wanted.as_bytes()) == value)
+}
+
+/// Writes a flag with its value: as one word where it has a long name.
+fn written(flag: &str, value: &str) -> Vec<Vec<u8>> {
+    match flag.starts_with("--") {
+        true => vec![format!("{flag}={value}").into_bytes()],
+        false => vec![flag.into(), value.into()],
+    }
+}
+
+fn replace(words: &mut [Vec<u8>], extra: &mut Vec<(usize, Vec<u8>)>, found: &Flag, value: &str) {
+    if found.takes_next {
+        if let Some(word) = words.get_mut(found.at + 1) {
+            *word = value.into();
+        }
+        return;
+    }
+    let mut written = written(&found.name, value).into_iter();
+    if let (Some(word), Some(first)) = (words.get_mut(found.at), written.next()) {
+        *word = first;
+    }
+    extra.extend(written.map(|word| (found.at + 1, word)));
+}
+
+/// Checks that nothing says the opposite of a flag without values.
+fn check_contradiction(
+    flag: &Required,
+    argv: &[Vec<u8>],
+    scanned: &Scanned<'_>,
+    key: &str,
+) -> Result<(), Refused> {
+    if !flag.values.is_empty() {
+        return Ok(());
+    }
+    let name = flag.flag.as_str();
+    let opposite = match name.strip_prefix("--no-") {
+        Some(rest) => format!("--{rest}"),
+        None => format!("--no-{}", name.trim_start_matches('-')),
+    };
+    let next = |found: &Flag| argv.get(found.at + 1).map(Vec::as_slice);
+    let is_off = |found: &Flag| match found.value.as_deref() {
+        Some(value) => value != b"true",
+        // npm and its like take the next word where it is a truth value.
+        None => matches!(
+            next(found),
+            Some(b"false" | b"null" | b"undefined" | b"0" | b"no")
+        ),
+    };
+    if scanned.named(name).any(is_off) || scanned.named(&opposite).next().is_some() {
+        let reason = format!(
+            "the policy requires `{name}`, and the command says the opposite; leave it out, it is inserted"
+        );
+        return Err(Refused::new(
+            Class::Flag,
+            format!("{key}.require_flags"),
+            reason,
+        ));
+    }
+    Ok(())
+}

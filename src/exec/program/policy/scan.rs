@@ -1,0 +1,333 @@
+//! The words behind a program as flags and arguments: [`scan`], by the lists of a policy and what is known of the tool.
+
+use super::schema::{Flags, ReadAs, Takes};
+use super::verdict::{Class, Refused};
+use super::words::shown;
+
+/// What flags may be there, and how they are written.
+pub(super) struct Lists<'p> {
+    /// The lists that allow flags.
+    pub(super) allowed: Vec<&'p Flags>,
+    /// Flags that are refused whatever allows them, with the key of each list.
+    pub(super) denied: Vec<(&'p [String], String)>,
+    /// Flags that a policy requires, and so allows.
+    pub(super) required: Vec<&'p str>,
+    /// The key of the policy that allows.
+    pub(super) key: String,
+    /// What the flags belong to, for messages: `git log`.
+    pub(super) of: String,
+}
+
+/// What is known of a tool's flags.
+pub(super) struct Grammar<'g> {
+    /// Returns what a flag takes, where that is known.
+    pub(super) takes: &'g dyn Fn(&str) -> Option<Takes>,
+    /// Whether `-ab` is `-a -b`.
+    pub(super) clusters: bool,
+}
+
+/// Where a scan ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// At the last word.
+    End,
+    /// At the first argument: what follows belongs to somebody else.
+    Argument,
+}
+
+/// A flag that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Flag {
+    /// Its name, as the policy lists it.
+    pub(super) name: String,
+    /// Its value.
+    pub(super) value: Option<Vec<u8>>,
+    /// How its value is read.
+    pub(super) read_as: ReadAs,
+    /// The number of its word.
+    pub(super) at: usize,
+    /// Whether its value is the next word.
+    pub(super) takes_next: bool,
+}
+
+/// A word that is no flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Argument<'w> {
+    pub(super) word: &'w [u8],
+    pub(super) at: usize,
+    /// Whether it stands behind `--`.
+    pub(super) is_literal: bool,
+}
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub(super) struct Scanned<'w> {
+    pub(super) flags: Vec<Flag>,
+    pub(super) arguments: Vec<Argument<'w>>,
+    /// Where `--` stands.
+    pub(super) dashes: Option<usize>,
+    /// The number of the first word that was not looked at.
+    pub(super) end: usize,
+}
+
+impl Scanned<'_> {
+    /// Returns the flags of a name.
+    pub(super) fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Flag> {
+        self.flags.iter().filter(move |flag| flag.name == name)
+    }
+}
+
+/// Takes words apart, from the one with the number `from`.
+///
+/// # Errors
+/// A flag that is not allowed, or without the value it needs.
+pub(super) fn scan<'w>(
+    words: &'w [Vec<u8>],
+    from: usize,
+    lists: &Lists<'_>,
+    grammar: &Grammar<'_>,
+    until: Until,
+) -> Result<Scanned<'w>, Refused> {
+    let mut scanned = Scanned {
+        end: words.len(),
+        ..Scanned::default()
+    };
+    let mut at = from;
+    while let Some(word) = words.get(at) {
+        let is_flag = scanned.dashes.is_none() && word.len() > 1 && word.starts_with(b"-");
+        if !is_flag {
+            if until == Until::Argument {
+                scanned.end = at;
+                break;
+            }
+            scanned.arguments.push(Argument {
+                word,
+                at,
+                is_literal: scanned.dashes.is_some(),
+            });
+        } else if word == b"--" {
+            scanned.dashes = Some(at);
+        } else {
+            let next = words.get(at + 1).map(Vec::as_slice);
+            let found = lists.flag(word, next, at, grammar)?;
+            at += usize::from(found.iter().any(|flag| flag.takes_next));
+            scanned.flags.extend(found);
+        }
+        at += 1;
+    }
+    Ok(scanned)
+}
+
+impl Lists<'_> {
+    /// Takes one word apart that begins with a dash.
+    fn flag(
+        &self,
+        word: &[u8],
+        next: Option<&[u8]>,
+        at: usize,
+        grammar: &Grammar<'_>,
+    ) -> Result<Vec<Flag>, Refused> {
+        let Ok(text) = std::str::from_utf8(word) else {
+            return Err(self.refused(word));
+        };
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        self.check_denied(text, name)?;
+        if self.allowed.iter().any(|flags| flags.exact.contains(text)) {
+            return Ok(vec![flag(name, value.map(Vec::from), ReadAs::Path, at)]);
+        }
+        if let Some(takes) = self.takes(name, grammar) {
+            return self
+                .whole(name, value, next, at, takes)
+                .map(|flag| vec![flag]);
+        }
+        let digits = text.strip_prefix('-').unwrap_or_default();
+        let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+        if is_number && self.allowed.iter().any(|flags| flags.number) {
+            return Ok(vec![flag("-<n>", None, ReadAs::Text, at)]);
+        }
+        let short = digits.len() > 1 && !digits.starts_with('-');
+        let Some(letters) = short.then_some(digits) else {
+            return Err(self.refused(word));
+        };
+        if !grammar.clusters {
+            return Err(self.refused(word));
+        }
+        self.short(word, letters, at, grammar)
+    }
+
+    /// Returns what an allowed flag takes.
+    fn takes(&self, name: &str, grammar: &Grammar<'_>) -> Option<Takes> {
+        let listed = self
+            .allowed
+            .iter()
+            .find_map(|flags| flags.names.get(name))
+            .cloned();
+        let listed = listed.or_else(|| self.required.contains(&name).then_some(Takes::Unstated))?;
+        Some(match (listed, (grammar.takes)(name)) {
+            (listed @ Takes::OneOf(_), _) | (listed, None) => listed,
+            // The policy may say how a value is read; whether there is one is the tool's.
+            (Takes::Value(reading), Some(Takes::Value(_))) => Takes::Value(reading),
+            (Takes::Attached(reading), Some(Takes::Attached(_))) => Takes::Attached(reading),
+            (_, Some(known)) => known,
+        })
+    }
+
+    /// A flag that is written out, with what it takes.
+    fn whole(
+        &self,
+        name: &str,
+        value: Option<&str>,
+        next: Option<&[u8]>,
+        at: usize,
+        takes: Takes,
+    ) -> Result<Flag, Refused> {
+        let value = value.map(Vec::from);
+        match takes {
+            Takes::Nothing if value.is_some() => Err(self.flag_refused(format!(
+                "`{name}` takes no value in {}; leave `=…` out",
+                self.of
+            ))),
+            Takes::Nothing => Ok(flag(name, None, ReadAs::Path, at)),
+            Takes::Unstated => Ok(flag(name, value, ReadAs::Path, at)),
+            Takes::Attached(reading) => Ok(flag(name, value, reading, at)),
+            Takes::Value(reading) if value.is_some() => Ok(flag(name, value, reading, at)),
+            Takes::Value(reading) => self.value_behind(name, next, at, reading),
+            Takes::OneOf(values) => {
+                let found = match value {
+                    Some(_) => flag(name, value, ReadAs::Text, at),
+                    None => self.value_behind(name, next, at, ReadAs::Path)?,
+                };
+                match values
+                    .iter()
+                    .any(|value| Some(value.as_bytes()) == found.value.as_deref())
+                {
+                    true => Ok(found),
+                    false => Err(self.flag_refused(format!(
+                        "`{name}` of {} takes one of these values: {}",
+                        self.of,
+                        values.join(", ")
+                    ))),
+                }
+            }
+        }
+    }
+
+    /// A flag whose value is the next word.
+    fn value_behind(
+        &self,
+        name: &str,
+        next: Option<&[u8]>,
+        at: usize,
+        reading: ReadAs,
+    ) -> Result<Flag, Refused> {
+        let Some(value) = next else {
+            return Err(self.flag_refused(format!("`{name}` of {} needs a value", self.of)));
+        };
+        // Were the list wrong about the value, the next word would be a flag that nobody has looked at.
+        if reading == ReadAs::Path && value.len() > 1 && value.starts_with(b"-") {
+            let reason = format!(
+                "the value of `{name}` begins with a dash; write {name}={}",
+                String::from_utf8_lossy(value)
+            );
+            return Err(self.flag_refused(reason));
+        }
+        Ok(Flag {
+            takes_next: true,
+            ..flag(name, Some(value.to_vec()), reading, at)
+        })
+    }
+
+    /// Several short flags in one word, or one with its value behind it.
+    fn short(
+        &self,
+        word: &[u8],
+        letters: &str,
+        at: usize,
+        grammar: &Grammar<'_>,
+    ) -> Result<Vec<Flag>, Refused> {
+        let mut found = Vec::new();
+        for (number, (from, letter)) in letters.char_indices().enumerate() {
+            let name = format!("-{letter}");
+            self.check_denied(&name, &name)?;
+            let rest = letters.get(from + letter.len_utf8()..).unwrap_or_default();
+            match self.takes(&name, grammar) {
+                Some(Takes::Value(reading) | Takes::Attached(reading)) if number == 0 => {
+                    let value = rest.strip_prefix('=').unwrap_or(rest);
+                    return Ok(vec![flag(&name, Some(value.into()), reading, at)]);
+                }
+                Some(Takes::Nothing | Takes::Unstated) => {
+                    found.push(flag(&name, None, ReadAs::Path, at))
+                }
+                Some(_) => {
+                    let reason = format!(
+                        "`{name}` takes a value, so it does not stand in {} of {}; write the flags one by one",
+                        shown(word),
+                        self.of
+                    );
+                    return Err(self.flag_refused(reason));
+                }
+                None => return Err(self.refused(word)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn check_denied(&self, word: &str, name: &str) -> Result<(), Refused> {
+        for (names, key) in &self.denied {
+            if names.iter().any(|denied| denied == name || denied == word) {
+                let reason = format!(
+                    "`{name}` is on {key}, which refuses it in {} whatever else allows it; leave it out",
+                    self.of
+                );
+                return Err(Refused::new(Class::Flag, key.clone(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn flag_refused(&self, reason: String) -> Refused {
+        Refused::new(Class::Flag, self.key.clone(), reason)
+    }
+
+    /// The refusal of a flag that no list has.
+    pub(super) fn refused(&self, word: &[u8]) -> Refused {
+        const SHOWN: usize = 40;
+        let mut names: Vec<&str> = Vec::new();
+        for flags in &self.allowed {
+            names.extend(flags.names.keys().chain(&flags.exact).map(String::as_str));
+            names.extend(flags.number.then_some("-<n>"));
+        }
+        let text = String::from_utf8_lossy(word);
+        let name = text.split('=').next().unwrap_or_default();
+        let whole = names
+            .iter()
+            .find(|known| name.len() > 3 && known.starts_with(name) && name.starts_with("--"));
+        let instead = match whole {
+            Some(whole) => format!("write `{whole}` in full"),
+            None if names.is_empty() => "no flag is".to_owned(),
+            None => {
+                let more = if names.len() > SHOWN { " …" } else { "" };
+                names.truncate(SHOWN);
+                format!("these are: {}{more}", names.join(" "))
+            }
+        };
+        self.flag_refused(format!(
+            "{} is not allowed in {}; {instead}",
+            shown(word),
+            self.of
+        ))
+    }
+}
+
+fn flag(name: &str, value: Option<Vec<u8>>, read_as: ReadAs, at: usize) -> Flag {
+    Flag {
+        name: name.to_owned(),
+        value,
+        read_as,
+        at,
+        takes_next: false,
+    }
+}

@@ -1,0 +1,205 @@
+//! What a policy says, as data: [`Policy`], an [`Entry`] for each program, a [`SubCommand`] for each of its
+//! sub-commands. Reading it is `read/`, deciding by it is `decide.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::validator::Validator;
+
+/// A loaded, checked policy. A clone is the same policy and costs nothing.
+#[derive(Debug, Clone)]
+pub struct Policy(pub(super) Arc<Rules>);
+
+/// The entries of a policy.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub(super) entries: BTreeMap<String, Entry>,
+    /// The entry `*`: what holds for every program that does not say otherwise.
+    pub(super) every: Entry,
+}
+
+impl Policy {
+    /// Returns the programs that have an entry, in order.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        self.0.entries.keys().map(String::as_str)
+    }
+}
+
+/// What a policy says of one program.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) line: usize,
+    pub(super) validator: Validator,
+    pub(super) run: Run,
+    /// Nothing where the program is called without one.
+    pub(super) subcommands: Option<BTreeMap<String, SubCommand>>,
+    pub(super) deny_subcommands: Vec<String>,
+    pub(super) flags: Flags,
+    /// Whether there is a list of flags, though it may be empty.
+    pub(super) has_flags: bool,
+    /// What may stand before the sub-command.
+    pub(super) root_flags: Flags,
+    pub(super) deny_flags: Vec<String>,
+    pub(super) require_flags: Vec<Required>,
+    pub(super) safe_env: Variables,
+    pub(super) env_overrides: Variables,
+    pub(super) allow_env: BTreeSet<String>,
+    pub(super) max_output_bytes: Option<u64>,
+    pub(super) ptrace: bool,
+    pub(super) arguments: Arguments,
+    pub(super) tool: ToolKeys,
+    pub(super) matches: Vec<Example>,
+    pub(super) not_matches: Vec<Example>,
+}
+
+/// What an entry and a sub-command alike may say of a run.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) timeout: Option<Duration>,
+    pub(super) suppress_success_output: Option<bool>,
+    pub(super) network: Option<NetworkRule>,
+    pub(super) bind_ro: Vec<PathBuf>,
+    pub(super) read_only: Option<bool>,
+}
+
+/// What a policy says of one sub-command, or of one script of a package manager.
+#[derive(Debug, Default)]
+pub(super) struct SubCommand {
+    pub(super) run: Run,
+    pub(super) flags: Flags,
+    pub(super) deny_flags: Vec<String>,
+    pub(super) require_flags: Vec<Required>,
+    pub(super) disabled: bool,
+    pub(super) arguments: Arguments,
+    /// Scripts by name; nothing where the sub-command runs none.
+    pub(super) scripts: Option<BTreeMap<String, SubCommand>>,
+    pub(super) deny_args: Option<DenyArgs>,
+    pub(super) allow_test_paths: Option<bool>,
+    pub(super) allow_project_paths: Option<bool>,
+    pub(super) require_no_packages: bool,
+    pub(super) get_only: bool,
+}
+
+/// Which words behind a script's name are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DenyArgs {
+    All,
+    Nothing,
+    These(Vec<String>),
+}
+
+/// How the words are read that are no flags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Arguments {
+    /// How each is read, the last for all that follow. Nothing where the validator knows.
+    pub(super) kinds: Option<Vec<ReadAs>>,
+    /// What the first one may be; nothing where it may be anything.
+    pub(super) first: Option<BTreeSet<String>>,
+}
+
+/// How a word is read that is no flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadAs {
+    /// May name a file: it has to stay in the home.
+    Path,
+    /// Names no file, whatever it looks like.
+    Text,
+    /// May not be there.
+    Refused,
+}
+
+/// The flags that a list allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Flags {
+    /// By name, with what each takes.
+    pub(super) names: BTreeMap<String, Takes>,
+    /// Flags that are allowed with just this value: `--color=never`.
+    pub(super) exact: BTreeSet<String>,
+    /// `-<n>`: a dash and a number.
+    pub(super) number: bool,
+}
+
+impl Flags {
+    /// Adds the flags of another list.
+    pub(super) fn add(&mut self, other: Flags) {
+        self.names.extend(other.names);
+        self.exact.extend(other.exact);
+        self.number |= other.number;
+    }
+}
+
+/// What a flag takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// The policy does not say: the validator's knowledge holds, else nothing but a value behind `=`.
+    Unstated,
+    /// No value at all.
+    Nothing,
+    /// A value behind `=`, and only there, or none.
+    Attached(ReadAs),
+    /// A value: behind `=`, or the next word.
+    Value(ReadAs),
+    /// One of these values.
+    OneOf(Vec<String>),
+}
+
+/// A flag that has to be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Required {
+    pub(super) flag: String,
+    /// Its values, the first being the one that is inserted; nothing for a flag without one.
+    pub(super) values: Vec<String>,
+}
+
+/// Variables of an environment.
+pub(super) type Variables = BTreeMap<String, String>;
+
+/// A command line that a policy says it allows, or refuses.
+#[derive(Debug, Clone)]
+pub(super) struct Example {
+    pub(super) line: usize,
+    pub(super) text: String,
+}
+
+/// Which hosts a program may reach. Without a rule, none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct NetworkRule {
+    /// Hosts: `host`, `host:port`, `*.host` (below it), `**.host` (below it and itself).
+    pub allow: Vec<String>,
+    /// Hosts that are refused whatever `allow` says.
+    pub deny: Vec<String>,
+    /// Ports of the host's loopback that are seen inside.
+    pub host_ports: Vec<u16>,
+    /// Ports of the program that are seen on the host's loopback.
+    pub publish: Vec<u16>,
+}
+
+/// Keys of single tools.
+#[derive(Debug, Default)]
+pub(super) struct ToolKeys {
+    pub(super) allow_test_paths: Option<bool>,
+    pub(super) allow_script_paths: Option<bool>,
+    pub(super) max_selector_args: Option<u64>,
+    pub(super) max_argv_len: Option<u64>,
+    pub(super) detect_venv: Option<bool>,
+    pub(super) disable_plugin_autoload: Option<bool>,
+    /// Packages of npx, with the flags of each; nothing where none is listed.
+    pub(super) packages: BTreeMap<String, Option<Flags>>,
+    pub(super) command_aliases: BTreeMap<String, String>,
+    pub(super) modes: BTreeMap<String, bool>,
+    pub(super) allowed_entrypoints: Option<BTreeSet<String>>,
+    pub(super) allow_test_mode: Option<bool>,
+    pub(super) deny_tokens: Option<Vec<String>>,
+    pub(super) safe_cmdlets: BTreeSet<String>,
+    pub(super) dangerous_patterns: Vec<Pattern>,
+}
+
+/// A regular expression of a policy, compiled.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    pub(super) text: String,
+    pub(super) regex: regex_automata::meta::Regex,
+}

@@ -1,0 +1,317 @@
+//! What a validator gets and gives: [`Case`], [`Checked`], and the steps that validators have in common.
+
+use super::super::question::Question;
+use super::super::required;
+use super::super::scan::{Argument, Grammar, Lists, Scanned, Until, scan};
+use super::super::schema::{Entry, Flags, ReadAs, Run, SubCommand, Takes};
+use super::super::verdict::{Class, Refused};
+use super::super::within::Within;
+use super::super::words::shown;
+
+/// A command and the entry that it is judged by.
+pub(in super::super) struct Case<'q> {
+    pub(in super::super) entry: &'q Entry,
+    pub(in super::super) question: &'q Question<'q>,
+    pub(in super::super) within: Within<'q>,
+    /// The number of the first word behind the program; `python -m pytest` is one of three words.
+    pub(in super::super) first: usize,
+}
+
+/// What a validator allows.
+pub(in super::super) struct Checked<'q> {
+    /// The words, with what is required.
+    pub(in super::super) argv: Vec<Vec<u8>>,
+    /// The key that allowed them.
+    pub(in super::super) rule: String,
+    /// What says how it runs, the most special first.
+    pub(in super::super) runs: Vec<&'q Run>,
+    /// Variables that the tool needs.
+    pub(in super::super) env: Vec<(&'static str, Vec<u8>)>,
+    /// Directories that come first in PATH.
+    pub(in super::super) path: Vec<Vec<u8>>,
+}
+
+/// A sub-command that was found.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'q> {
+    /// As it was typed.
+    pub(super) typed: &'q str,
+    /// As the policy calls it.
+    pub(super) name: &'q str,
+    pub(super) sub: &'q SubCommand,
+    /// The number of its word.
+    pub(super) at: usize,
+}
+
+impl<'q> Case<'q> {
+    /// Returns all words.
+    pub(super) fn argv(&self) -> &'q [Vec<u8>] {
+        self.question.argv
+    }
+
+    /// Returns the key of the policy for a rule of this entry.
+    pub(super) fn key(&self, key: &str) -> String {
+        let key = key.trim_start_matches('.');
+        match key.is_empty() {
+            true => self.entry.name.clone(),
+            false => format!("{}.{key}", self.entry.name),
+        }
+    }
+
+    /// Makes the refusal of a rule of this entry.
+    pub(super) fn refused(&self, class: Class, key: &str, reason: impl Into<String>) -> Refused {
+        Refused::new(class, self.key(key), reason)
+    }
+
+    /// Allows the words as they are.
+    pub(super) fn allowed(&self, key: &str) -> Checked<'q> {
+        Checked {
+            argv: self.argv().to_vec(),
+            rule: self.key(key),
+            runs: vec![&self.entry.run],
+            env: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Returns the flags that hold for the program as a whole.
+    pub(super) fn lists(&self, flags: &'q Flags, key: &str) -> Lists<'q> {
+        Lists {
+            allowed: vec![flags],
+            denied: vec![(&self.entry.deny_flags, self.key("deny_global_flags"))],
+            required: self
+                .entry
+                .require_flags
+                .iter()
+                .map(|required| required.flag.as_str())
+                .collect(),
+            key: self.key(key),
+            of: self.entry.name.clone(),
+        }
+    }
+
+    /// Returns the flags that hold behind a sub-command.
+    pub(super) fn lists_of(&self, found: &Found<'q>) -> Lists<'q> {
+        let mut lists = self.lists(&found.sub.flags, "");
+        lists.allowed.push(&self.entry.flags);
+        lists.denied.push((
+            &found.sub.deny_flags,
+            self.key(&format!("subcommands.{}.deny_flags", found.name)),
+        ));
+        lists.required.extend(
+            found
+                .sub
+                .require_flags
+                .iter()
+                .map(|required| required.flag.as_str()),
+        );
+        lists.key = self.key(&format!("subcommands.{}.flags", found.name));
+        lists.of = format!("{} {}", self.entry.name, found.typed);
+        lists
+    }
+
+    /// Finds the sub-command: the first word that is neither a flag that may stand before it nor such a flag's value.
+    /// Returns nothing where there are flags alone.
+    ///
+    /// # Errors
+    /// It is denied, disabled or not listed; or a flag before it is not allowed.
+    pub(super) fn subcommand(
+        &self,
+        before: &[&'q Flags],
+        takes: &dyn Fn(&str) -> Option<Takes>,
+        alias: &dyn Fn(&'q str) -> &'q str,
+    ) -> Result<(Option<Found<'q>>, Scanned<'q>), Refused> {
+        // A list may have a flag as a sub-command: `dotnet --info`.
+        if let Some(word) = self
+            .argv()
+            .get(self.first)
+            .and_then(|word| std::str::from_utf8(word).ok())
+            && word.starts_with('-')
+            && self
+                .entry
+                .subcommands
+                .as_ref()
+                .is_some_and(|all| all.contains_key(word))
+        {
+            return self
+                .listed(word, word, self.first)
+                .map(|found| (Some(found), Scanned::default()));
+        }
+        let mut lists = self.lists(&self.entry.root_flags, "root_flags");
+        lists.allowed = before.to_vec();
+        lists.required.clear();
+        lists.of = format!("{} before its sub-command", self.entry.name);
+        let grammar = Grammar {
+            takes,
+            clusters: true,
+        };
+        let scanned = scan(self.argv(), self.first, &lists, &grammar, Until::Argument)?;
+        self.check_values(&scanned)?;
+        let Some(word) = self.argv().get(scanned.end) else {
+            return match scanned.flags.is_empty() {
+                true => Err(self.no_subcommand("the command names no sub-command")),
+                false => Ok((None, scanned)),
+            };
+        };
+        let Ok(typed) = std::str::from_utf8(word) else {
+            return Err(self.no_subcommand(&format!("{} is not allowed", shown(word))));
+        };
+        let found = self.listed(typed, alias(typed), scanned.end)?;
+        Ok((Some(found), scanned))
+    }
+
+    fn listed(&self, typed: &'q str, name: &'q str, at: usize) -> Result<Found<'q>, Refused> {
+        let denied = &self.entry.deny_subcommands;
+        if denied
+            .iter()
+            .any(|denied| denied == name || denied == typed)
+        {
+            let reason = format!(
+                "`{typed}` is on deny_subcommands, whatever else allows it; {}",
+                self.instead()
+            );
+            return Err(self.refused(Class::Subcommand, "deny_subcommands", reason));
+        }
+        let all = self.entry.subcommands.as_ref();
+        let Some(sub) = all.and_then(|all| all.get(name).or_else(|| all.get(typed))) else {
+            return Err(self.no_subcommand(&format!(
+                "{} is not a sub-command that is allowed",
+                shown(typed.as_bytes())
+            )));
+        };
+        if sub.disabled {
+            let reason = format!(
+                "`{typed}` is switched off (`enabled: false`); {}",
+                self.instead()
+            );
+            return Err(self.refused(
+                Class::Subcommand,
+                &format!("subcommands.{name}.enabled"),
+                reason,
+            ));
+        }
+        Ok(Found {
+            typed,
+            name,
+            sub,
+            at,
+        })
+    }
+
+    fn no_subcommand(&self, what: &str) -> Refused {
+        let reason = format!("{what} of {}; {}", self.entry.name, self.instead());
+        self.refused(Class::Subcommand, "subcommands", reason)
+    }
+
+    fn instead(&self) -> String {
+        let all = self.entry.subcommands.iter().flatten();
+        let names: Vec<&str> = all
+            .filter(|(name, sub)| !sub.disabled && !self.entry.deny_subcommands.contains(name))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        match names.is_empty() {
+            true => "none is allowed".to_owned(),
+            false => format!("these are: {}", names.join(" ")),
+        }
+    }
+
+    /// Checks the values of flags.
+    pub(super) fn check_values(&self, scanned: &Scanned<'_>) -> Result<(), Refused> {
+        for flag in &scanned.flags {
+            if let (Some(value), ReadAs::Path) = (&flag.value, flag.read_as) {
+                self.within.check(value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks words that are no flags: how each is read, and what the first may be.
+    pub(super) fn check_arguments(
+        &self,
+        arguments: &[Argument<'_>],
+        rules: &super::super::schema::Arguments,
+        key: &str,
+        known: &dyn Fn(usize) -> ReadAs,
+    ) -> Result<(), Refused> {
+        if let (Some(allowed), Some(first)) = (&rules.first, arguments.first())
+            && !allowed
+                .iter()
+                .any(|allowed| allowed.as_bytes() == first.word)
+        {
+            let names: Vec<&str> = allowed.iter().map(String::as_str).collect();
+            let reason = format!(
+                "{} is not allowed as the first argument of {}; these are: {}",
+                shown(first.word),
+                self.key(key),
+                names.join(" ")
+            );
+            return Err(self.refused(Class::Argument, &format!("{key}.first_argument"), reason));
+        }
+        for (number, argument) in arguments.iter().enumerate() {
+            let kind = match &rules.kinds {
+                Some(kinds) => kinds
+                    .get(number)
+                    .or(kinds.last())
+                    .copied()
+                    .unwrap_or(ReadAs::Refused),
+                None => known(number),
+            };
+            match kind {
+                ReadAs::Text => {}
+                ReadAs::Path => self.within.check(argument.word)?,
+                ReadAs::Refused => {
+                    let reason = format!(
+                        "{} is one argument too many for {}; leave it out",
+                        shown(argument.word),
+                        self.entry.name
+                    );
+                    return Err(self.refused(Class::Argument, &format!("{key}.arguments"), reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Allows a sub-command, with the flags it requires behind it.
+    pub(super) fn allow_subcommand(
+        &self,
+        found: &Found<'q>,
+        scanned: &Scanned<'_>,
+    ) -> Result<Checked<'q>, Refused> {
+        let key = format!("subcommands.{}", found.name);
+        let mut all = found.sub.require_flags.clone();
+        all.extend(
+            self.entry
+                .require_flags
+                .iter()
+                .filter(|flag| {
+                    !found
+                        .sub
+                        .require_flags
+                        .iter()
+                        .any(|own| own.flag == flag.flag)
+                })
+                .cloned(),
+        );
+        let argv = required::insert(self.argv(), found.at + 1, &all, scanned, &self.key(&key))?;
+        let mut checked = self.allowed(&key);
+        checked.argv = argv;
+        checked.runs.insert(0, &found.sub.run);
+        Ok(checked)
+    }
+
+    /// Allows a command without a sub-command, with the flags it requires behind the program.
+    pub(super) fn allow_program(&self, scanned: &Scanned<'_>) -> Result<Checked<'q>, Refused> {
+        let argv = required::insert(
+            self.argv(),
+            self.first,
+            &self.entry.require_flags,
+            scanned,
+            &self.key(""),
+        )?;
+        Ok(Checked {
+            argv,
+            ..self.allowed("")
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! What the manuals of programs say of their flags and arguments: GNU coreutils, findutils, sed, gawk, diffutils, tar,
+//! gzip, grep, make; jq; Cargo. A program that is here behaves as its manual says, so a wrong line is a hole: tests in
+//! the table of decisions go through them.
+
+/// What is known of one program. The lists are separated by blanks.
+pub(super) struct Known {
+    pub(super) program: &'static str,
+    /// Flags with a value that may name a file.
+    pub(super) path: &'static str,
+    /// Flags with a value that names none.
+    pub(super) text: &'static str,
+    /// Flags with a value behind `=`, or none.
+    pub(super) attached: &'static str,
+    pub(super) arguments: Words,
+    /// What is refused wherever it stands, unless an entry has a list of its own.
+    pub(super) tokens: &'static [&'static str],
+    pub(super) aliases: &'static [(&'static str, &'static str)],
+}
+
+/// How a program reads its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    /// Each may name a file.
+    Paths,
+    /// None does.
+    Texts,
+    /// The first is an expression or a script, unless one of these flags brings one; the others may name files.
+    Script(&'static [&'static str]),
+    /// The first is another program, and what follows belongs to it.
+    Program,
+}
+
+const PLAIN: Known = Known {
+    program: "",
+    path: "",
+    text: "",
+    attached: "",
+    arguments: Words::Paths,
+    tokens: &[],
+    aliases: &[],
+};
+
+/// Programs by name.
+pub(super) const TABLES: &[Known] = &[
+    Known {
+        program: "awk",
+        path: "-f --file",
+        text: "-F -v --field-separator --assign",
+        arguments: Words::Script(&["-f", "--file"]),
+        ..PLAIN
+    },
+    Known {
+        program: "gawk",
+        path: "-f --file",
+        text: "-F -v --field-separator --assign",
+        arguments: Words::Script(&["-f", "--file"]),
+        ..PLAIN
+    },
+    Known {
+        program: "mawk",
+        path: "-f --file",
+        text: "-F -v --field-separator --assign",
+        arguments: Words::Script(&["-f", "--file"]),
+        ..PLAIN
+    },
+    Known {
+        program: "basename",
+        text: "-s --suffix",
+        ..PLAIN
+    },
+    Known {
+        program: "cargo",
+        path: "--manifest-path --target-dir --lockfile-path --path -C -p --package --exclude --bin --example --test --bench --config --root",
+        text: "-j --jobs -F --features --target --profile --color --message-format -Z --edition --depth -e --edges -i --invert --prune -f --format --limit --name --vcs --rename --branch --tag --rev",
+        attached: "--timings --list",
+        aliases: &[
+            ("b", "build"),
+            ("c", "check"),
+            ("d", "doc"),
+            ("t", "test"),
+            ("r", "run"),
+            ("rm", "remove"),
+        ],
+        ..PLAIN
+    },
+    Known {
+        program: "cut",
+        text: "-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter",
+        ..PLAIN
+    },
+    Known {
+        program: "diff",
+        text: "-U -C -W -I -L -F -x --label --width --ignore-matching-lines --show-function-line --exclude",
+        attached: "--color --unified --context",
+        path: "-S -X --from-file --to-file --starting-file --exclude-from",
+        ..PLAIN
+    },
+    Known {
+        program: "du",
+        text: "-d -t -B --max-depth --threshold --block-size --exclude",
+        path: "-X --files0-from --exclude-from",
+        attached: "--time",
+        ..PLAIN
+    },
+    Known {
+        program: "echo",
+        arguments: Words::Texts,
+        ..PLAIN
+    },
+    Known {
+        program: "env",
+        path: "-C --chdir",
+        text: "-u --unset",
+        arguments: Words::Program,
+        ..PLAIN
+    },
+    Known {
+        program: "file",
+        path: "-m -f --magic-file --files-from",
+        text: "-F -P --separator --parameter",
+        ..PLAIN
+    },
+    Known {
+        program: "find",
+        text: "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size -mtime -atime -ctime -mmin -amin -cmin -newermt -perm -user -group -uid -gid -links -inum -used -fstype -printf",
+        path: "-newer -anewer -cnewer -samefile",
+        tokens: &[
+            "-exec",
+            "-execdir",
+            "-ok",
+            "-okdir",
+            "-delete",
+            "-fprint",
+            "-fprint0",
+            "-fprintf",
+            "-fls",
+            "-files0-from",
+        ],
+        ..PLAIN
+    },
+    Known {
+        program: "grep",
+        text: "-e --regexp -m --max-count -A -B -C --after-context --before-context --context --include --exclude --exclude-dir --label -D -d --devices --directories --binary-files",
+        path: "-f --file --exclude-from",
+        attached: "--color --colour",
+        arguments: Words::Script(&["-e", "--regexp", "-f", "--file"]),
+        ..PLAIN
+    },
+    Known {
+        program: "gzip",
+        text: "-S --suffix",
+        ..PLAIN
+    },
+    Known {
+        program: "head",
+        text: "-n -c --lines --bytes",
+        ..PLAIN
+    },
+    Known {
+        program: "jq",
+        path: "-f --from-file -L",
+        text: "--indent",
+        arguments: Words::Script(&["-f", "--from-file"]),
+        ..PLAIN
+    },
+    Known {
+        program: "make",
+        path: "-f -C -I -o -W --file --makefile --directory --include-dir --old-file --what-if",
+        text: "",
+        attached: "-j -l --jobs --load-average",
+        ..PLAIN
+    },
+    Known {
+        program: "printf",
+        arguments: Words::Texts,
+        ..PLAIN
+    },
+    Known {
+        program: "sed",
+        path: "-f --file",
+        text: "-e --expression -l --line-length",
+        attached: "-i --in-place",
+        arguments: Words::Script(&["-e", "--expression", "-f", "--file"]),
+        ..PLAIN
+    },
+    Known {
+        program: "seq",
+        text: "-f -s --format --separator",
+        arguments: Words::Texts,
+        ..PLAIN
+    },
+    Known {
+        program: "sort",
+        path: "-o -T --output --temporary-directory --files0-from --random-source --compress-program",
+        text: "-k -t -S --key --field-separator --buffer-size --batch-size --parallel",
+        ..PLAIN
+    },
+    Known {
+        program: "stat",
+        text: "-c --format --printf",
+        ..PLAIN
+    },
+    Known {
+        program: "tail",
+        text: "-n -c --lines --bytes",
+        ..PLAIN
+    },
+    Known {
+        program: "tar",
+        path: "-f -C -T -X -I -g --file --directory --files-from --exclude-from --use-compress-program --listed-incremental --add-file",
+        text: "--exclude --strip-components --transform --mtime --owner --group --mode --sort --format -H --wildcards-match-slash",
+        ..PLAIN
+    },
+    Known {
+        program: "tr",
+        arguments: Words::Texts,
+        ..PLAIN
+    },
+    Known {
+        program: "uniq",
+        text: "-f -s -w --skip-fields --skip-chars --check-chars",
+        ..PLAIN
+    },
+    Known {
+        program: "which",
+        arguments: Words::Texts,
+        ..PLAIN
+    },
+    Known {
+        program: "xargs",
+        path: "-a --arg-file",
+        text: "-d -E -I -L -n -P -s --delimiter --max-args --max-procs --max-chars --process-slot-var",
+        arguments: Words::Program,
+        ..PLAIN
+    },
+];

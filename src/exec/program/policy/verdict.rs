@@ -1,0 +1,98 @@
+//! What a decision says: [`Allowed`] or [`Refused`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::schema::NetworkRule;
+
+/// A command that may run, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The words to run, with what the policy inserted or replaced.
+    pub argv: Vec<Vec<u8>>,
+    /// The working directory, an absolute path in the home.
+    pub cwd: Vec<u8>,
+    /// The whole environment, sorted by name.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How long it may run.
+    pub timeout: Duration,
+    /// How many bytes of each output stream are kept.
+    pub max_output_bytes: u64,
+    /// Which hosts it may reach.
+    pub network: NetworkRule,
+    /// Directories and files of the host to show it, for reading only.
+    pub bind_ro: Vec<PathBuf>,
+    /// Whether the home is to be read-only for it, so that it may run in a home that is.
+    pub read_only: bool,
+    /// Whether it may trace other processes of its sandbox.
+    pub ptrace: bool,
+    /// Whether what it prints is left out where it succeeds.
+    pub suppress_success_output: bool,
+    /// The key of the policy that allowed it: `git.subcommands.status`.
+    pub rule: String,
+}
+
+/// Why a command may not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What kind of rule refused it.
+    pub class: Class,
+    /// The key of the policy that refused it, or the built-in rule: `git.deny_global_flags`, `words.operator`.
+    pub rule: String,
+    /// What was refused, and what would be allowed. Its reader is a model.
+    pub reason: String,
+}
+
+impl Refused {
+    /// Makes a refusal.
+    pub(super) fn new(class: Class, rule: impl Into<String>, reason: impl Into<String>) -> Refused {
+        Refused {
+            class,
+            rule: rule.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// What kind of rule refused a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// The line is no list of words: an operator, an open quote, a character that hides something.
+    Words,
+    /// The program has no entry.
+    Program,
+    /// The sub-command, script, package or mode is not allowed.
+    Subcommand,
+    /// A flag, or its value, is not allowed.
+    Flag,
+    /// A word that is no flag is not allowed.
+    Argument,
+    /// A word names something outside the home.
+    Path,
+    /// The working directory lies outside the home.
+    Cwd,
+    /// A variable may not be asked for.
+    Environment,
+    /// The time that was asked for is none.
+    Time,
+}
+
+impl Class {
+    /// Returns the name of the class, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Words => "words",
+            Class::Program => "program",
+            Class::Subcommand => "subcommand",
+            Class::Flag => "flag",
+            Class::Argument => "argument",
+            Class::Path => "path",
+            Class::Cwd => "cwd",
+            Class::Environment => "environment",
+            Class::Time => "time",
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Whether what a word names lies in the home: [`Within`].
+//!
+//! A word may name a file in more than one way (`--output=../x`, `HEAD:../x`, `file:///x`, `@/x`), and which one a
+//! program takes is its affair. So all of them are looked at, and one that leads out is enough. This says what is
+//! meant; what a program can reach is the sandbox's business.
+
+use super::question::{Paths, Place, climbs_out};
+use super::verdict::{Class, Refused};
+use super::words::shown;
+use crate::name::WorldPath;
+
+/// The one file outside the home that every program may name: it holds nothing.
+const NOTHING: &[u8] = b"/dev/null";
+
+/// Resolves what words name.
+#[derive(Clone, Copy)]
+pub(super) struct Within<'q> {
+    pub(super) home: &'q [u8],
+    pub(super) cwd: &'q WorldPath,
+    pub(super) paths: &'q dyn Paths,
+}
+
+impl Within<'_> {
+    /// Returns where a path leads.
+    pub(super) fn place(&self, path: &[u8]) -> Place {
+        if path == NOTHING {
+            return Place::Inside;
+        }
+        if path.starts_with(b"/") {
+            return match self.below_home(path) {
+                Some(rest) => self.resolve(&WorldPath::root(), &rest),
+                None => Place::Outside,
+            };
+        }
+        self.resolve(self.cwd, path)
+    }
+
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place {
+        match climbs_out(from, path) {
+            true => Place::Outside,
+            false => self.paths.resolve(from, path),
+        }
+    }
+
+    /// Returns the rest of an absolute path that begins with the home's.
+    pub(super) fn below_home(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let parts = |path: &[u8]| -> Vec<Vec<u8>> {
+            let named = path.split(|b| *b == b'/');
+            named
+                .filter(|part| !matches!(*part, b"" | b"."))
+                .map(<[u8]>::to_vec)
+                .collect()
+        };
+        let (path, home) = (parts(path), parts(self.home));
+        let rest = path.strip_prefix(home.as_slice())?;
+        Some(rest.join(&b'/'))
+    }
+
+    /// Checks a word that may name a file.
+    ///
+    /// # Errors
+    /// What it names lies outside the home.
+    pub(super) fn check(&self, word: &[u8]) -> Result<(), Refused> {
+        match self.leads_out(word) {
+            false => Ok(()),
+            true => Err(self.outside(word)),
+        }
+    }
+
+    /// Returns the refusal of a word that names something outside.
+    pub(super) fn outside(&self, word: &[u8]) -> Refused {
+        let home = crate::name::escape(self.home);
+        let reason = format!(
+            "{} names something outside the home; name what lies in {home}, relative to the working directory or by its absolute path",
+            shown(word)
+        );
+        Refused::new(Class::Path, "paths.outside", reason)
+    }
+
+    /// Returns whether anything that a word may name lies outside the home.
+    pub(super) fn leads_out(&self, word: &[u8]) -> bool {
+        if let Some((scheme, rest)) = url(word) {
+            return scheme.eq_ignore_ascii_case(b"file") && self.file_url_leads_out(rest);
+        }
+        if self.path_leads_out(word) {
+            return true;
+        }
+        let mut rest = word;
+        while let Some(at) = rest
+            .iter()
+            .position(|b| matches!(b, b'=' | b':' | b',' | b'@'))
+        {
+            rest = rest.get(at + 1..).unwrap_or_default();
+            if let Some((scheme, path)) = url(rest) {
+                return scheme.eq_ignore_ascii_case(b"file") && self.file_url_leads_out(path);
+            }
+            if !rest.is_empty() && self.path_leads_out(rest) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn path_leads_out(&self, path: &[u8]) -> bool {
+        self.tilde_leads_out(path) || self.place(path) == Place::Outside
+    }
+
+    /// Programs that expand `~` themselves find the home there; `~user` is the home of somebody else.
+    fn tilde_leads_out(&self, path: &[u8]) -> bool {
+        let Some(rest) = path.strip_prefix(b"~") else {
+            return false;
+        };
+        match rest.first() {
+            Some(b'/') => {
+                self.resolve(&WorldPath::root(), rest.get(1..).unwrap_or_default())
+                    == Place::Outside
+            }
+            Some(first) => first.is_ascii_alphabetic() || *first == b'_' || *first == b'+',
+            None => false,
+        }
+    }
+
+    /// `rest` is what follows `file://`: a host, mostly empty, and a path.
+    fn file_url_leads_out(&self, rest: &[u8]) -> bool {
+        let path = rest.iter().position(|b| *b == b'/');
+        let path = path.and_then(|at| rest.get(at..)).unwrap_or_default();
+        // Written with percent signs, a path can name anything.
+        path.is_empty() || path.contains(&b'%') || self.place(path) == Place::Outside
+    }
+}
+
+/// Returns the scheme of a URL and what follows `://`.
+pub(super) fn url(word: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = word.windows(3).position(|three| three == b"://")?;
+    let (scheme, rest) = (word.get(..at)?, word.get(at + 3..)?);
+    let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    is_scheme.then_some((scheme, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::question::TextPaths;
+    use super::*;
+
+    #[test]
+    fn what_leads_out_is_seen_in_every_spelling() {
+        let cwd = WorldPath::parse(b"src/app").unwrap_or_default();
+        let within = Within {
+            home: b"/home/agent",
+            cwd: &cwd,
+            paths: &TextPaths,
+        };
+        for word in [
+            "/etc/passwd",
+            "../../../x",
+            "..//../..",
+            "a/../../../../x",
+            "missing/../../../../etc",
+            "/home/agent/../other",
+            "/home/agents",
+            "/home",
+            "/",
+            "//etc",
+            "~root/x",
+            "~root",
+            "~/../x",
+            "file:///etc/passwd",
+            "file://localhost/etc",
+            "FILE:///etc",
+            "file://%2fetc",
+            "x=/etc",
+            "-I/etc",
+            "KEY=../../../x",
+            "a,/etc",
+            "@/etc/passwd",
+            "HEAD:../../../x",
+            "a:b:/etc",
+            "url=file:///etc",
+            "/dev/null/..",
+            "/dev/sda",
+            "./../../../x",
+            "a=./../../..",
+        ] {
+            // `-I/etc` is taken apart by whoever knows the flag; as a word it is a relative name.
+            let expected = word != "-I/etc";
+            assert_eq!(within.leads_out(word.as_bytes()), expected, "{word}");
+        }
+        for word in [
+            "",
+            ".",
+            "..",
+            "../..",
+            "a/b",
+            "/home/agent",
+            "/home/agent/x",
+            "/home//agent/./x",
+            "~",
+            "~/x",
+            "HEAD~3",
+            "@{-1}",
+            "main..dev",
+            "..HEAD",
+            "a...b",
+            "https://example.org/../x",
+            "git@example.org:a/b.git",
+            "@types/node",
+            "--x=https://a/b",
+            "a.py::t[x]",
+            "/dev/null",
+            "file:///home/agent/x",
+            "12:30",
+            "~3",
+            "*.rs",
+            "HEAD:../x",
+        ] {
+            assert!(!within.leads_out(word.as_bytes()), "{word}");
+        }
+    }
+}
