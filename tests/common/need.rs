@@ -49,6 +49,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ),
     ("ext4-abort", "ext4 can be made to give up"),
     ("python-tests", "Python's own tests are installed"),
+    ("system-python", "there is a Python in /usr/bin"),
     (
         "kernel",
         "Linux 6.9 or newer, with /proc/PID/pagemap and kcmp(2) for whoever runs the tests",

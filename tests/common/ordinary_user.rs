@@ -35,6 +35,7 @@ const LACKING: &[&str] = &[
     "fanotify",
     "tools",
     "python-tests",
+    "system-python",
     "browser",
 ];
 

@@ -16,6 +16,8 @@ mod common;
 mod need;
 mod room;
 
+mod calls;
 mod kill;
+mod loads;
 mod ordinary_user;
 mod surroundings;

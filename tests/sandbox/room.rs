@@ -6,8 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{
@@ -56,7 +58,6 @@ impl Room {
 
     /// A room that belongs to a user.
     pub(crate) fn of(uid: u32) -> Self {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::TempDir::with_prefix("trumanfs-sandbox-").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let home = fs::canonicalize(dir.path()).unwrap().join("home");
@@ -118,6 +119,14 @@ impl Room {
         }
     }
 
+    /// Puts probe.c into the home, as a program.
+    pub(crate) fn probe(&self) -> PathBuf {
+        let path = self.home.join("probe");
+        common::copy_program(probe(), &path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
     /// Runs a shell script and returns what it printed; it must succeed.
     pub(crate) fn sh(&self, script: &str) -> String {
         self.run(self.plan(&["sh", "-euc", script])).good()
@@ -164,4 +173,26 @@ pub(crate) fn launcher() -> Launcher {
 /// Launches a plan.
 pub(crate) fn start(plan: Plan) -> Result<Running, LaunchError> {
     launch(plan, &launcher())
+}
+
+/// Compiles probe.c, once, and keeps the program in memory: a file would stay. Returns a path that stands for it.
+fn probe() -> &'static Path {
+    static COMPILED: OnceLock<(OwnedFd, PathBuf)> = OnceLock::new();
+    &COMPILED
+        .get_or_init(|| {
+            let dir = tempfile::TempDir::with_prefix("trumanfs-probe-").unwrap();
+            let path = dir.path().join("probe");
+            let mut compile = std::process::Command::new("gcc");
+            compile.args(["-O1", "-Wall", "-o"]).arg(&path);
+            compile.arg(common::repository().join("tests/sandbox/probe.c"));
+            let output = common::run_limited(compile, LIMIT);
+            assert!(output.status.success(), "{}", common::describe(&output));
+            let memory =
+                rustix::fs::memfd_create("probe", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            let mut from = File::open(&path).unwrap();
+            std::io::copy(&mut from, &mut File::from(memory.try_clone().unwrap())).unwrap();
+            let name = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
+            (memory, name.into())
+        })
+        .1
 }

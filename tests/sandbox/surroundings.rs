@@ -162,3 +162,69 @@ fn what_cannot_be_started_is_named() {
     plan.home_path = "/usr".into();
     assert_eq!(start(plan).unwrap_err().step, Step::Plan);
 }
+
+#[test]
+fn nothing_is_inherited() {
+    let room = Room::new();
+    // A descriptor that survives an exec, and a variable: neither is meant for the program.
+    let left_open = fs::File::open("/").unwrap();
+    rustix::io::fcntl_setfd(&left_open, rustix::io::FdFlags::empty()).unwrap();
+    let mut plan = room.plan(&["sh", "-c", "ls /proc/self/fd | tr '\\n' ' '; env | cut -d= -f1 | sort | tr '\\n' ' '; grep -E '^(Seccomp|SigIgn|SigBlk)' /proc/self/status; umask"]);
+    plan.env.push(("GIVEN".into(), "1".into()));
+    let said = room.run(plan).good();
+    drop(left_open);
+    // (3 is the directory that `ls` reads.)
+    assert!(said.starts_with("0 1 2 3 GIVEN HOME PATH PWD "), "{said}");
+    assert!(
+        said.contains("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"),
+        "{said}"
+    );
+    assert!(said.contains("Seccomp:\t2\n"), "{said}");
+    assert!(said.ends_with("0022\n"), "{said}");
+}
+
+#[test]
+fn proc_has_its_own_processes_and_is_read_only() {
+    let room = Room::new();
+    let said = room.sh(
+        "ls /proc | grep '^[0-9]' | sort -n | head -1; cat /proc/1/comm >/dev/null
+         for file in sys/kernel/domainname sys/vm/drop_caches sysrq-trigger self/oom_score_adj self/uid_map; do
+             if (echo 1 >/proc/$file) 2>/dev/null; then echo \"written: $file\"; fi
+         done
+         cat /proc/sys/kernel/ostype; grep -c processor /proc/cpuinfo >/dev/null; echo $$",
+    );
+    assert_eq!(said, "1\nLinux\n2\n");
+}
+
+#[test]
+fn set_user_id_gives_nothing() {
+    crate::common::need_root!("to make a set-user-id program for root");
+    let room = Room::new();
+    use std::os::unix::fs::PermissionsExt;
+    let program = room.home.join("id");
+    crate::common::copy_program("/usr/bin/id", &program);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    assert_eq!(
+        room.sh("./id -u; ./id -un"),
+        format!("{}\nuser\n", room.uid)
+    );
+}
+
+#[test]
+fn devices_are_the_harmless_ones() {
+    let room = Room::new();
+    let said = room.sh(
+        "ls /dev | tr '\\n' ' '; echo x >/dev/null; head -c1 /dev/zero | wc -c; head -c1 /dev/urandom | wc -c; ! echo >/dev/full",
+    );
+    assert_eq!(
+        said,
+        "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero 1\n1\n"
+    );
+}
+
+#[test]
+fn the_network_is_loopback() {
+    let room = Room::new();
+    let said = room.sh("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; cat /proc/net/route /proc/net/ipv6_route | grep -vc lo");
+    assert_eq!(said, "lo\n1\n");
+}

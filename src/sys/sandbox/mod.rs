@@ -6,4 +6,5 @@
 pub mod clone;
 pub mod filter;
 pub mod mount;
+pub mod number;
 pub mod program;

@@ -119,9 +119,20 @@ fn become_program(
 }
 
 fn reset_signals() {
+    // By the plain system call, because libc keeps two signals for itself, and they may be ignored, too. All zeros is
+    // the default action, without flags, in the kernel's structure of every architecture.
+    let default = [0_u64; 4];
     for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: the default action is no handler. What cannot be set (SIGKILL, libc's own) stays as it is.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: reads a local variable; the default action is no handler. What cannot be set (SIGKILL) stays.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
     set_mask(&empty_set());
 }

@@ -10,6 +10,7 @@
 
 mod channel;
 mod error;
+mod filter;
 mod init;
 mod launch;
 mod layout;

@@ -1,15 +1,18 @@
-//! Giving up privileges: no capability in any set, none to be had, and no new ones by executing a file.
+//! Giving up privileges: no capability in any set, no new ones by executing a file, and fewer system calls.
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use super::super::error::{LaunchError, Step};
+use super::super::filter::filter;
 use super::super::orders::Orders;
+use crate::sys::sandbox::filter::install;
 
 /// One more than the largest number that a capability can have.
 const CAPABILITIES: u32 = 64;
 
-pub(super) fn give_up(_orders: &Orders) -> Result<(), LaunchError> {
+/// Gives them up, of this process and of all that it starts.
+pub(super) fn give_up(orders: &Orders) -> Result<(), LaunchError> {
     let failed = |what: &'static str| move |errno| LaunchError::new(Step::Privileges, what, errno);
     rustix::thread::set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT
@@ -41,5 +44,8 @@ pub(super) fn give_up(_orders: &Orders) -> Result<(), LaunchError> {
         },
     )
     .map_err(failed("capset"))?;
-    rustix::thread::set_no_new_privs(true).map_err(failed("PR_SET_NO_NEW_PRIVS"))
+    rustix::thread::set_no_new_privs(true).map_err(failed("PR_SET_NO_NEW_PRIVS"))?;
+    filter(orders.ptrace)
+        .and_then(|program| install(&program))
+        .map_err(|errno| LaunchError::new(Step::Filter, "", errno))
 }
