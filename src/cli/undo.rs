@@ -51,6 +51,9 @@ pub(super) struct UndoArgs {
 pub(super) struct RedoArgs {
     /// A store or a home
     target: PathBuf,
+    /// The undo or restore that was this run, instead of the last one: its id, a unique beginning of it, or `last`
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
     #[command(flatten)]
     how: How,
 }
@@ -109,7 +112,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
 /// Takes the last undo or restore back.
 pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
     let client = Client::open(&args.target)?;
-    let (request, last) = client.redo_request(args.how.resolved())?;
+    let (request, last) = client.redo_request(args.run.as_deref(), args.how.resolved())?;
     let target = quote(args.target.as_os_str().as_bytes());
     let again = again(&target, &request.wanted, &args.how);
     let next = format!("`{again}` goes on, mounted or not.");

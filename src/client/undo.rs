@@ -140,20 +140,40 @@ impl Client {
         }))
     }
 
-    /// Finds out what `redo` takes back: the last undo or restore. Which one that is, is settled here, so that a redo that stopped
-    /// half-way can be named when it is asked for again.
+    /// Finds out what `redo` takes back: the last undo or restore, or the one that was this run. Which one that is, is settled here,
+    /// so that a redo that stopped half-way can be named when it is asked for again.
     ///
     /// # Errors
-    /// As [`last_done`].
-    pub fn redo_request(&self, how: UndoHow) -> Result<(UndoRequest, LastDone)> {
-        let last = last_done(&self.store)?;
+    /// As [`last_done`] and [`find`]; [`Error::Refused`] for a run that is no undo.
+    pub fn redo_request(&self, run: Option<&str>, how: UndoHow) -> Result<(UndoRequest, LastDone)> {
+        let (operations, last) = match run.filter(|text| *text != "last") {
+            Some(text) => self.undo_of_run(text)?,
+            None => {
+                let last = last_done(&self.store)?;
+                (vec![last.operation.clone()], last)
+            }
+        };
         let request = UndoRequest {
-            wanted: Wanted::Operations(vec![last.operation.clone()]),
+            wanted: Wanted::Operations(operations),
             choice: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("redo: takes back {} ({})", last.operation, last.what),
         };
         Ok((request, last))
+    }
+
+    fn undo_of_run(&self, text: &str) -> Result<(Vec<Operation>, LastDone)> {
+        let run = find(&self.store, text)?;
+        match (run.undos.last().cloned(), run.command) {
+            (Some(operation), Some(what)) => Ok((run.undos, LastDone { operation, what })),
+            _ => Err(Error::refused(
+                format!("the run {} is no undo and no restore", run.id),
+                format!(
+                    "Nothing was changed. `trumanfs undo TARGET --run {}` takes back what it did.",
+                    run.id
+                ),
+            )),
+        }
     }
 
     /// Takes operations back.

@@ -833,3 +833,38 @@ fn a_clock_that_was_put_back_changes_no_order() {
         "first\n"
     );
 }
+
+#[test]
+fn a_redo_by_the_run_of_an_undo() {
+    let store = tempfile::tempdir().unwrap();
+    let store = store.path();
+    let exec = |line: &str| {
+        let root = store.to_str().unwrap();
+        let output = trumanfs(&["exec", "--json", "--root", root, "--", line]);
+        assert!(output.status.success(), "{}", describe(&output));
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        outcome["run"].as_str().unwrap().to_owned()
+    };
+    let undo = |run: &str| {
+        let done = objects(store, &["undo"], &["--run", run]);
+        done[0]["run"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (exec("touch one"), exec("touch two"));
+    let (of_one, of_two) = (undo(&one), undo(&two));
+    let there = |name: &str| store.join(name).exists();
+    assert!(!there("one") && !there("two"));
+    // Not the last undo but the one before.
+    ok(store, &["redo"], &["--run", &of_one]);
+    assert!(there("one") && !there("two"));
+    // Once more is the same.
+    run(store, &["redo"], &["--run", &of_one]);
+    assert!(there("one") && !there("two"));
+    ok(store, &["redo"], &["--run", "last"]);
+    assert!(there("one") && there("two"));
+    for no_undo in [&one, &two] {
+        expect(6, store, &["redo"], &["--run", no_undo]);
+    }
+    expect(3, store, &["redo"], &["--run", "00000000none"]);
+    expect(3, store, &["redo"], &["--run", &of_two.to_uppercase()]);
+    assert!(there("one") && there("two"));
+}
