@@ -139,6 +139,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
         },
         follow: !args.no_follow,
         passthrough: !args.no_passthrough,
+        while_held: false,
     };
     let report = |settled: &[String]| {
         settled

@@ -10,6 +10,7 @@
 mod change;
 mod check;
 mod connect;
+mod hold;
 mod points;
 mod purge;
 mod read;
@@ -22,6 +23,7 @@ mod undo;
 
 pub use crate::control::Status;
 pub use crate::world::Purged;
+pub use hold::{Hold, hold};
 pub use purge::Freed;
 pub use run::{LiveRun, Member, Runs};
 pub use status::{Mount, mounts};

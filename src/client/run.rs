@@ -10,6 +10,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -55,11 +56,12 @@ impl Runs {
         Ok(LiveRun {
             runs: self.clone(),
             id: run.id,
+            has_ended: AtomicBool::new(false),
         })
     }
 
-    /// Asks the daemon. A run that begins may need a new connection: another daemon may serve the store by now.
-    fn ask(&self, request: RunRequest, begins: bool) -> Result<()> {
+    /// Asks the daemon. Returns whether a run that ends with it has recorded anything. A run that begins may need a new connection: another daemon may serve the store by now.
+    fn ask(&self, request: RunRequest, begins: bool) -> Result<bool> {
         let request = Request::Run(request);
         let mut connection = self.connection.lock();
         let known = connection.take();
@@ -78,7 +80,8 @@ impl Runs {
             *connection = Some(asked);
         }
         match answer? {
-            Answer::Done => Ok(()),
+            Answer::Done => Ok(false),
+            Answer::RunEnded { recorded } => Ok(recorded),
             _ => Err(Error::refused("the daemon answers another question", "")),
         }
     }
@@ -89,6 +92,7 @@ impl Runs {
 pub struct LiveRun {
     runs: Arc<Runs>,
     id: RunId,
+    has_ended: AtomicBool,
 }
 
 impl LiveRun {
@@ -121,14 +125,26 @@ impl LiveRun {
             id: self.id,
             process,
         };
-        self.runs.ask(namespace, false)
+        self.runs.ask(namespace, false).map(drop)
+    }
+
+    /// Ends the run. Returns whether anything of it was recorded.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the daemon is gone, and the run with it.
+    pub fn end(&self) -> Result<bool> {
+        self.has_ended.store(true, Ordering::Relaxed);
+        let end = RunRequest::End { id: self.id };
+        self.runs.ask(end, false)
     }
 }
 
 impl Drop for LiveRun {
     fn drop(&mut self) {
         // Where the daemon is gone, so is the run.
-        let _ = self.runs.ask(RunRequest::End { id: self.id }, false);
+        if !self.has_ended.load(Ordering::Relaxed) {
+            let _ = self.end();
+        }
     }
 }
 

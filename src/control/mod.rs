@@ -46,6 +46,8 @@ pub enum Request {
     },
     /// Seal the journal, for somebody who is about to read it.
     Seal,
+    /// Keep the home mounted for this connection, which stays open, and have a scratch directory for it.
+    Hold,
     /// Say what works for a run. Such requests come one after the other on one connection, and end with it.
     Run(RunRequest),
 }
@@ -53,7 +55,10 @@ pub enum Request {
 impl Request {
     /// Returns whether it asks for a change.
     pub fn changes(&self) -> bool {
-        !matches!(self, Request::Status | Request::Seal | Request::Run(_))
+        !matches!(
+            self,
+            Request::Status | Request::Seal | Request::Hold | Request::Run(_)
+        )
     }
 }
 
@@ -114,6 +119,13 @@ pub enum Answer {
     Restored(undo::restore::Restored),
     /// The number of the record.
     Checkpoint(u64),
+    /// The home is held.
+    Held(Held),
+    /// The run has ended.
+    RunEnded {
+        /// Whether anything of it was recorded.
+        recorded: bool,
+    },
     /// It was not done, and nothing was changed.
     Failed {
         /// Which kind of failure.
@@ -131,6 +143,19 @@ impl From<Error> for Answer {
         let (what, remedy) = error.into_words();
         Answer::Failed { kind, what, remedy }
     }
+}
+
+/// A home that is held, as whoever runs a program in it has to know it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Held {
+    /// Where it is mounted.
+    pub home: Escaped,
+    /// Whom it is for.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
+    /// Whether nothing in it can be changed.
+    pub read_only: bool,
 }
 
 /// How a mount is going.

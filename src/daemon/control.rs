@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 use super::connection::{each_line, peer};
+use super::holders::Holders;
 use super::live_applier::LiveApplier;
 use super::runs::Runs;
 use crate::control::{Answer, Request, Status, send, socket_path};
@@ -52,6 +53,7 @@ pub(super) fn serve(
     kernel: &dyn Invalidate,
     status: &(dyn Fn() -> Status + Sync),
     turn: &Turn,
+    holders: &Arc<Holders>,
 ) {
     std::thread::scope(|threads| {
         for connection in listener.incoming() {
@@ -60,7 +62,7 @@ pub(super) fn serve(
                     connection
                         .map_err(|error| Error::io("accept", &error))
                         .and_then(|connection| {
-                            serve_one(&connection, shared, |request, caller, runs| {
+                            serve_one(&connection, shared, holders, |request, caller, runs| {
                                 let turn = request.changes().then(|| turn.ended.lock());
                                 if turn.as_ref().is_some_and(|ended| **ended) {
                                     return Answer::from(Error::refused(
@@ -87,6 +89,7 @@ pub(super) fn serve(
 fn serve_one(
     connection: &UnixStream,
     shared: &Shared,
+    holders: &Arc<Holders>,
     answer: impl Fn(Request, Caller, &mut Runs<'_>) -> Answer,
 ) -> Result<()> {
     let caller = match peer(connection) {
@@ -94,10 +97,18 @@ fn serve_one(
         Err(error) => return send(connection, &Answer::from(error)),
     };
     let mut runs = Runs::new(shared, caller.pid);
+    let mut holds = None;
     each_line(connection, |line| {
         let request = serde_json::from_str(line);
-        let goes_on = matches!(request, Ok(Request::Run(_)));
+        let goes_on = matches!(request, Ok(Request::Run(_) | Request::Hold));
         let answer = match request {
+            Ok(Request::Hold) => match holders.hold(&shared.world) {
+                Ok((holder, held)) => {
+                    holds = Some(holder);
+                    Answer::Held(held)
+                }
+                Err(error) => error.into(),
+            },
             Ok(request) => answer(request, caller, &mut runs),
             Err(error) => Answer::Failed {
                 kind: Kind::System,
@@ -126,11 +137,9 @@ fn answer(
         shared.world.seal();
     }
     match request {
-        Request::Run(request) => runs
-            .act(request)
-            .map_or_else(Answer::from, |()| Answer::Done),
+        Request::Run(request) => runs.act(request).unwrap_or_else(Answer::from),
         Request::Status => Answer::Status(Box::new(status())),
-        Request::Seal => Answer::Done,
+        Request::Seal | Request::Hold => Answer::Done,
         Request::Undo(wish) => {
             let report =
                 store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));

@@ -8,6 +8,7 @@ mod connection;
 mod control;
 pub mod follow;
 mod handover;
+mod holders;
 mod live_applier;
 mod messages;
 mod mountpoint;

@@ -22,6 +22,19 @@ pub struct Checked {
     pub access: Access,
 }
 
+impl Checked {
+    /// Returns the user and the group whom the home is for.
+    pub fn ids(&self) -> (u32, u32) {
+        match &self.owner {
+            Some(owner) => (owner.uid, owner.gid),
+            None => (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ),
+        }
+    }
+}
+
 /// Checks the options of a mount.
 ///
 /// # Errors

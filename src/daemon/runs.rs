@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use crate::control::RunRequest;
+use crate::control::{Answer, RunRequest};
 use crate::error::{Error, Result};
 use crate::fuse::Shared;
 use crate::world::{Origin, OriginKind, Run, RunId};
@@ -35,33 +35,34 @@ impl<'s> Runs<'s> {
     /// [`Error::Refused`] for what may not be registered, and for a run that is not of this connection;
     /// [`Error::Conflict`] where it belongs to another run already. Then nothing has changed, but that of several threads
     /// that join the first ones may have.
-    pub(super) fn act(&mut self, request: RunRequest) -> Result<()> {
+    pub(super) fn act(&mut self, request: RunRequest) -> Result<Answer> {
         match request {
-            RunRequest::Begin { run, threads } => self.begin(run, &threads),
+            RunRequest::End { id } => {
+                let origin = self.origin(id)?;
+                self.under_way.remove(&(id, origin.kind));
+                return Ok(Answer::RunEnded {
+                    recorded: self.end(id),
+                });
+            }
+            RunRequest::Begin { run, threads } => self.begin(run, &threads)?,
             RunRequest::Join { id, threads } => {
                 let origin = self.origin(id)?;
-                self.join(&threads, origin)
+                self.join(&threads, origin)?;
             }
             RunRequest::Leave { id, threads } => {
                 self.origin(id)?;
                 for thread in threads {
                     self.shared.runs.remove_thread(thread, id);
                 }
-                Ok(())
             }
             RunRequest::Namespace { id, process } => {
                 let origin = self.origin(id)?;
                 self.shared
                     .runs
-                    .add_namespace_of(self.executor, process, origin)
-            }
-            RunRequest::End { id } => {
-                let origin = self.origin(id)?;
-                self.under_way.remove(&(id, origin.kind));
-                self.end(id);
-                Ok(())
+                    .add_namespace_of(self.executor, process, origin)?;
             }
         }
+        Ok(Answer::Done)
     }
 
     fn begin(&mut self, run: Run, threads: &[u32]) -> Result<()> {
@@ -96,9 +97,10 @@ impl<'s> Runs<'s> {
             .ok_or_else(|| Error::refused(format!("no run {id} is under way here"), ""))
     }
 
-    fn end(&self, id: RunId) {
+    /// Returns whether anything of the run was recorded.
+    fn end(&self, id: RunId) -> bool {
         self.shared.runs.end(id);
-        self.shared.world.end_run(id);
+        self.shared.world.end_run(id)
     }
 }
 

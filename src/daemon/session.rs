@@ -16,12 +16,13 @@ use rustix::fs::{Mode, OFlags};
 
 use super::control;
 use super::follow::{Follower, Still};
+use super::holders::Holders;
 use super::messages::{LogTo, start_log, trim};
 use super::mountpoint::mount;
 use super::preflight::{self, Checked};
 use super::watch::Watcher;
 use super::{Wanted, handover};
-use crate::control::Status;
+use crate::control::{Held, Status};
 use crate::error::{Error, Result};
 use crate::fuse::{
     Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
@@ -29,7 +30,7 @@ use crate::fuse::{
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
-use crate::name::{WorldPath, escape};
+use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
 
 /// Mounts and serves a home until it is unmounted.
@@ -43,13 +44,7 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
     settled.iter().for_each(|line| log::warn!("{line}"));
 
-    let (uid, gid) = match &checked.owner {
-        Some(owner) => (owner.uid, owner.gid),
-        None => (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        ),
-    };
+    let (uid, gid) = checked.ids();
     try_owner(&checked)?;
     let device = mount(&checked.home, &wanted.mount, checked.access, uid, gid)?;
     let mounted = Mounted {
@@ -57,6 +52,9 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     };
     serve(wanted, &checked, world, device, || ready(settled))?;
     drop(mounted);
+    if wanted.while_held {
+        let _ = std::fs::remove_dir(&checked.home);
+    }
     if let Some(log) = log {
         trim(&log);
     }
@@ -243,6 +241,8 @@ fn serve(
     let status = status_of(checked, &shared, watcher);
     let (for_control, for_count) = (shared.clone(), shared.clone());
     let turn = Arc::new(control::Turn::default());
+    let holders = holders_of(wanted, checked);
+    let of_holders = holders.clone();
     let of_control = turn.clone();
     spawn("control", move || {
         control::serve(
@@ -251,6 +251,7 @@ fn serve(
             &Kernel(kernel),
             &status,
             &of_control,
+            &of_holders,
         )
     })?;
     spawn("trash", move || {
@@ -261,6 +262,7 @@ fn serve(
             .and_then(|()| for_count.world.count_trash())
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
+    spawn("holders", move || holders.await_first())?;
     let registered = register(checked);
     let signals = end_on_signals(checked.home.clone(), turn.clone())?;
 
@@ -301,6 +303,18 @@ fn spawn<T: Send + 'static>(
             "Raise the limit of processes.",
         )
     })
+}
+
+fn holders_of(wanted: &Wanted, checked: &Checked) -> Arc<Holders> {
+    let (uid, gid) = checked.ids();
+    let held = Held {
+        home: Escaped(checked.home.as_os_str().as_bytes().to_vec()),
+        uid,
+        gid,
+        read_only: wanted.mount.read_only,
+    };
+    let owner = checked.owner.as_ref().map(|_| (uid, gid));
+    Holders::new(held, checked.home.clone(), owner, wanted.while_held)
 }
 
 fn register(checked: &Checked) -> Option<PathBuf> {

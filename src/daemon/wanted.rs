@@ -41,6 +41,9 @@ pub struct Wanted {
     pub follow: bool,
     /// Whether the kernel may access the store's files itself.
     pub passthrough: bool,
+    /// Whether the home ends with the last connection that holds it, and its directory with it.
+    #[serde(default)]
+    pub while_held: bool,
 }
 
 /// JSON encoding of paths, which may be any bytes; JSON is UTF-8.

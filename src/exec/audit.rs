@@ -8,7 +8,7 @@ use chrono::SecondsFormat;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::request::{Outcome, Status};
+use super::request::{Outcome, ProgramReport, Status};
 use crate::error::Error;
 use crate::name::escape;
 use crate::world::append_log::AppendLog;
@@ -58,6 +58,13 @@ struct Line<'a> {
     error_message: Option<&'a str>,
     pid: u32,
     uid: u32,
+    /// What happened, where an operator should look at it, and how urgently.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    severity: Option<&'static str>,
+    #[serde(flatten)]
+    program: Option<&'a ProgramReport>,
 }
 
 impl Audit {
@@ -74,6 +81,8 @@ impl Audit {
         outcome: &Outcome,
     ) -> Option<String> {
         let message = outcome.error_message.as_deref();
+        // A shell refuses what it does not know; a policy what somebody did not mean to allow.
+        let is_blocked = outcome.status == Status::Blocked && outcome.program.is_some();
         let line = Line {
             v: SCHEMA,
             time: chrono::Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true),
@@ -94,6 +103,9 @@ impl Audit {
             }),
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
+            event: is_blocked.then_some("command_blocked"),
+            severity: is_blocked.then_some("HIGH"),
+            program: outcome.program.as_deref(),
         };
         let written = serde_json::to_vec(&line)
             .map_err(|error| Error::Damaged(error.to_string()))

@@ -109,6 +109,15 @@ pub trait Home: Send + Sync {
         part();
     }
 
+    /// Has a program work for this request: a process, with all that share its PID namespace. To be said before the program does
+    /// anything.
+    fn add_program(&self, process: u32) {
+        let _ = process;
+    }
+
+    /// Notes that the programs have ended, and whether they have changed something.
+    fn programs_have_ended(&self) {}
+
     /// Returns, once, why what this request changes does not belong to its run.
     fn warning(&self) -> Option<String> {
         None

@@ -68,6 +68,11 @@ impl MountedHome {
         Root::open(path).map(|root| MountedHome::of(Arc::new(root), runs, None))
     }
 
+    /// Makes one of the open root of a mounted home.
+    pub(super) fn over(root: Root, runs: Option<Arc<Runs>>) -> MountedHome {
+        MountedHome::of(Arc::new(root), runs, None)
+    }
+
     fn of(root: Arc<Root>, runs: Option<Arc<Runs>>, run: Option<Registered>) -> MountedHome {
         MountedHome {
             root,
@@ -202,6 +207,23 @@ impl Home for MountedHome {
         let joined = live.as_ref().filter(|_| !begins);
         let _member = joined.and_then(|live| registered.note(live.join()));
         part();
+    }
+
+    fn add_program(&self, process: u32) {
+        self.work(&mut || {
+            let registered = self.run.as_ref();
+            let live = registered.and_then(|registered| registered.live.get()?.as_ref());
+            if let (Some(registered), Some(live)) = (registered, live) {
+                registered.note(live.add_program(process));
+            }
+        });
+    }
+
+    fn programs_have_ended(&self) {
+        let live = self.run.as_ref().and_then(|run| run.live.get()?.as_ref());
+        if live.is_some_and(|live| live.end().unwrap_or(false)) {
+            self.changed.store(true, Ordering::Relaxed);
+        }
     }
 
     fn warning(&self) -> Option<String> {

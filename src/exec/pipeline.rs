@@ -19,7 +19,7 @@ use super::cancel::Cancel;
 use super::home::{Beginning, Home};
 use super::limit::Limited;
 use super::place::Place;
-use super::request::{Outcome, Refusal, Request, Status};
+use super::request::{Outcome, ProgramReport, Refusal, Request, Status};
 use crate::error::Error;
 use crate::name::{Escaped, WorldPath};
 use crate::world::{OriginKind, Run, RunId};
@@ -61,6 +61,11 @@ pub trait Executor {
 
     /// Takes note of what a request ended with: `$?` of a shell.
     fn note(&mut self, return_code: u8);
+
+    /// Returns what else there is to know of the request.
+    fn report(&mut self) -> Option<Box<ProgramReport>> {
+        None
+    }
 
     /// Carries out what was admitted, in this home, until the token ends it.
     fn carry_out(
@@ -198,6 +203,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         error_message: None,
         unavailable: None,
         warnings: Vec::new(),
+        program: None,
     };
     let done = match admit(executor, request) {
         Err(refusal) => refusal.into(),
@@ -229,6 +235,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         outcome.warnings.push(LEFT_BEHIND.to_owned());
     }
     outcome.cwd = executor.cwd();
+    outcome.program = executor.report();
     outcome.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let warning = executor.place().audit(E::KIND, request, &cwd, &outcome);
     outcome.warnings.extend(warning);

@@ -110,6 +110,39 @@ pub struct Outcome {
     /// What an operator should know, and who asked need not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What else there is to know of a real program.
+    #[serde(flatten)]
+    pub program: Option<Box<ProgramReport>>,
+}
+
+/// What else there is to know of a request to run a real program.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ProgramReport {
+    /// What the policy says: `allow` or `deny`.
+    pub verdict: &'static str,
+    /// What kind of rule refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<&'static str>,
+    /// The key of the policy that decided.
+    pub rule: String,
+    /// The words that were asked for, as one line.
+    pub command: String,
+    /// The directory that it worked in.
+    pub working_directory: String,
+    /// The words that were run, with what the policy inserted or replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    /// Which limits were in force, and by what.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
+    /// The limit that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// What it wanted to reach in the network, and was refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network_refusals: Vec<String>,
+    /// Whether its output is left out where it succeeds.
+    pub suppress_success_output: bool,
 }
 
 fn text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

@@ -158,11 +158,16 @@ impl Journal {
         }
     }
 
-    /// Unregisters a run. If it has recorded anything, its id stays taken.
-    pub fn end_run(&self, id: RunId) {
+    /// Unregisters a run. Returns whether it has recorded anything; then its id stays taken.
+    pub fn end_run(&self, id: RunId) -> bool {
         let mut state = self.state.lock();
-        if state.runs.get(&id).is_some_and(Option::is_some) {
-            state.runs.remove(&id);
+        match state.runs.get(&id) {
+            Some(None) => true,
+            Some(Some(_)) => {
+                state.runs.remove(&id);
+                false
+            }
+            None => false,
         }
     }
 

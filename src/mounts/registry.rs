@@ -64,18 +64,10 @@ fn places() -> Vec<PathBuf> {
     vec![own, root]
 }
 
-/// Writes the entry of a mount.
-///
-/// # Errors
-/// [`Error::Refused`] where the directory is not this user's alone; what writing says.
-pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
+/// Makes and checks the directory of this process's entries.
+fn own_place() -> Result<PathBuf> {
     let dir = places().into_iter().next().unwrap_or_default();
-    let refused = |what: String| {
-        Error::refused(
-            format!("{}: {what}", dir.display()),
-            "It must be a directory of yours alone.",
-        )
-    };
+    let refused = |what: String| not_safe(&dir, &what);
     match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -88,6 +80,23 @@ pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
     {
         return Err(refused("is not safe to use".to_owned()));
     }
+    Ok(dir)
+}
+
+fn not_safe(dir: &Path, what: &str) -> Error {
+    Error::refused(
+        format!("{}: {what}", dir.display()),
+        "It must be a directory of yours alone.",
+    )
+}
+
+/// Writes the entry of a mount.
+///
+/// # Errors
+/// [`Error::Refused`] where the directory is not this user's alone; what writing says.
+pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
+    let dir = own_place()?;
+    let refused = |what: String| not_safe(&dir, &what);
     let file = dir.join(device);
     let _alone = alone(&dir);
     let _ = std::fs::remove_file(&file);
@@ -104,6 +113,42 @@ pub fn write(device: &str, entry: &MountInfo) -> Result<PathBuf> {
         });
     written.map_err(|error| refused(error.to_string()))?;
     Ok(file)
+}
+
+/// The directory of homes that are mounted for a request, among the entries.
+const TEMPORARY: &str = "homes";
+
+/// Makes a directory for a home that is mounted for a request.
+///
+/// # Errors
+/// As [`write`].
+pub fn temporary_home() -> Result<PathBuf> {
+    let dir = own_place()?.join(TEMPORARY);
+    let refused = |error: std::io::Error| not_safe(&dir, &error.to_string());
+    let private = |dir: &Path| std::fs::DirBuilder::new().mode(0o700).create(dir);
+    match private(&dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(refused(error));
+        }
+        _ => {}
+    }
+    loop {
+        let mut id = [0_u8; 8];
+        let _ = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
+        let home = dir.join(format!("{:016x}", u64::from_ne_bytes(id)));
+        match private(&home) {
+            Ok(()) => return Ok(home),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(refused(error)),
+        }
+    }
+}
+
+/// Returns whether a home was mounted for a request.
+pub fn is_temporary(home: &Path) -> bool {
+    places()
+        .iter()
+        .any(|place| home.parent() == Some(&place.join(TEMPORARY)))
 }
 
 /// Takes the entry of a mount of this process away. The number of its device may be another mount's by now, and so the entry.

@@ -24,6 +24,8 @@ pub const PURGING: &str = "purging";
 pub const RESERVE: &str = "reserve";
 /// What takes space, in [`RESERVE`]; the other files there take an inode each.
 pub const SPACE: &str = "space";
+/// The directory that is `/tmp` for what executors run; there only while a session needs it.
+pub const SCRATCH: &str = "scratch";
 /// The log of what executors were asked for.
 pub const AUDIT: &str = "audit.jsonl";
 /// The log of executors before that, when it became too long.

@@ -36,9 +36,9 @@ impl World {
         })
     }
 
-    /// Records that a run has ended.
-    pub fn end_run(&self, id: RunId) {
-        self.journal.end_run(id);
+    /// Records that a run has ended. Returns whether anything of it was recorded.
+    pub fn end_run(&self, id: RunId) -> bool {
+        self.journal.end_run(id)
     }
 
     /// Records a named checkpoint and returns the number of its record.

@@ -56,6 +56,7 @@ mod rename;
 pub mod replace;
 mod reserve;
 pub mod root;
+mod scratch;
 mod sessions;
 pub mod settle;
 mod settled;
@@ -83,6 +84,7 @@ pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
 pub use located::Located;
 pub use meta::{Id, Meta, Time};
+pub use offline::last_mounted_with;
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
 pub use options::{Identity, KeepOptions, WorldOptions};
 pub use purge::Purged;
@@ -123,6 +125,8 @@ pub struct World {
     mounted: bool,
     /// The reserved space that removals are given on a full disk.
     spare: Option<std::fs::File>,
+    /// Whether the scratch directory has been made.
+    scratch: parking_lot::Mutex<bool>,
     /// Read-held while a name moves, write-held while another inode takes a file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
 }

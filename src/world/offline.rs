@@ -11,6 +11,20 @@ use super::settled::Settled;
 use super::state::{open_unlocked, refuse_strangers};
 use super::{World, WorldOptions};
 use crate::error::Result;
+use crate::journal::MountedWith;
+
+/// Returns what a store was last mounted with, as far as a session says it.
+///
+/// # Errors
+/// What opening the store and reading its sessions says.
+pub fn last_mounted_with(store: &Path) -> Result<Option<MountedWith>> {
+    let root = Root::open(store)?;
+    refuse_strangers(&root, store)?;
+    match open_unlocked(&root)? {
+        Some(state) => last_mount(state.as_fd(), None),
+        None => Ok(None),
+    }
+}
 
 impl World {
     /// Opens a store that nobody has mounted, as [`World::open`], with what it was last mounted with.

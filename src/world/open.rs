@@ -82,6 +82,7 @@ impl World {
         }
         self.finalizer.finish(&NobodyWrites(&self.root), AT_THE_END);
         self.digests.finish(&NobodyWrites(&self.root), self.mounted);
+        self.drop_scratch();
         if let Err(error) = self.journal.note(Op::End, None) {
             log::warn!("the end of the session could not be recorded: {error}");
         }
@@ -144,6 +145,7 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         session,
         mounted,
         spare: None,
+        scratch: parking_lot::Mutex::default(),
         names: parking_lot::RwLock::default(),
     };
     let mut settled = world.state.tell_of_copy();

@@ -260,7 +260,8 @@ impl World {
         Ok(purged)
     }
 
-    fn purging(&self) -> Result<OwnedFd> {
+    /// Opens the directory of what is being deleted, and makes it where it is missing.
+    pub(super) fn purging(&self) -> Result<OwnedFd> {
         match rustix::fs::mkdirat(&self.state, PURGING, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(Error::os("mkdirat")(errno)),

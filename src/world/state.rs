@@ -246,7 +246,7 @@ impl StateDir {
     }
 
     /// Opens a directory below this one, following no link.
-    fn dir(&self, path: &str) -> Result<OwnedFd> {
+    pub(super) fn dir(&self, path: &str) -> Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         open_beneath(self.fd.as_fd(), path.as_bytes(), flags, Mode::empty())
     }

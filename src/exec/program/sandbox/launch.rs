@@ -57,6 +57,19 @@ impl Launcher {
 /// # Errors
 /// What could not be set up. Nothing runs then, and nothing is left behind.
 pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
+    launch_with(plan, launcher, |_| {})
+}
+
+/// Starts a program, as [`launch()`]. `begun` is called with the number of the sandbox's first process, in whose PID
+/// namespace everything will run, before anything does.
+///
+/// # Errors
+/// As [`launch()`].
+pub fn launch_with(
+    plan: Plan,
+    launcher: &Launcher,
+    begun: impl FnOnce(i32),
+) -> Result<Running, LaunchError> {
     let Network::None = plan.network;
     let user = identity(&plan)?;
     let mut given = Given::new();
@@ -86,6 +99,7 @@ pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
     drop(theirs);
     let mut running = Running::new(started, ours);
+    begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();
     let sent = channel::send_orders(running.channel(), &orders, &fds);
     running.set_up(sent)?;

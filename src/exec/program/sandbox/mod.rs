@@ -20,6 +20,6 @@ mod running;
 
 pub use error::{LaunchError, Step};
 pub use init::{INIT, run as run_init};
-pub use launch::{Launcher, launch};
+pub use launch::{Launcher, launch, launch_with};
 pub use plan::{Limits, Network, Plan};
 pub use running::{End, Ended, Running, Until};

@@ -1,0 +1,159 @@
+//! Holding a home: it stays mounted as long as somebody works in it, and is mounted for that where it is not.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::connect::Connection;
+use super::target::{Client, Site, site};
+use crate::control::{Answer, Held, Request};
+use crate::daemon::{self, Wanted};
+use crate::error::{Error, Kind, Result};
+use crate::mounts::registry;
+use crate::world::layout::SCRATCH;
+use crate::world::root::open_beneath;
+use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id};
+
+/// How long a home that is just being unmounted is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it is left alone meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A home that stays mounted while this lives.
+#[derive(Debug)]
+pub struct Hold {
+    /// Dropped last: it holds the home.
+    connection: Connection,
+    held: Held,
+    /// The path by which the occupant knows the home.
+    path: PathBuf,
+    scratch: OwnedFd,
+}
+
+impl Hold {
+    /// Returns where the home is mounted.
+    pub fn mounted_at(&self) -> PathBuf {
+        PathBuf::from(std::ffi::OsString::from_vec(self.held.home.0.clone()))
+    }
+
+    /// Returns the path by which whoever works in the home knows it: where it is mounted, or the store's where it was mounted for
+    /// this.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the user and the group whom the home is for.
+    pub fn owner(&self) -> (u32, u32) {
+        (self.held.uid, self.held.gid)
+    }
+
+    /// Returns whether nothing in the home can be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.held.read_only
+    }
+
+    /// Returns the session's scratch directory: `/tmp` for what runs in the home.
+    pub fn scratch(&self) -> &OwnedFd {
+        &self.scratch
+    }
+
+    /// Returns whether the daemon is still there.
+    pub fn is_lost(&self) -> bool {
+        self.connection.is_lost()
+    }
+}
+
+/// Holds the home behind a TARGET. A store that is not mounted is mounted, with what it was last mounted with, until nobody holds it
+/// any more.
+///
+/// # Errors
+/// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked.
+pub fn hold(target: &Path) -> Result<Hold> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let held = match site(target)? {
+            Site::Home => Client::open(target).and_then(|client| client.hold()),
+            Site::Store => match served(target)? {
+                Some(client) => client.hold(),
+                None => match mount(target) {
+                    // Another request has mounted it meanwhile.
+                    Err(_) if served(target)?.is_some() => continue,
+                    mounted => mounted.and_then(|()| Client::open(target)?.hold()),
+                },
+            },
+        };
+        match held {
+            // Another one's home is ending, or two of us have tried to mount the store.
+            Err(error) if error.kind() == Kind::Conflict && Instant::now() < end => {
+                std::thread::sleep(PAUSE);
+            }
+            held => return held,
+        }
+    }
+}
+
+/// Returns the store of a directory where a daemon has it.
+fn served(target: &Path) -> Result<Option<Client>> {
+    let Ok(client) = Client::open(target) else {
+        return Ok(None);
+    };
+    Ok(client.store.served_by()?.map(|_| client))
+}
+
+impl Client {
+    /// Holds the home of this store, which is mounted.
+    fn hold(&self) -> Result<Hold> {
+        let mut connection = Connection::open(self.store.state())?;
+        let held = match connection.ask(&Request::Hold)? {
+            Answer::Held(held) => held,
+            _ => return Err(Error::refused("the daemon answers another question", "")),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state = self.store.state();
+        let scratch = open_beneath(state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty())?;
+        let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
+        let path = match registry::is_temporary(&home) {
+            true => std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()),
+            false => home,
+        };
+        Ok(Hold {
+            connection,
+            held,
+            path,
+            scratch,
+        })
+    }
+}
+
+/// Mounts a store for as long as somebody holds it, for the store's owner.
+fn mount(store: &Path) -> Result<()> {
+    let store = std::path::absolute(store).map_err(|error| Error::io("getcwd", &error))?;
+    let home = registry::temporary_home()?;
+    let owner = std::fs::metadata(&store).map(|meta| meta.uid()).ok();
+    let is_root = rustix::process::geteuid().is_root();
+    let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&store)?);
+    let wanted = Wanted {
+        store,
+        home: home.clone(),
+        owner: owner
+            .filter(|uid| is_root && *uid != 0)
+            .map(|uid| uid.to_string()),
+        hide: options.view.hide,
+        read_only: options.view.read_only,
+        symlinks_inside: options.view.symlinks == crate::world::Symlinks::Inside,
+        list_trash: options.view.list_trash,
+        durable: options.durable,
+        keep: KeepOptions { ..options.keep },
+        follow: true,
+        passthrough: true,
+        while_held: true,
+        ..Wanted::default()
+    };
+    daemon::start(&wanted).map(drop).inspect_err(|_| {
+        let _ = std::fs::remove_dir(&home);
+    })
+}

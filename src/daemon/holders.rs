@@ -1,0 +1,108 @@
+//! Who keeps a home mounted: the connections that hold it.
+//!
+//! A home that was mounted for a request ([`Wanted::while_held`]) ends with the last of them, and a connection ends with
+//! its process, however that ends. Other homes do not end with anybody, and are held all the same: for the scratch
+//! directory, and to learn whom the home is for.
+//!
+//! [`Wanted::while_held`]: super::Wanted::while_held
+//!
+//! Lock: one over the count, held for no system call but those that make the scratch directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::control::Held;
+use crate::error::{Error, Result};
+use crate::mounts::unmount::unmount;
+use crate::world::World;
+
+/// How long a home that was mounted for a request waits for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The holders of one home.
+#[derive(Debug)]
+pub(super) struct Holders {
+    held: Held,
+    home: PathBuf,
+    /// To whom the daemon gives what it makes, where that is not its own user.
+    owner: Option<(u32, u32)>,
+    while_held: bool,
+    count: Mutex<Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    holders: usize,
+    /// Whether the home is being unmounted because nobody holds it any more.
+    ends: bool,
+}
+
+impl Holders {
+    /// Starts without any. `while_held`: the home ends when there are none any more.
+    pub(super) fn new(
+        held: Held,
+        home: PathBuf,
+        owner: Option<(u32, u32)>,
+        while_held: bool,
+    ) -> Arc<Holders> {
+        Arc::new(Holders {
+            held,
+            home,
+            owner,
+            while_held,
+            count: Mutex::default(),
+        })
+    }
+
+    /// Holds the home until the guard is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where it ends at this moment; those of [`World::make_scratch`].
+    pub(super) fn hold(self: &Arc<Holders>, world: &World) -> Result<(Holder, Held)> {
+        let mut count = self.count.lock();
+        if count.ends {
+            return Err(Error::Conflict {
+                what: "the home is being unmounted".to_owned(),
+                remedy: "Give the command once more.".to_owned(),
+            });
+        }
+        world.make_scratch(self.owner)?;
+        count.holders += 1;
+        Ok((Holder(self.clone()), self.held.clone()))
+    }
+
+    /// Ends a home that nobody has come to hold in time. Blocks so long.
+    pub(super) fn await_first(&self) {
+        if self.while_held {
+            std::thread::sleep(PATIENCE);
+            self.end_unless_held();
+        }
+    }
+
+    fn end_unless_held(&self) {
+        {
+            let mut count = self.count.lock();
+            if !self.while_held || count.holders > 0 || std::mem::replace(&mut count.ends, true) {
+                return;
+            }
+        }
+        // What still runs in it has lost whoever started it.
+        if let Err(error) = unmount(&self.home, false).or_else(|_| unmount(&self.home, true)) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+/// A connection that holds the home.
+#[derive(Debug)]
+pub(super) struct Holder(Arc<Holders>);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.count.lock().holders -= 1;
+        self.0.end_unless_held();
+    }
+}
