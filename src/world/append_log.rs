@@ -12,7 +12,8 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use super::layout::STATE;
 use super::own;
@@ -56,6 +57,7 @@ impl AppendLog {
         }
         give_to_owner(state, &file);
         let line = [after(&file), line, b"\n"].concat();
+        reserve(&file, line.len())?;
         file.write_all(&line)
             .map_err(|error| Error::io("write", &error))?;
         Ok(true)
@@ -77,6 +79,18 @@ impl AppendLog {
         rustix::fs::renameat(state, self.name, state, self.former)
             .map_err(Error::os("renameat"))?;
         Ok(true)
+    }
+}
+
+/// Reserves the space of a line, so that a full disk takes none of it rather than its first part: a kernel writes one
+/// page after the other. Somebody else may take the space, and not every file system reserves any; then the next line ends
+/// what was cut off ([`after`]).
+fn reserve(file: &File, length: usize) -> Result<()> {
+    let end = file.metadata().map_or(0, |meta| meta.len());
+    let keep = FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(file, keep, end, length as u64) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(Error::os("fallocate")(errno)),
+        _ => Ok(()),
     }
 }
 

@@ -15,12 +15,12 @@ use crate::common::{Home, describe, need_mount, run_limited, skip, trumanfs, wat
 use rustix::mount::{MountFlags, UnmountFlags};
 
 /// A small file system of its own, in a temporary directory; unmounted when dropped, and that must be after the home.
-struct Small {
+pub(crate) struct Small {
     dir: tempfile::TempDir,
 }
 
 impl Small {
-    fn tmpfs(options: &str) -> Small {
+    pub(crate) fn tmpfs(options: &str) -> Small {
         let dir = tempfile::TempDir::with_prefix("trumanfs-small-").unwrap();
         let at = fs::canonicalize(dir.path()).unwrap();
         let options = std::ffi::CString::new(options).unwrap();
@@ -36,7 +36,7 @@ impl Small {
     }
 
     /// Ext4 in a file; none, with the reason, where there is no mkfs.ext4 or no loop device.
-    fn ext4(megabytes: u64, journal: bool) -> Result<Small, String> {
+    pub(crate) fn ext4(megabytes: u64, journal: bool) -> Result<Small, String> {
         let dir = tempfile::TempDir::with_prefix("trumanfs-small-").unwrap();
         let image = dir.path().join("image");
         let at = dir.path().join("mnt");
@@ -64,7 +64,7 @@ impl Small {
         Ok(Small { dir })
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         let top = fs::canonicalize(self.dir.path()).unwrap();
         if top.join("mnt").exists() {
             top.join("mnt")
