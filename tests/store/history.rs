@@ -868,3 +868,48 @@ fn a_redo_by_the_run_of_an_undo() {
     expect(3, store, &["redo"], &["--run", &of_two.to_uppercase()]);
     assert!(there("one") && there("two"));
 }
+
+/// Two runs at once, one of which changes what the other changes: their differences are the same, and said to be.
+#[test]
+fn a_diff_of_a_run_says_where_others_had_a_hand_in_it() {
+    use trumanfs::exec::shell::Shell;
+    use trumanfs::exec::{Access, Limits, open, pipeline};
+    let store = tempfile::tempdir().unwrap();
+    let place = open(store.path(), &Access::default()).unwrap();
+    let mut first = Shell::at(place.clone(), Limits::default());
+    let mut second = Shell::at(place.clone(), Limits::default());
+    assert_eq!(first.run(b"mkdir d; echo 0 > f").return_code, 0);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let around = std::thread::scope(|scope| {
+        let around = scope.spawn(|| {
+            let request = first.request(b"touch d/a; echo 1 > f; cat; touch d/b");
+            pipeline::execute_gathering(&mut first, &request, Some(reader.into()))
+        });
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while fs::read(store.path().join("f")).unwrap() != b"1\n" {
+            assert!(
+                std::time::Instant::now() < end,
+                "the first line does not begin"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(second.run(b"touch d/c").return_code, 0);
+        assert_eq!(second.run(b"echo 2 > f").return_code, 0);
+        drop(writer);
+        around.join().unwrap()
+    });
+    let alone = first.run(b"touch e");
+    drop((first, second, place));
+    let said = |run: String| {
+        let output = run_diff(store.path(), &run);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said(around.run.to_string()).contains("others changed"));
+    assert_eq!(said(alone.run.to_string()), "");
+}
+
+fn run_diff(store: &Path, of: &str) -> Output {
+    let output = run(store, &["diff"], &["--run", of]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    output
+}

@@ -27,7 +27,8 @@ pub(in crate::cli) struct DiffArgs {
     /// And a path in the home: only what is there or below. Without both: everything since the start of the last session
     #[arg(value_name = "A..B] [PATH", num_args = 0..=2)]
     what: Vec<OsString>,
-    /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`; instead of A..B
+    /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`; instead of A..B.
+    /// Of what others changed meanwhile, that shows what they did to the same things, with a warning
     #[arg(long, value_name = "RUN", conflicts_with = "range")]
     run: Option<String>,
     /// A range that begins with a hyphen; see [`ago`]
@@ -85,6 +86,13 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
     printer.flush();
     for line in &unknown.0 {
         warn(args.json, line);
+    }
+    if diff.is_shared() {
+        warn(
+            args.json,
+            "others changed some of the same things while the run was under way: what they did to them is shown, too. \
+             `trumanfs log --path` tells whose each change is",
+        );
     }
     Ok(match (unknown.0.is_empty(), diff.is_empty()) {
         (false, _) => Exit::Partly,

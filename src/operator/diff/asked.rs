@@ -45,6 +45,12 @@ impl Asked {
         self.nodes.extend(effect.within());
     }
 
+    /// Returns whether both have a name or a node. This one is sorted.
+    pub(super) fn meets(&self, other: &Asked) -> bool {
+        let has = |place: &NameSlot| self.places.binary_search(place).is_ok();
+        other.places.iter().any(has) || other.nodes.iter().any(|node| self.nodes.contains(node))
+    }
+
     /// Sorts and deduplicates the names, so that those of one directory are looked up together.
     pub(super) fn sort(&mut self) {
         self.places.sort_unstable();

@@ -12,7 +12,7 @@ mod names;
 mod paths;
 
 use super::Store;
-use super::past::{Past, ROOT, Tree};
+use super::past::{Effect, Past, ROOT, Tree};
 use super::point::Point;
 use super::run::FoundRun;
 use crate::error::{Error, Result};
@@ -33,6 +33,8 @@ pub struct Diff<'a> {
     after: Tree<'a>,
     /// Whether all records were taken into account.
     of_all: bool,
+    /// Whether records that are not asked for changed some of the same names or nodes meanwhile.
+    is_shared: bool,
     paths: Paths,
     /// Sorted by path.
     found: Vec<Found>,
@@ -86,13 +88,16 @@ impl<'a> Diff<'a> {
         past = past.acts();
         past.back_noting(to, |_, _| {})?;
         let after = past.tree().clone();
-        let mut asked = Asked::new(after.lookup(ROOT, TRASH)?);
-        past.back_noting(from, |record, effect| {
-            if wanted(record) {
-                asked.note(effect);
-            }
+        let trash = after.lookup(ROOT, TRASH)?;
+        let (mut asked, mut others) = (Asked::new(trash), Asked::new(trash));
+        past.back_noting(from, |record, effect| match wanted(record) {
+            true => asked.note(effect),
+            // The time of a directory changes with everything in it.
+            false if matches!(effect, Effect::Time(..)) => {}
+            false => others.note(effect),
         })?;
         asked.sort();
+        let is_shared = asked.meets(&others);
         let before = past.into_tree();
         let mut names = Names::new(&before, &after, asked, below);
         names.compare()?;
@@ -104,10 +109,16 @@ impl<'a> Diff<'a> {
             before,
             after,
             of_all,
+            is_shared,
             paths,
             found,
             both,
         })
+    }
+
+    /// Returns whether others changed some of the same things between the points; what they did is among the differences.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Returns the number of differences.
