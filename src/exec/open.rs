@@ -13,7 +13,7 @@ use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::place::Place;
 use crate::client::{self, Client, Runs, Site};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 use crate::world::{Root, ViewOptions};
 
 /// How long other commands that work on a store are waited for.
@@ -36,7 +36,14 @@ pub struct Access {
 /// As [`client::site`]; those of opening; [`Error::Refused`] where a mounted home is to be given another view than its
 /// own.
 pub fn open(root: &Path, access: &Access) -> Result<Place> {
-    let root = std::path::absolute(root).map_err(|error| Error::io("getcwd", &error))?;
+    let root = std::path::absolute(root).map_err(|error| Error::Missing {
+        what: format!(
+            "{}: the working directory, which this path begins in: {}",
+            root.display(),
+            reason(&error)
+        ),
+        remedy: "Give an absolute path, or run this in a directory that is there.".to_owned(),
+    })?;
     let mut prefix = None;
     let (home, audit): (Arc<dyn Home>, Option<Audit>) = match client::site(&root)? {
         Site::Store => {

@@ -212,3 +212,21 @@ fn names_and_lines_do_not_act_on_a_terminal() {
         "{log}"
     );
 }
+
+/// It said "No such file or directory", of nothing.
+#[test]
+fn a_working_directory_that_is_gone_is_named() {
+    let script = "cd \"$1\" && rmdir \"$1\" && exec \"$0\" exec --root here -- ls";
+    let dir = tempfile::tempdir().unwrap().keep();
+    let mut command = Command::new("sh");
+    command.args(["-c", script, binary()]).arg(&dir);
+    let output = run_limited(command, Duration::from_secs(20));
+    let words = ["exec".to_owned()];
+    says(
+        &words,
+        &output,
+        3,
+        &["here: the working directory", "Give an absolute path"],
+    );
+    assert!(!dir.exists());
+}
