@@ -36,8 +36,10 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "client",
-        &["control", "mounts", "operator", "world", "error", "name"],
-        "client is what front ends share: it knows neither the command line nor exec, and the daemon by its socket alone",
+        &[
+            "control", "daemon", "mounts", "operator", "world", "error", "name",
+        ],
+        "client is what front ends share: it knows neither the command line nor exec, and the daemon by its socket, but for starting it",
     ),
     (
         "control",

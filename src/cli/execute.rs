@@ -18,6 +18,7 @@ use line::{stdin, tell};
 
 mod line;
 mod prompt;
+pub(super) mod run;
 
 /// Where the shell works, and what a line may use.
 #[derive(Args, Debug)]

@@ -80,6 +80,8 @@ enum Command {
     Fsck(check::FsckArgs),
     /// Runs one line of the bundled shell in a home, or in a store that nobody has mounted
     Exec(execute::ExecArgs),
+    /// Runs a real program in a home, as far as a policy allows it, in a sandbox whose only writable place is the home
+    Run(Box<execute::run::RunArgs>),
     /// The bundled shell in a home, or in a store that nobody has mounted
     Shell(execute::ShellArgs),
     /// Policies of real programs: which may run in a home, with which flags
@@ -159,6 +161,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
+        Command::Run(args) => return Ok(execute::run::run(*args)),
         Command::Exec(args) => return Ok(execute::exec(&args)),
         Command::Shell(args) => return Ok(execute::shell(&args)),
         Command::Policy(command) => return policy::policy(&command),

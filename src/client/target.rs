@@ -69,6 +69,12 @@ pub enum Site {
 /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store or around
 /// one ([`nesting::check`]).
 pub fn site(root: &Path) -> Result<Site> {
+    let is_denied = std::fs::metadata(root)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    // Nobody but its owner may look at a home, not even root.
+    if is_denied && table::find(root).is_some() {
+        return Ok(Site::Home);
+    }
     let meta = look(root)?;
     if !meta.is_dir() {
         return Err(Error::refused(

@@ -13,6 +13,7 @@ mod live_applier;
 mod messages;
 mod mountpoint;
 pub mod preflight;
+mod privileges;
 pub mod runs;
 mod session;
 mod wanted;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{INodeNo, Notifier, Session, SessionACL};
-use rustix::fs::{Mode, OFlags};
 
 use super::control;
 use super::follow::{Follower, Still};
@@ -20,6 +19,7 @@ use super::holders::Holders;
 use super::messages::{LogTo, start_log, trim};
 use super::mountpoint::mount;
 use super::preflight::{self, Checked};
+use super::privileges::{harden, may_pass_through, try_owner};
 use super::watch::Watcher;
 use super::{Wanted, handover};
 use crate::control::{Held, Status};
@@ -61,36 +61,6 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     Ok(())
 }
 
-/// Tests, on a short-lived thread, whether the daemon can act for the owner and the owner can enter the store.
-fn try_owner(checked: &Checked) -> Result<()> {
-    let Some(owner) = checked.owner.clone() else {
-        return Ok(());
-    };
-    // By descriptor, like the daemon itself: the directories above the store may be closed to the owner.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let shown = checked.store.display().to_string();
-    let store = rustix::fs::open(&checked.store, flags | OFlags::PATH, Mode::empty())
-        .map_err(Error::os("open"))?;
-    let tried = spawn("owner", move || {
-        crate::sys::creds::become_user(owner.uid, owner.gid, &owner.groups)
-            .map_err(Error::os("setfsuid"))?;
-        let opened = rustix::fs::openat(&store, ".", flags, Mode::empty());
-        opened.map(drop).map_err(|errno| {
-            Error::refused(
-                format!(
-                    "--owner {}: {shown}: {}",
-                    owner.uid,
-                    Error::os("open")(errno)
-                ),
-                "Give the store to that user (chown).",
-            )
-        })
-    })?;
-    tried
-        .join()
-        .unwrap_or_else(|_| Err(Error::refused("the owner could not be tried", "")))
-}
-
 /// A mount that is unmounted when dropped, so that an error leaves no dead mount behind.
 struct Mounted {
     home: PathBuf,
@@ -102,19 +72,6 @@ impl Drop for Mounted {
             let _ = unmount(&self.home, true);
         }
     }
-}
-
-/// Protects the daemon's memory from other processes, clears the umask, and raises the limit of open files to the
-/// maximum.
-fn harden() {
-    use rustix::process::{
-        DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit, umask,
-    };
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    umask(rustix::fs::Mode::empty());
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
@@ -279,17 +236,6 @@ fn serve(
         registry::remove(&file);
     }
     outcome
-}
-
-/// Returns whether backing files can be registered, which takes CAP_SYS_ADMIN in the first user namespace
-/// (fuse/backing.c).
-fn may_pass_through() -> bool {
-    use rustix::thread::CapabilitySet;
-    let capable = rustix::thread::capabilities(None)
-        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-    let first = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let first: Vec<&str> = first.split_whitespace().collect();
-    capable && first == ["0", "0", "4294967295"]
 }
 
 fn spawn<T: Send + 'static>(

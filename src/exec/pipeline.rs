@@ -21,7 +21,7 @@ use super::limit::Limited;
 use super::place::Place;
 use super::request::{Outcome, ProgramReport, Refusal, Request, Status};
 use crate::error::Error;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{OriginKind, Run, RunId};
 
 /// What carries out requests of one kind.
@@ -203,6 +203,8 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         error_message: None,
         unavailable: None,
         warnings: Vec::new(),
+        command: None,
+        working_directory: None,
         program: None,
     };
     let done = match admit(executor, request) {
@@ -235,7 +237,11 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         outcome.warnings.push(LEFT_BEHIND.to_owned());
     }
     outcome.cwd = executor.cwd();
-    outcome.program = executor.report();
+    if let Some(report) = executor.report() {
+        outcome.command = Some(escape(&request.command));
+        outcome.working_directory = Some(escape(&cwd));
+        outcome.program = Some(report);
+    }
     outcome.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let warning = executor.place().audit(E::KIND, request, &cwd, &outcome);
     outcome.warnings.extend(warning);
@@ -291,13 +297,18 @@ pub fn execute_gathering<E: Executor>(
     request: &Request,
     stdin: Option<OwnedFd>,
 ) -> Outcome {
+    gather(stdin, |streams| execute(executor, request, streams))
+}
+
+/// Gathers what is written to the streams of a request.
+pub fn gather(stdin: Option<OwnedFd>, act: impl FnOnce(Streams) -> Outcome) -> Outcome {
     let (stdout, stderr) = (Gathered::default(), Gathered::default());
     let streams = Streams {
         stdin,
         stdout: Box::new(stdout.clone()),
         stderr: Box::new(stderr.clone()),
     };
-    let outcome = execute(executor, request, streams);
+    let outcome = act(streams);
     Outcome {
         stdout: stdout.take(),
         stderr: stderr.take(),

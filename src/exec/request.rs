@@ -110,6 +110,12 @@ pub struct Outcome {
     /// What an operator should know, and who asked need not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The words of a real program, as one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The directory that a real program worked in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
     /// What else there is to know of a real program.
     #[serde(flatten)]
     pub program: Option<Box<ProgramReport>>,
@@ -125,10 +131,6 @@ pub struct ProgramReport {
     pub class: Option<&'static str>,
     /// The key of the policy that decided.
     pub rule: String,
-    /// The words that were asked for, as one line.
-    pub command: String,
-    /// The directory that it worked in.
-    pub working_directory: String,
     /// The words that were run, with what the policy inserted or replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,

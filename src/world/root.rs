@@ -63,6 +63,15 @@ impl Root {
     pub fn open(path: &std::path::Path) -> Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::os("open"))?;
+        Root::over(fd)
+    }
+
+    /// Makes a root of the descriptor of a directory.
+    ///
+    /// # Errors
+    /// Any error from `statx(2)`; [`Error::Refused`] where /proc is not mounted.
+    pub fn over(fd: OwnedFd) -> Result<Root> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc_fd = rustix::fs::open("/proc/self/fd", flags, Mode::empty()).map_err(|_| {
             Error::refused(
                 "/proc is not mounted",

@@ -1,0 +1,207 @@
+//! `run`: a real program, under a policy and in a sandbox.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::super::exit::{failed, failed_in_json};
+use super::super::output::Printer;
+use super::line::{interrupt, stdin, tell};
+use super::seconds;
+use crate::error::{Error, Result};
+use crate::exec::pipeline::Streams;
+use crate::exec::program::cap::{self, Capped};
+use crate::exec::program::policy::{self, Policy};
+use crate::exec::program::sandbox::{self, Launcher};
+use crate::exec::program::{Command, Programs};
+use crate::exec::{Outcome, Status};
+
+/// What `trumanfs run` takes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The program runs as the home's owner, sees the home, /usr and a /tmp of the session, and nothing else.\n\
+It ends with the program's own code; 125: refused by the policy, or no sandbox; 124: its time was up;\n\
+126 and 127: it cannot be executed, it is not there.\n\n\
+Example: trumanfs run --root HOME --policy default -- git status"
+)]
+pub(in crate::cli) struct RunArgs {
+    /// A mounted home, or a store, which is mounted for as long as the program runs
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    /// The policy file
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+    /// The working directory, from the home or below it
+    #[arg(long, value_name = "D", default_value = ".")]
+    cwd: OsString,
+    /// A variable for the program, where the policy lets it be asked for
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// End it after so many seconds, where the policy gives it longer
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// A file or directory of this machine that the program may read
+    #[arg(long, value_name = "PATH")]
+    bind_ro: Vec<PathBuf>,
+    /// Let so many lines of each stream out at most; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_lines: u64,
+    /// Let so many bytes of each stream out at most, where the policy lets out more
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+    /// Where the output has to be cut, keep its end too: half of what may leave
+    #[arg(long)]
+    tail: bool,
+    /// Keep head and tail of the output, about so many tokens of a model in all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
+    /// Leave out sequences that steer a terminal
+    #[arg(long)]
+    strip_ansi: bool,
+    /// Processor time of all its processes together, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    max_cpu: Option<Duration>,
+    /// Memory of all its processes together, in MiB
+    #[arg(long, value_name = "MIB")]
+    max_memory: Option<u64>,
+    /// How many processes and threads there may be at once
+    #[arg(long, value_name = "N")]
+    max_processes: Option<u64>,
+    /// How many files each process may have open
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+    /// How large a file may become, in MiB
+    #[arg(long, value_name = "MIB")]
+    max_file_size: Option<u64>,
+    /// Print one JSON object with all that came of it, and what it wrote
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    words: Vec<OsString>,
+}
+
+fn variable(text: &str) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err(format!("{text}: write it as NAME=VALUE")),
+    }
+}
+
+/// Runs a program. Returns its status.
+pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
+    let as_json = args.json;
+    match carry_out(args) {
+        Ok(code) => code,
+        Err(error) => {
+            if as_json {
+                failed_in_json(error);
+            } else {
+                failed(&error);
+            }
+            // Whatever the reason, the program did not run.
+            ExitCode::from(125)
+        }
+    }
+}
+
+fn carry_out(args: RunArgs) -> Result<ExitCode> {
+    let policy = policy(&args.policy)?;
+    let launcher =
+        Launcher::of_this_program().map_err(|error| Error::refused(error.to_string(), ""))?;
+    let programs = Programs::open(&args.root, launcher)?;
+    let interrupt = interrupt()?;
+    // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
+    let (outcome, _) = interrupt.during(|cancel| {
+        let command = command(&args, cancel);
+        let is_held = args.json
+            || args.max_tokens.is_some()
+            || programs
+                .decide(&policy, &command)
+                .is_ok_and(|allowed| allowed.suppress_success_output);
+        match is_held {
+            true => programs.run_gathering(&policy, &command, stdin()),
+            false => {
+                let streams = Streams {
+                    stdin: stdin(),
+                    stdout: Box::new(std::io::stdout()),
+                    stderr: Box::new(std::io::stderr()),
+                };
+                programs.run(&policy, &command, streams)
+            }
+        }
+    });
+    print(outcome, &args)
+}
+
+/// Reads the policy.
+fn policy(file: &Path) -> Result<Policy> {
+    let examined = policy::open(file);
+    examined.policy.ok_or_else(|| {
+        let all: Vec<String> = examined.problems.iter().map(ToString::to_string).collect();
+        Error::usage(
+            all.join("\n"),
+            "Mend the policy; nothing runs by a broken one.",
+        )
+    })
+}
+
+fn command(args: &RunArgs, cancel: crate::exec::Cancel) -> Command {
+    Command {
+        argv: args
+            .words
+            .iter()
+            .map(|word| word.clone().into_vec())
+            .collect(),
+        cwd: args.cwd.as_bytes().to_vec(),
+        env: args.env.clone(),
+        timeout: args.timeout,
+        bind_ro: args.bind_ro.clone(),
+        lines: args.max_lines,
+        bytes: args.max_bytes,
+        tail: args.tail,
+        strips_ansi: args.strip_ansi,
+        limits: sandbox::Limits {
+            cpu: args.max_cpu,
+            memory: args.max_memory.map(|mib| mib.saturating_mul(1 << 20)),
+            processes: args.max_processes,
+            open_files: args.max_files,
+            file_size: args.max_file_size.map(|mib| mib.saturating_mul(1 << 20)),
+        },
+        cancel: Some(cancel),
+    }
+}
+
+/// Prints what came of it, as far as it has not been printed.
+fn print(mut outcome: Outcome, args: &RunArgs) -> Result<ExitCode> {
+    let suppresses = outcome
+        .program
+        .as_ref()
+        .is_some_and(|program| program.suppress_success_output);
+    if suppresses && outcome.status == Status::Success {
+        outcome.stdout.clear();
+        outcome.stderr.clear();
+    }
+    if let Some(tokens) = args.max_tokens {
+        let Capped { stdout, stderr } = cap::cap(&outcome.stdout, &outcome.stderr, tokens);
+        outcome.truncated_stdout |= stdout != outcome.stdout;
+        outcome.truncated_stderr |= stderr != outcome.stderr;
+        (outcome.stdout, outcome.stderr) = (stdout, stderr);
+    }
+    if args.json {
+        Printer::new().json(&outcome)?;
+        return Ok(tell(&outcome, true));
+    }
+    let written = std::io::stdout()
+        .write_all(&outcome.stdout)
+        .and_then(|()| std::io::stdout().flush())
+        .and_then(|()| std::io::stderr().write_all(&outcome.stderr));
+    // Whoever has closed the stream does not want it.
+    drop(written);
+    Ok(tell(&outcome, false))
+}

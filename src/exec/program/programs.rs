@@ -1,0 +1,132 @@
+//! [`Programs`]: a home in which real programs run under a policy.
+//!
+//! Owns what has to be open for that: the home, which stays mounted meanwhile, and what the policy looks paths up in.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Gid, Mode, OFlags, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
+use super::sandbox::{self, Launcher};
+use crate::client::{Client, Hold, Runs, hold};
+use crate::error::{Error, Result};
+use crate::exec::audit::Audit;
+use crate::exec::mounted_home::MountedHome;
+use crate::exec::place::Place;
+use crate::exec::{Cancel, Home};
+use crate::world::Root;
+
+/// A command that somebody wants to have run.
+#[derive(Debug, Clone, Default)]
+pub struct Command {
+    /// Its words; the first is the program.
+    pub argv: Vec<Vec<u8>>,
+    /// The working directory: from the home, or absolute and below it.
+    pub cwd: Vec<u8>,
+    /// The variables that it asks for.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How long it may run, where that is shorter than the policy says.
+    pub timeout: Option<Duration>,
+    /// What else of the host it may read.
+    pub bind_ro: Vec<PathBuf>,
+    /// How many lines of each stream leave at most, and whether the end is kept where that is fewer; 0 is no limit.
+    pub lines: u64,
+    /// How many bytes of each stream leave at most, where that is less than the policy says.
+    pub bytes: Option<u64>,
+    /// Whether the end of the output is kept too where it has to be cut.
+    pub tail: bool,
+    /// Whether sequences that steer a terminal are left out of the output.
+    pub strips_ansi: bool,
+    /// What all its processes may use together.
+    pub limits: sandbox::Limits,
+    /// What ends it before its time.
+    pub cancel: Option<Cancel>,
+}
+
+/// What a policy says of a command.
+pub type Decision = std::result::Result<Allowed, Refused>;
+
+/// A home in which real programs run. It stays mounted while this lives.
+pub struct Programs {
+    pub(super) hold: Hold,
+    pub(super) place: Place,
+    /// The mounted home.
+    pub(super) home: OwnedFd,
+    pub(super) launcher: Launcher,
+    paths: RootPaths,
+}
+
+impl Programs {
+    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home.
+    ///
+    /// # Errors
+    /// As [`hold()`]; those of opening the home.
+    pub fn open(target: &Path, launcher: Launcher) -> Result<Programs> {
+        let hold = hold(target)?;
+        let client = Client::open(&hold.mounted_at())?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())
+            .map_err(Error::os("open"))?;
+        // Of the store, because root may not get into the home of another user; what it shows besides is no danger: a
+        // decision says what is meant, not what can be reached.
+        let paths = rustix::fs::openat(CWD, client.path(), flags, Mode::empty())
+            .map_err(Error::os("open"))?;
+        let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
+        let root = as_owner(hold.owner(), || Root::over(again))?;
+        let runs = Runs::new(&client)?;
+        let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
+        let audit = Audit::new(Root::open(client.path())?, true);
+        let place = Place::new(mounted, hold.path().as_os_str().as_bytes(), Some(audit));
+        Ok(Programs {
+            hold,
+            place,
+            home,
+            launcher,
+            paths: RootPaths::from(paths),
+        })
+    }
+
+    /// Decides about a command, without running it.
+    ///
+    /// # Errors
+    /// The rule that refuses it.
+    pub fn decide(&self, policy: &Policy, command: &Command) -> Decision {
+        let question = Question {
+            argv: &command.argv,
+            cwd: &command.cwd,
+            home: self.place.root(),
+            env: &command.env,
+            timeout: command.timeout,
+            paths: &self.paths,
+        };
+        decide(policy, &question)
+    }
+}
+
+/// Does something with the rights of a home's owner, who may get into it where root may not.
+fn as_owner<T: Send>((uid, gid): (u32, u32), act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let me = rustix::process::geteuid();
+    if !me.is_root() || me.as_raw() == uid {
+        return act();
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // FUSE compares real, effective and saved ids (fuse_allow_current_process), so fsuid would not do. A thread's
+            // ids are its own as long as the C library is not asked.
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            set_thread_groups(&[])
+                .and_then(|()| set_thread_res_gid(gid, gid, gid))
+                .and_then(|()| set_thread_res_uid(uid, uid, uid))
+                .map_err(Error::os("setresuid"))?;
+            act()
+        });
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::refused("a thread broke down", "")))
+    })
+}

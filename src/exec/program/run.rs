@@ -1,0 +1,84 @@
+//! From a command to its outcome: the decision of the policy, made before anything else; then the pipeline, in which a
+//! refusal ends like everything that is refused, and what is allowed runs in a sandbox (`executor.rs`).
+
+use std::os::fd::OwnedFd;
+
+use super::executor::Execution;
+use super::policy::Policy;
+use super::programs::{Command, Programs};
+use crate::exec::pipeline::{self, Streams};
+use crate::exec::request::{Limits, Outcome, Request};
+
+impl Programs {
+    /// Runs a command as far as the policy allows it, with its streams where they are to go.
+    pub fn run(&self, policy: &Policy, command: &Command, streams: Streams) -> Outcome {
+        let decision = self.decide(policy, command);
+        let mut limits = Limits {
+            memory: 0,
+            lines: command.lines,
+            tail: command.tail,
+            ..Limits::default()
+        };
+        if let Ok(allowed) = &decision {
+            limits.time = Some(allowed.timeout);
+            limits.bytes = match command.bytes {
+                Some(bytes) => bytes.min(allowed.max_output_bytes),
+                None => allowed.max_output_bytes,
+            };
+        }
+        let request = Request {
+            command: line(&command.argv),
+            limits,
+            cancel: command.cancel.clone(),
+        };
+        let mut execution = Execution::new(self, command, decision);
+        pipeline::execute(&mut execution, &request, streams)
+    }
+
+    /// Runs a command likewise, and gathers what it writes.
+    pub fn run_gathering(
+        &self,
+        policy: &Policy,
+        command: &Command,
+        stdin: Option<OwnedFd>,
+    ) -> Outcome {
+        pipeline::gather(stdin, |streams| self.run(policy, command, streams))
+    }
+}
+
+/// Writes words as a line that a POSIX shell reads as these words.
+fn line(words: &[Vec<u8>]) -> Vec<u8> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(byte);
+    let quoted: Vec<Vec<u8>> = words
+        .iter()
+        .map(|word| match word.as_slice() {
+            [] => b"''".to_vec(),
+            word if word.iter().all(is_plain) => word.to_vec(),
+            word => {
+                let inner: Vec<Vec<u8>> = word
+                    .split(|byte| *byte == b'\'')
+                    .map(<[u8]>::to_vec)
+                    .collect();
+                [&b"'"[..], &inner.join(&b"'\\''"[..]), b"'"].concat()
+            }
+        })
+        .collect();
+    quoted.join(&b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_its_words() {
+        for (words, said) in [
+            (&["git", "status", "-sb"][..], "git status -sb"),
+            (&["echo", "a b", "", "it's"], "echo 'a b' '' 'it'\\''s'"),
+            (&["x;y", "$(z)"], "'x;y' '$(z)'"),
+        ] {
+            let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            assert_eq!(String::from_utf8_lossy(&line(&words)), said);
+        }
+    }
+}
