@@ -154,11 +154,13 @@ fn asked_for(every: &Entry, entry: &Entry, name: &[u8], value: &[u8]) -> Result<
         &entry.safe_env,
         &every.safe_env,
     ] {
-        if let Some(fixed) = set.get(text).filter(|fixed| fixed.as_bytes() != value) {
-            return refused(format!(
-                "the policy sets {text} to {}; leave it out",
-                shown(fixed.as_bytes())
-            ));
+        match set.get(text) {
+            Some(fixed) if fixed.as_bytes() == value => return Ok(value.to_vec()),
+            Some(fixed) => {
+                let fixed = shown(fixed.as_bytes());
+                return refused(format!("the policy sets {text} to {fixed}; leave it out"));
+            }
+            None => {}
         }
     }
     let is_listed = entry.allow_env.contains(text) || every.allow_env.contains(text);

@@ -2,7 +2,7 @@
 //! flags that take a program's name.
 
 use super::read::Reader;
-use super::schema::{Entry, Policy, SubCommand};
+use super::schema::{Entry, SubCommand, Takes};
 use super::validator::Validator;
 
 /// Programs that start whatever their words, or a file in the home, say.
@@ -40,16 +40,12 @@ const STARTERS: &[(&str, &str)] = &[
     ("git-shell", "its commands"),
 ];
 
-/// Warns of what the entries of a sound policy can start, and of lists that cancel each other.
-pub(super) fn warn(reader: &mut Reader<'_>, policy: &Policy) {
-    for entry in policy.0.entries.values() {
-        reader.under(&entry.name, |r| {
-            starters(r, entry);
-            own_lists(r, entry);
-            for (name, sub) in entry.subcommands.iter().flatten() {
-                r.under(name, |r| subcommand(r, entry, name, sub));
-            }
-        });
+/// Warns of what an entry of a sound policy can start, and of lists that cancel each other.
+pub(super) fn warn(r: &mut Reader<'_>, entry: &Entry) {
+    starters(r, entry);
+    own_lists(r, entry);
+    for (name, sub) in entry.subcommands.iter().flatten() {
+        r.under(name, |r| subcommand(r, entry, name, sub));
     }
 }
 
@@ -61,7 +57,8 @@ fn requires(entry: &Entry, flag: &str) -> bool {
 }
 
 fn allows(entry: &Entry, flag: &str) -> bool {
-    entry.flags.names.contains_key(flag)
+    let listed = entry.flags.names.get(flag);
+    listed.is_some_and(|takes| !matches!(takes, Takes::OneOf(_)))
         || entry
             .flags
             .exact

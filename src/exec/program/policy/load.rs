@@ -1,13 +1,15 @@
 //! A policy from the text of a file: read, then tried on the examples that it brings along.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::decide::decide;
 use super::error::{PolicyError, Warning};
 use super::lint;
 use super::question::{Question, TextPaths};
-use super::read::{Reader, entries};
+use super::read::{Reader, entries, extended};
 use super::schema::{Entry, Policy, Rules};
+use super::shipped;
 use super::split::split;
 use super::yaml;
 
@@ -26,6 +28,19 @@ pub struct Examined {
 }
 
 impl Policy {
+    /// Returns the shipped policy `default`.
+    pub fn shipped() -> Policy {
+        // Tests read all shipped policies; were one broken, it would allow nothing.
+        let read = Policy::examine_shipped("default").and_then(|examined| examined.policy);
+        read.unwrap_or_else(|| Policy(Arc::new(Rules::default())))
+    }
+
+    /// Reads the shipped policy of this name.
+    pub fn examine_shipped(name: &str) -> Option<Examined> {
+        let text = shipped::text(name)?;
+        Some(Policy::examine(text.as_bytes(), name))
+    }
+
     /// Reads a policy. `name` is what errors call the file.
     ///
     /// # Errors
@@ -42,8 +57,13 @@ impl Policy {
     /// Reads a policy and says all that is to say of it.
     pub fn examine(text: &[u8], name: &str) -> Examined {
         let mut reader = Reader::new(name);
+        let mut inherited = BTreeSet::new();
         let rules = match yaml::read(text, name) {
-            Ok(Some(root)) => entries(&mut reader, &root),
+            Ok(Some(root)) => {
+                let (root, others) = extended(&mut reader, root);
+                inherited = others;
+                entries(&mut reader, &root)
+            }
             Ok(None) => {
                 reader.problems.push(PolicyError::whole(
                     name,
@@ -58,10 +78,13 @@ impl Policy {
         };
         let policy = Policy(Arc::new(rules));
         if reader.problems.is_empty() {
-            for entry in policy.0.entries.values() {
-                reader.under(&entry.name, |r| examples(r, &policy, entry));
+            let own = policy.0.entries.values();
+            for entry in own.filter(|entry| !inherited.contains(&entry.name)) {
+                reader.under(&entry.name, |r| {
+                    examples(r, &policy, entry);
+                    lint::warn(r, entry);
+                });
             }
-            lint::warn(&mut reader, &policy);
         }
         Examined {
             policy: reader.problems.is_empty().then_some(policy),

@@ -18,6 +18,7 @@ mod required;
 mod root_paths;
 mod scan;
 mod schema;
+mod shipped;
 mod split;
 mod tools;
 mod validator;
@@ -33,5 +34,15 @@ pub use load::Examined;
 pub use question::{Paths, Place, Question, TextPaths};
 pub use root_paths::RootPaths;
 pub use schema::{NetworkRule, Policy};
+pub use shipped::names as shipped_names;
 pub use split::split;
 pub use verdict::{Allowed, Class, Refused};
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+mod tests;

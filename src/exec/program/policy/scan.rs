@@ -1,6 +1,6 @@
 //! The words behind a program as flags and arguments: [`scan`], by the lists of a policy and what is known of the tool.
 
-use super::schema::{Flags, ReadAs, Takes};
+use super::schema::{Flags, ReadAs, Required, Takes};
 use super::verdict::{Class, Refused};
 use super::words::shown;
 
@@ -11,7 +11,7 @@ pub(super) struct Lists<'p> {
     /// Flags that are refused whatever allows them, with the key of each list.
     pub(super) denied: Vec<(&'p [String], String)>,
     /// Flags that a policy requires, and so allows.
-    pub(super) required: Vec<&'p str>,
+    pub(super) required: Vec<&'p Required>,
     /// The key of the policy that allows.
     pub(super) key: String,
     /// What the flags belong to, for messages: `git log`.
@@ -24,6 +24,8 @@ pub(super) struct Grammar<'g> {
     pub(super) takes: &'g dyn Fn(&str) -> Option<Takes>,
     /// Whether `-ab` is `-a -b`.
     pub(super) clusters: bool,
+    /// Whether the tool takes the next word as a value even where it begins with a dash.
+    pub(super) dashed_values: bool,
 }
 
 /// Where a scan ends.
@@ -33,6 +35,8 @@ pub(super) enum Until {
     End,
     /// At the first argument: what follows belongs to somebody else.
     Argument,
+    /// At the first argument, or behind one of these flags.
+    Flag(&'static [&'static str]),
 }
 
 /// A flag that was found.
@@ -96,7 +100,7 @@ pub(super) fn scan<'w>(
     while let Some(word) = words.get(at) {
         let is_flag = scanned.dashes.is_none() && word.len() > 1 && word.starts_with(b"-");
         if !is_flag {
-            if until == Until::Argument {
+            if until != Until::End {
                 scanned.end = at;
                 break;
             }
@@ -111,7 +115,12 @@ pub(super) fn scan<'w>(
             let next = words.get(at + 1).map(Vec::as_slice);
             let found = lists.flag(word, next, at, grammar)?;
             at += usize::from(found.iter().any(|flag| flag.takes_next));
+            let ends = matches!(until, Until::Flag(last) if found.iter().any(|flag| last.contains(&flag.name.as_str())));
             scanned.flags.extend(found);
+            if ends {
+                scanned.end = at + 1;
+                break;
+            }
         }
         at += 1;
     }
@@ -139,6 +148,11 @@ impl Lists<'_> {
             return Ok(vec![flag(name, value.map(Vec::from), ReadAs::Path, at)]);
         }
         if let Some(takes) = self.takes(name, grammar) {
+            let is_known = matches!((grammar.takes)(name), Some(Takes::Value(_)));
+            let next = Next {
+                word: next,
+                may_be_dashed: grammar.dashed_values && is_known,
+            };
             return self
                 .whole(name, value, next, at, takes)
                 .map(|flag| vec![flag]);
@@ -165,8 +179,11 @@ impl Lists<'_> {
             .iter()
             .find_map(|flags| flags.names.get(name))
             .cloned();
-        let listed = listed.or_else(|| self.required.contains(&name).then_some(Takes::Unstated))?;
+        let required = self.required.iter().find(|required| required.flag == name);
+        let listed = listed.or(required.map(|_| Takes::Unstated))?;
+        let has_values = required.is_some_and(|required| !required.values.is_empty());
         Some(match (listed, (grammar.takes)(name)) {
+            (Takes::Unstated, None) if has_values => Takes::Value(ReadAs::Text),
             (listed @ Takes::OneOf(_), _) | (listed, None) => listed,
             // The policy may say how a value is read; whether there is one is the tool's.
             (Takes::Value(reading), Some(Takes::Value(_))) => Takes::Value(reading),
@@ -180,7 +197,7 @@ impl Lists<'_> {
         &self,
         name: &str,
         value: Option<&str>,
-        next: Option<&[u8]>,
+        next: Next<'_>,
         at: usize,
         takes: Takes,
     ) -> Result<Flag, Refused> {
@@ -219,15 +236,16 @@ impl Lists<'_> {
     fn value_behind(
         &self,
         name: &str,
-        next: Option<&[u8]>,
+        next: Next<'_>,
         at: usize,
         reading: ReadAs,
     ) -> Result<Flag, Refused> {
-        let Some(value) = next else {
+        let Some(value) = next.word else {
             return Err(self.flag_refused(format!("`{name}` of {} needs a value", self.of)));
         };
         // Were the list wrong about the value, the next word would be a flag that nobody has looked at.
-        if reading == ReadAs::Path && value.len() > 1 && value.starts_with(b"-") {
+        let may_be_dashed = next.may_be_dashed && reading == ReadAs::Text;
+        if !may_be_dashed && value.len() > 1 && value.starts_with(b"-") {
             let reason = format!(
                 "the value of `{name}` begins with a dash; write {name}={}",
                 String::from_utf8_lossy(value)
@@ -320,6 +338,14 @@ impl Lists<'_> {
             self.of
         ))
     }
+}
+
+/// The word behind a flag.
+#[derive(Clone, Copy)]
+struct Next<'w> {
+    word: Option<&'w [u8]>,
+    /// Whether the tool is known to take it as a value even where it begins with a dash.
+    may_be_dashed: bool,
 }
 
 fn flag(name: &str, value: Option<Vec<u8>>, read_as: ReadAs, at: usize) -> Flag {

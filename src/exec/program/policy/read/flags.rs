@@ -90,10 +90,13 @@ pub(super) fn denied(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Vec
 /// Reads flags that have to be there: a list of names, or a map of names to `true`, a value, or a list of values.
 pub(super) fn required(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Vec<Required> {
     if let Value::Map(fields) = &node.value {
-        return fields
-            .iter()
+        let read = fields.iter();
+        let mut required: Vec<Required> = read
             .filter_map(|field| required_value(reader, field, slashes))
             .collect();
+        // The order of keys means nothing, so it decides nothing.
+        required.sort_by(|a, b| a.flag.cmp(&b.flag));
+        return required;
     }
     let mut required = Vec::new();
     for item in reader.items(node) {

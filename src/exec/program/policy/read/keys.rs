@@ -64,7 +64,7 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "first_argument",
             "deny_tokens",
         ],
-        Validator::Python => &["flags", "allow_script_paths", "arguments"],
+        Validator::Python => &["flags", "allow_script_paths", "detect_venv"],
         Validator::Git => &["subcommands", "deny_subcommands"],
         Validator::Pytest => &[
             "flags",
@@ -125,7 +125,12 @@ pub(super) fn of_subcommand(validator: Validator) -> [&'static [&'static str]; 2
             "get_only",
             "first_argument",
         ],
-        Validator::Dotnet => &["allow_test_paths", "allow_project_paths"],
+        Validator::Dotnet => &[
+            "allow_test_paths",
+            "allow_project_paths",
+            "arguments",
+            "first_argument",
+        ],
         _ => &["arguments", "first_argument"],
     };
     [SUBCOMMAND, own]

@@ -2,10 +2,12 @@
 //! validator of its entry; all that is wrong is collected, so that `policy check` can print all of it.
 
 mod entry;
+mod extends;
 mod fields;
 mod flags;
 mod keys;
 mod subcommand;
 
 pub(super) use entry::entries;
+pub(super) use extends::extended;
 pub(super) use fields::Reader;

@@ -1,6 +1,6 @@
 //! What a validator gets and gives: [`Case`], [`Checked`], and the steps that validators have in common.
 
-use super::super::question::Question;
+use super::super::question::{Place, Question};
 use super::super::required;
 use super::super::scan::{Argument, Grammar, Lists, Scanned, Until, scan};
 use super::super::schema::{Entry, Flags, ReadAs, Run, SubCommand, Takes};
@@ -79,12 +79,7 @@ impl<'q> Case<'q> {
         Lists {
             allowed: vec![flags],
             denied: vec![(&self.entry.deny_flags, self.key("deny_global_flags"))],
-            required: self
-                .entry
-                .require_flags
-                .iter()
-                .map(|required| required.flag.as_str())
-                .collect(),
+            required: self.entry.require_flags.iter().collect(),
             key: self.key(key),
             of: self.entry.name.clone(),
         }
@@ -98,13 +93,7 @@ impl<'q> Case<'q> {
             &found.sub.deny_flags,
             self.key(&format!("subcommands.{}.deny_flags", found.name)),
         ));
-        lists.required.extend(
-            found
-                .sub
-                .require_flags
-                .iter()
-                .map(|required| required.flag.as_str()),
-        );
+        lists.required.extend(&found.sub.require_flags);
         lists.key = self.key(&format!("subcommands.{}.flags", found.name));
         lists.of = format!("{} {}", self.entry.name, found.typed);
         lists
@@ -144,6 +133,7 @@ impl<'q> Case<'q> {
         let grammar = Grammar {
             takes,
             clusters: true,
+            dashed_values: false,
         };
         let scanned = scan(self.argv(), self.first, &lists, &grammar, Until::Argument)?;
         self.check_values(&scanned)?;
@@ -272,6 +262,16 @@ impl<'q> Case<'q> {
         Ok(())
     }
 
+    /// Returns the working directory and the home, as absolute paths: where a tool looks for what belongs to a project.
+    pub(super) fn projects(&self) -> Vec<Vec<u8>> {
+        let home = self.question.home.to_vec();
+        let cwd = self.within.cwd;
+        match cwd.is_root() {
+            true => vec![home],
+            false => vec![[home.as_slice(), cwd.bytes()].join(&b'/'), home],
+        }
+    }
+
     /// Allows a sub-command, with the flags it requires behind it.
     pub(super) fn allow_subcommand(
         &self,
@@ -313,5 +313,10 @@ impl<'q> Case<'q> {
             argv,
             ..self.allowed("")
         })
+    }
+
+    /// Returns whether something lies at an absolute path of the home.
+    pub(super) fn exists(&self, path: &[u8]) -> bool {
+        self.within.place(path) == Place::Inside
     }
 }

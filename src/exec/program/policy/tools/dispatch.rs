@@ -3,7 +3,7 @@
 use super::super::validator::Validator;
 use super::super::verdict::{Class, Refused};
 use super::case::{Case, Checked};
-use super::{generic, powershell};
+use super::{dotnet, generic, git, node, npm, npx, powershell, pytest, python, runner};
 
 /// Checks the words of a case.
 ///
@@ -12,12 +12,16 @@ use super::{generic, powershell};
 pub(in super::super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     match case.entry.validator {
         Validator::Generic(known) => generic::check(case, known),
+        Validator::Git => git::check(case),
+        Validator::Pytest => pytest::check(case),
+        Validator::Npm => runner::check(case, &npm::NPM),
+        Validator::Pnpm => runner::check(case, &npm::PNPM),
+        Validator::Lerna => runner::check(case, &npm::LERNA),
+        Validator::Npx => npx::check(case),
+        Validator::Node => node::check(case),
+        Validator::Dotnet => dotnet::check(case),
+        Validator::Python => python::check(case),
         Validator::PowerShell => powershell::check(case),
-        Validator::Git => generic::check(case, ""),
-        _ => Err(case.refused(
-            Class::Program,
-            "validator",
-            "this release has no validator for the program yet",
-        )),
+        Validator::Every => Err(case.refused(Class::Program, "", "`*` is no program")),
     }
 }

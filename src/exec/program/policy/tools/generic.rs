@@ -52,6 +52,7 @@ fn with_subcommand<'q>(case: &Case<'q>, tool: &str) -> Result<Checked<'q>, Refus
     let grammar = Grammar {
         takes: &takes,
         clusters: true,
+        dashed_values: true,
     };
     let scanned = scan(
         case.argv(),
@@ -87,6 +88,7 @@ fn without<'q>(case: &Case<'q>, tool: &str) -> Result<Checked<'q>, Refused> {
     let grammar = Grammar {
         takes: &takes,
         clusters: known::has_clusters(tool),
+        dashed_values: true,
     };
     let runs_another = known::runs_another(tool);
     let until = if runs_another {

@@ -3,9 +3,18 @@
 
 mod case;
 mod dispatch;
+mod dotnet;
 mod generic;
+mod git;
+mod git_flags;
 mod known;
+mod node;
+mod npm;
+mod npx;
 mod powershell;
+mod pytest;
+mod python;
+mod runner;
 mod tables;
 
 pub(super) use case::{Case, Checked};

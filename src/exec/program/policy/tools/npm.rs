@@ -1,0 +1,91 @@
+//! npm, pnpm and lerna: what tells them apart. What they have in common is `runner.rs`.
+
+use super::runner::Manager;
+
+/// npm takes many names for one sub-command (npm-install(1), npm-ci(1), npm-run(1)); a list that denies one denies all.
+pub(super) const NPM: Manager = Manager {
+    aliases: &[
+        ("i", "install"),
+        ("in", "install"),
+        ("ins", "install"),
+        ("inst", "install"),
+        ("insta", "install"),
+        ("instal", "install"),
+        ("isnt", "install"),
+        ("isnta", "install"),
+        ("isntal", "install"),
+        ("isntall", "install"),
+        ("add", "install"),
+        ("clean-install", "ci"),
+        ("ic", "ci"),
+        ("install-clean", "ci"),
+        ("isntall-clean", "ci"),
+        ("run-script", "run"),
+        ("rum", "run"),
+        ("urn", "run"),
+        ("t", "test"),
+        ("tst", "test"),
+        ("x", "exec"),
+        ("un", "uninstall"),
+        ("unlink", "uninstall"),
+        ("remove", "uninstall"),
+        ("rm", "uninstall"),
+        ("r", "uninstall"),
+        ("up", "update"),
+        ("upgrade", "update"),
+        ("udpate", "update"),
+        ("ls", "list"),
+        ("la", "list"),
+        ("ll", "list"),
+        ("c", "config"),
+        ("create", "init"),
+        ("innit", "init"),
+        ("s", "search"),
+        ("se", "search"),
+        ("find", "search"),
+        ("v", "view"),
+        ("info", "view"),
+        ("show", "view"),
+        ("ln", "link"),
+        ("rb", "rebuild"),
+        ("author", "owner"),
+        ("login", "adduser"),
+        ("add-user", "adduser"),
+        ("it", "install-test"),
+        ("cit", "install-ci-test"),
+    ],
+    passes_on: false,
+};
+
+/// pnpm gives everything behind a script's name to the script (pnpm.io/cli/run).
+pub(super) const PNPM: Manager = Manager {
+    aliases: &[
+        ("i", "install"),
+        ("run-script", "run"),
+        ("t", "test"),
+        ("tst", "test"),
+        ("rm", "remove"),
+        ("uninstall", "remove"),
+        ("un", "remove"),
+        ("up", "update"),
+        ("upgrade", "update"),
+        ("ls", "list"),
+        ("la", "list"),
+        ("ll", "list"),
+        ("c", "config"),
+        ("ln", "link"),
+        ("rb", "rebuild"),
+        ("ci", "install"),
+        ("clean-install", "install"),
+        ("install-clean", "install"),
+        ("ic", "install"),
+        ("it", "install-test"),
+    ],
+    passes_on: true,
+};
+
+/// lerna reads flags as npm does.
+pub(super) const LERNA: Manager = Manager {
+    aliases: &[("ls", "list"), ("ll", "list"), ("la", "list")],
+    passes_on: false,
+};

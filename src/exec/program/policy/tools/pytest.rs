@@ -1,0 +1,97 @@
+//! pytest: flags from a list, and tests by path and by id.
+
+use super::super::scan::{Grammar, Until, scan};
+use super::super::schema::{ReadAs, Takes};
+use super::super::verdict::{Class, Refused};
+use super::super::words::shown;
+use super::case::{Case, Checked};
+use super::python;
+
+/// How many tests may be named where the policy does not say.
+const SELECTORS: u64 = 50;
+
+/// How many bytes the words may have where the policy does not say.
+const LENGTH: u64 = 4096;
+
+const TEXT: &str = "-k -m --maxfail -n --numprocesses --tb --durations --durations-min --color -r -W --capture --show-capture --log-level --log-cli-level --timeout --dist --verbosity --import-mode -o --override-ini --max-worker-restart --reruns --code-highlight --deselect";
+const PATH: &str = "-p -c --config-file --rootdir --confcutdir --basetemp --junitxml --junit-xml --ignore --ignore-glob --log-file --cov-config --debug";
+const ATTACHED: &str = "--cov --cov-report --last-failed-no-failures --cache-show";
+
+/// Checks a command of pytest.
+pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+    let tool = &case.entry.tool;
+    let words = case.argv().get(case.first..).unwrap_or_default();
+    let length: usize = words.iter().map(|word| word.len() + 1).sum();
+    let most = tool.max_argv_len.unwrap_or(LENGTH);
+    if length as u64 > most {
+        let reason = format!(
+            "the words have {length} bytes, and max_argv_len allows {most}; name directories instead of single tests"
+        );
+        return Err(case.refused(Class::Argument, "max_argv_len", reason));
+    }
+    // argparse reads a word that begins with a dash as a flag, whatever stands before it.
+    let grammar = Grammar {
+        takes: &takes,
+        clusters: true,
+        dashed_values: false,
+    };
+    let lists = case.lists(&case.entry.flags, "flags");
+    let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::End)?;
+    case.check_values(&scanned)?;
+    let most = tool.max_selector_args.unwrap_or(SELECTORS);
+    if scanned.arguments.len() as u64 > most {
+        let reason = format!(
+            "{} tests are named, and max_selector_args allows {most}",
+            scanned.arguments.len()
+        );
+        return Err(case.refused(Class::Argument, "max_selector_args", reason));
+    }
+    for argument in &scanned.arguments {
+        check_selector(case, argument.word)?;
+    }
+    let mut checked = case.allow_program(&scanned)?;
+    python::surroundings(case, &mut checked);
+    if tool.disable_plugin_autoload == Some(true) {
+        checked
+            .env
+            .push(("PYTEST_DISABLE_PLUGIN_AUTOLOAD", b"1".to_vec()));
+    }
+    Ok(checked)
+}
+
+fn takes(flag: &str) -> Option<Takes> {
+    let has = |list: &str| list.split(' ').any(|listed| listed == flag);
+    if has(TEXT) {
+        return Some(Takes::Value(ReadAs::Text));
+    }
+    if has(PATH) {
+        return Some(Takes::Value(ReadAs::Path));
+    }
+    has(ATTACHED).then_some(Takes::Attached(ReadAs::Path))
+}
+
+/// Checks a test: `path`, or `path::Class::test[case]`, of which the path counts.
+fn check_selector(case: &Case<'_>, word: &[u8]) -> Result<(), Refused> {
+    if word.starts_with(b"@") {
+        let reason = format!(
+            "{} names a file of flags that no list has looked at; write them out",
+            shown(word)
+        );
+        return Err(case.refused(Class::Argument, "flags", reason));
+    }
+    if case.entry.tool.allow_test_paths != Some(true) {
+        let reason = format!(
+            "{} names tests, and allow_test_paths does not allow that; run all of them, or choose by -k",
+            shown(word)
+        );
+        return Err(case.refused(Class::Argument, "allow_test_paths", reason));
+    }
+    let end = word
+        .windows(2)
+        .position(|two| two == b"::")
+        .unwrap_or(word.len());
+    let path = word.get(..end).unwrap_or_default();
+    case.within
+        .check(path)
+        .map_err(|_| case.within.outside(word))
+}

@@ -1,0 +1,71 @@
+//! Python: its own flags from a list, then a script in the home; what follows belongs to the script.
+
+use super::super::scan::{Grammar, Until, scan};
+use super::super::schema::{ReadAs, Takes};
+use super::super::verdict::{Class, Refused};
+use super::super::words::shown;
+use super::case::{Case, Checked};
+
+/// Flags behind which Python reads no more flags of its own.
+const LAST: &[&str] = &["-c", "-m"];
+
+/// Checks a command of Python.
+pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+    let takes = |flag: &str| match flag {
+        "-c" | "-m" | "-W" | "-X" | "--check-hash-based-pycs" => Some(Takes::Value(ReadAs::Text)),
+        _ => None,
+    };
+    let grammar = Grammar {
+        takes: &takes,
+        clusters: true,
+        dashed_values: true,
+    };
+    let lists = case.lists(&case.entry.flags, "flags");
+    let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::Flag(LAST))?;
+    case.check_values(&scanned)?;
+    let has_code = scanned
+        .flags
+        .iter()
+        .any(|flag| LAST.contains(&flag.name.as_str()));
+    let rest = case.argv().get(scanned.end..).unwrap_or_default();
+    let script = rest.first().filter(|_| !has_code);
+    if let Some(script) = script {
+        if script == b"-" {
+            let reason = "a script on standard input has no place in the home; write it into a file, and name that";
+            return Err(case.refused(Class::Argument, "allow_script_paths", reason));
+        }
+        if case.entry.tool.allow_script_paths != Some(true) {
+            let reason = format!(
+                "{} is a script, and allow_script_paths does not allow scripts",
+                shown(script)
+            );
+            return Err(case.refused(Class::Argument, "allow_script_paths", reason));
+        }
+    }
+    for word in rest {
+        case.within.check(word)?;
+    }
+    let mut checked = case.allow_program(&scanned)?;
+    surroundings(case, &mut checked);
+    Ok(checked)
+}
+
+/// Adds what Python needs around it: modules come from where they are installed and not from the working directory, and
+/// a virtual environment of the home is active.
+pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
+    checked.env.push(("PYTHONSAFEPATH", b"1".to_vec()));
+    if case.entry.tool.detect_venv == Some(false) {
+        return;
+    }
+    for project in case.projects() {
+        for name in [&b".venv"[..], b"venv"] {
+            let dir = [project.as_slice(), name].join(&b'/');
+            let mark = [dir.as_slice(), b"pyvenv.cfg"].join(&b'/');
+            if case.exists(&mark) {
+                checked.path.push([dir.as_slice(), b"bin"].join(&b'/'));
+                checked.env.push(("VIRTUAL_ENV", dir));
+                return;
+            }
+        }
+    }
+}
