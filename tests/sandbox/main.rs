@@ -19,5 +19,6 @@ mod room;
 mod calls;
 mod kill;
 mod loads;
+mod network;
 mod ordinary_user;
 mod surroundings;

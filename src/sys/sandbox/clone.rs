@@ -23,10 +23,11 @@ pub const NAMESPACES: c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP;
 
 /// What the program keeps of the capabilities that a new user namespace gives: enough to make mounts, to bring up an
-/// interface and to give all of them up.
-const KEPT: [CapabilitySet; 3] = [
+/// interface, to listen at its low ports, and to give all of them up.
+const KEPT: [CapabilitySet; 4] = [
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::NET_ADMIN,
+    CapabilitySet::NET_BIND_SERVICE,
     CapabilitySet::SETPCAP,
 ];
 

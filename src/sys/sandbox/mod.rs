@@ -8,3 +8,4 @@ pub mod filter;
 pub mod mount;
 pub mod number;
 pub mod program;
+pub mod route;

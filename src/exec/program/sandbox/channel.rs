@@ -18,10 +18,10 @@ use super::error::{LaunchError, Step};
 pub(super) const MOST_DESCRIPTORS: usize = 250;
 
 /// What the first process says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Said {
-    /// Everything is set up, and the program is being started.
-    SetUp,
+    /// Everything is set up, and the program is being started. The sockets that the launcher gets.
+    SetUp(Vec<OwnedFd>),
     /// Something failed, and nothing runs.
     Failed(LaunchError),
     /// The program has ended with this wait status.
@@ -107,6 +107,19 @@ pub(super) fn receive_orders(
     Ok(Some((orders, fds)))
 }
 
+/// Says that everything is set up, with the sockets that the launcher gets.
+pub(super) fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result<()> {
+    let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
+    let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&fds).size()];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(Errno::MSGSIZE);
+    }
+    let bytes = Said::SetUp(Vec::new()).to_bytes();
+    let text = [IoSlice::new(&bytes)];
+    rustix::net::sendmsg(channel, &text, &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
 /// Says something to the launcher.
 pub(super) fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
     let bytes = said.to_bytes();
@@ -115,16 +128,33 @@ pub(super) fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
 
 /// Hears what the first process says; nothing if it has closed its end or said something strange.
 pub(super) fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 8192];
-    let (len, _) = rustix::net::recv(channel, &mut bytes, RecvFlags::empty())?;
-    Ok(bytes.get(..len).and_then(Said::from_bytes))
+    let len = rustix::net::recvmsg(
+        channel,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?
+    .bytes;
+    let said = bytes.get(..len).and_then(Said::from_bytes);
+    if let Some(Said::SetUp(mut sockets)) = said {
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                sockets.extend(some);
+            }
+        }
+        return Ok(Some(Said::SetUp(sockets)));
+    }
+    Ok(said)
 }
 
 impl Said {
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::SetUp => out.push(0),
+            Self::SetUp(_) => out.push(0),
             Self::Failed(error) => {
                 out.extend([1, error.step as u8]);
                 let errno = error.errno.map_or(0, Errno::raw_os_error);
@@ -142,7 +172,7 @@ impl Said {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| Some(i32::from_le_bytes(bytes.try_into().ok()?));
         match bytes {
-            [0] => Some(Self::SetUp),
+            [0] => Some(Self::SetUp(Vec::new())),
             [1, step, rest @ ..] => {
                 let (errno, about) = rest.split_at_checked(4)?;
                 let errno = number(errno)?;
@@ -159,7 +189,7 @@ impl Said {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
 
@@ -178,16 +208,22 @@ mod tests {
         let (received, fds) = receive_orders(&theirs).unwrap().unwrap();
         assert_eq!((received, fds.len()), (orders, 2));
         for said in [
-            Said::SetUp,
+            Said::SetUp(Vec::new()),
             Said::Ended(256),
             Said::Failed(LaunchError::new(Step::Mount, "/x", Errno::PERM)),
             Said::Failed(LaunchError::refused(Step::Plan, "no")),
         ] {
             say(&theirs, &said).unwrap();
-            assert_eq!(hear(&ours).unwrap(), Some(said));
+            let heard = hear(&ours).unwrap().unwrap();
+            assert_eq!(format!("{heard:?}"), format!("{said:?}"));
+        }
+        say_set_up(&theirs, &fds).unwrap();
+        match hear(&ours).unwrap() {
+            Some(Said::SetUp(sockets)) => assert_eq!(sockets.len(), 2),
+            other => panic!("{other:?}"),
         }
         drop(theirs);
-        assert_eq!(hear(&ours).unwrap(), None);
+        assert!(hear(&ours).unwrap().is_none());
         drop(ours);
     }
 }

@@ -42,10 +42,12 @@ pub enum Step {
     Program = 16,
     /// Talking to the first process of the sandbox.
     Control = 17,
+    /// Preparing the network that the launcher answers for.
+    Network = 18,
 }
 
 impl Step {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Plan,
         Self::Identity,
         Self::Namespaces,
@@ -63,6 +65,7 @@ impl Step {
         Self::Directory,
         Self::Program,
         Self::Control,
+        Self::Network,
     ];
 
     /// Returns the step with a number that came over the wire.
@@ -90,6 +93,7 @@ impl Step {
             Self::Directory => "go to the working directory",
             Self::Program => "execute the program",
             Self::Control => "talk to the first process of the sandbox",
+            Self::Network => "prepare the network of the sandbox",
         }
     }
 

@@ -13,9 +13,10 @@ use super::channel::{self, MOST_DESCRIPTORS};
 use super::error::{LaunchError, Step};
 use super::init::INIT;
 use super::layout::{Layout, layout, path_of};
-use super::orders::{Orders, Source};
+use super::orders::{Listeners, Orders, Source};
 use super::plan::{Network, Plan};
 use super::running::Running;
+use super::sockets::Sockets;
 use crate::sys::sandbox::clone::{Stage, Start, start};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
@@ -70,7 +71,6 @@ pub fn launch_with(
     launcher: &Launcher,
     begun: impl FnOnce(i32),
 ) -> Result<Running, LaunchError> {
-    let Network::None = plan.network;
     let user = identity(&plan)?;
     let mut given = Given::new();
     given
@@ -82,10 +82,15 @@ pub fn launch_with(
     for path in &plan.bind_ro {
         bound.push(given.path(path)?);
     }
+    let (listeners, within) = listeners(&plan.network, &mut given)?;
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let orders = orders(&plan, layout(&plan, home, scratch, bound)?)?.to_bytes();
+    let orders = Orders {
+        listeners,
+        ..orders(&plan, layout(&plan, home, scratch, bound)?)?
+    };
+    let orders = orders.to_bytes();
 
     let failed = |errno| LaunchError::new(Step::Control, "", errno);
     let (ours, theirs) = channel::pair().map_err(failed)?;
@@ -102,8 +107,37 @@ pub fn launch_with(
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();
     let sent = channel::send_orders(running.channel(), &orders, &fds);
-    running.set_up(sent)?;
+    let sockets = running.set_up(sent)?;
+    if plan.network != Network::None {
+        let broken = || LaunchError::refused(Step::Network, "the sockets did not arrive");
+        running.set_sockets(Sockets::new(sockets, within).ok_or_else(broken)?);
+    }
     Ok(running)
+}
+
+/// Says which sockets the first process makes for the network, with our end of what it hands later ones out by.
+fn listeners(
+    network: &Network,
+    given: &mut Given<'_>,
+) -> Result<(Option<Listeners>, Option<OwnedFd>), LaunchError> {
+    let Network::Captured(captured) = network else {
+        return Ok((None, None));
+    };
+    // One message takes them all, with that of UDP.
+    if captured.anywhere.len() + captured.loopback.len() >= MOST_DESCRIPTORS {
+        return Err(LaunchError::refused(Step::Plan, "network: too many ports"));
+    }
+    let (mut within, mut ours) = (None, None);
+    if captured.within {
+        let (mine, theirs) = channel::pair()?;
+        (within, ours) = (Some(given.push(Borrowed::Made(theirs))), Some(mine));
+    }
+    let listeners = Listeners {
+        anywhere: captured.anywhere.clone(),
+        loopback: captured.loopback.clone(),
+        within,
+    };
+    Ok((Some(listeners), ours))
 }
 
 fn step_of(stage: Stage) -> Step {
@@ -245,6 +279,7 @@ fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
         entries: layout.entries,
         binds: layout.binds,
         rlimits: rlimits(plan),
+        listeners: None,
         candidates,
         arguments,
         environment,

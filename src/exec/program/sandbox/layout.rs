@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::error::{LaunchError, Step};
 use super::orders::{Bind, Entry, Source};
-use super::plan::Plan;
+use super::plan::{Network, Plan};
 use crate::sys::sandbox::mount::attr;
 
 /// What lies on the host's root and is system software, read-only: a link there is the same link in the sandbox.
@@ -174,7 +174,11 @@ impl Layout {
             b"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
         );
         file("host.conf", b"multi on\n");
-        file("resolv.conf", b"# There is no network here.\n");
+        match plan.network {
+            Network::None => file("resolv.conf", b"# There is no network here.\n"),
+            // Every address leads to the launcher, which answers for allowed names.
+            Network::Captured(_) => file("resolv.conf", b"nameserver 127.0.0.1\n"),
+        }
         file("hostname", b"sandbox\n");
         self.shown_etc();
         Ok(())

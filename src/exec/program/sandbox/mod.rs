@@ -17,9 +17,11 @@ mod layout;
 mod orders;
 mod plan;
 mod running;
+mod sockets;
 
 pub use error::{LaunchError, Step};
 pub use init::{INIT, run as run_init};
 pub use launch::{Launcher, launch, launch_with};
-pub use plan::{Limits, Network, Plan};
+pub use plan::{Captured, Limits, Network, Plan};
 pub use running::{End, Ended, Running, Until};
+pub use sockets::{Sockets, Within};

@@ -22,11 +22,24 @@ pub(super) struct Orders {
     pub(super) binds: Vec<Bind>,
     /// Limits by number of the resource.
     pub(super) rlimits: Vec<(u32, u64)>,
+    /// The sockets that the launcher gets, where it answers for the network.
+    pub(super) listeners: Option<Listeners>,
     /// Files that the program may be.
     pub(super) candidates: Vec<CString>,
     pub(super) arguments: Vec<CString>,
     pub(super) environment: Vec<CString>,
     pub(super) directory: CString,
+}
+
+/// Sockets of the sandbox that the launcher gets.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Listeners {
+    /// TCP ports of every address.
+    pub(super) anywhere: Vec<u16>,
+    /// TCP ports of 127.0.0.1.
+    pub(super) loopback: Vec<u16>,
+    /// The descriptor over which the launcher asks for unconnected sockets.
+    pub(super) within: Option<u32>,
 }
 
 /// Something that is made in the sandbox's root.
@@ -103,6 +116,22 @@ impl<'a> Reader<'a> {
             _ => return None,
         })
     }
+    fn ports(&mut self) -> Option<Vec<u16>> {
+        self.list(|bytes| bytes.int()?.try_into().ok())
+    }
+    fn listeners(&mut self) -> Option<Option<Listeners>> {
+        if !self.flag()? {
+            return Some(None);
+        }
+        Some(Some(Listeners {
+            anywhere: self.ports()?,
+            loopback: self.ports()?,
+            within: match self.flag()? {
+                true => Some(self.int()?),
+                false => None,
+            },
+        }))
+    }
     fn bind(&mut self) -> Option<Bind> {
         let source = match self.byte()? {
             0 => Source::Path(self.path()?),
@@ -148,6 +177,18 @@ impl Writer {
         for text in texts {
             self.bytes(text.to_bytes());
         }
+    }
+    fn ports(&mut self, ports: &[u16]) {
+        self.count(ports.len());
+        ports.iter().for_each(|port| self.int((*port).into()));
+    }
+    fn listeners(&mut self, listeners: Option<&Listeners>) {
+        self.byte(u8::from(listeners.is_some()));
+        let Some(listeners) = listeners else { return };
+        self.ports(&listeners.anywhere);
+        self.ports(&listeners.loopback);
+        self.byte(u8::from(listeners.within.is_some()));
+        listeners.within.iter().for_each(|index| self.int(*index));
     }
     fn entry(&mut self, entry: &Entry) {
         match entry {
@@ -207,6 +248,7 @@ impl Orders {
             out.int(*resource);
             out.long(*limit);
         }
+        out.listeners(self.listeners.as_ref());
         out.texts(&self.candidates);
         out.texts(&self.arguments);
         out.texts(&self.environment);
@@ -225,6 +267,7 @@ impl Orders {
             entries: bytes.list(Reader::entry)?,
             binds: bytes.list(Reader::bind)?,
             rlimits: bytes.list(|bytes| Some((bytes.int()?, bytes.long()?)))?,
+            listeners: bytes.listeners()?,
             candidates: bytes.list(Reader::text)?,
             arguments: bytes.list(Reader::text)?,
             environment: bytes.list(Reader::text)?,
@@ -267,6 +310,11 @@ mod tests {
                 },
             ],
             rlimits: vec![(7, 1024)],
+            listeners: Some(Listeners {
+                anywhere: vec![80, 65535],
+                loopback: vec![3128],
+                within: Some(5),
+            }),
             candidates: vec![c"/usr/bin/id".into()],
             arguments: vec![c"id".into(), c"".into()],
             environment: vec![c"A=b".into()],

@@ -59,9 +59,23 @@ pub struct Limits {
 }
 
 /// What a program can connect to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Network {
     /// A loopback interface of its own, and nothing else.
     #[default]
     None,
+    /// A loopback interface that has every address, so that connections arrive at sockets of the launcher's: it gets
+    /// them by [`Running::take_sockets`](super::Running::take_sockets), and decides what becomes of each connection.
+    Captured(Captured),
+}
+
+/// The TCP ports of a sandbox at which the launcher listens. It also answers at UDP port 53 of every address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Ports of every address.
+    pub anywhere: Vec<u16>,
+    /// Ports of 127.0.0.1 alone.
+    pub loopback: Vec<u16>,
+    /// Whether the launcher gets [`Sockets::within`](super::Sockets::within), to connect to what the program serves.
+    pub within: bool,
 }

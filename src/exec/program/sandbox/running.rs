@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
+use super::sockets::Sockets;
 use crate::sys::sandbox::clone::Started;
 use crate::sys::sandbox::program;
 
@@ -66,6 +67,8 @@ pub struct Running {
     channel: OwnedFd,
     /// Whether the first process was waited for.
     reaped: bool,
+    /// The sockets of its network, until somebody takes them.
+    sockets: Option<Sockets>,
 }
 
 impl Running {
@@ -74,6 +77,7 @@ impl Running {
             started,
             channel,
             reaped: false,
+            sockets: None,
         }
     }
 
@@ -98,14 +102,29 @@ impl Running {
         let _ = rustix::process::pidfd_send_signal(&self.started.pidfd, Signal::KILL);
     }
 
-    /// Waits until the sandbox is set up. `sent`: whether the orders could be sent.
-    pub(super) fn set_up(&mut self, sent: rustix::io::Result<()>) -> Result<(), LaunchError> {
+    /// Takes the sockets of the sandbox's network, once. There are none without
+    /// [`Network::Captured`](super::Network::Captured).
+    pub fn take_sockets(&mut self) -> Option<Sockets> {
+        self.sockets.take()
+    }
+
+    /// Keeps the sockets of the sandbox's network.
+    pub(super) fn set_sockets(&mut self, sockets: Sockets) {
+        self.sockets = Some(sockets);
+    }
+
+    /// Waits until the sandbox is set up; returns the sockets that its first process handed over. `sent`: whether the
+    /// orders could be sent.
+    pub(super) fn set_up(
+        &mut self,
+        sent: rustix::io::Result<()>,
+    ) -> Result<Vec<OwnedFd>, LaunchError> {
         let deadline = Instant::now() + SET_UP_LIMIT;
         let error = match self.hear(Until {
             deadline: Some(deadline),
             cancel: None,
         }) {
-            Heard::Said(Said::SetUp) => return Ok(()),
+            Heard::Said(Said::SetUp(sockets)) => return Ok(sockets),
             Heard::Said(Said::Failed(error)) => error,
             Heard::Deadline => LaunchError::new(Step::Control, "the set-up hangs", Errno::TIMEDOUT),
             _ => match sent {
@@ -122,7 +141,7 @@ impl Running {
     pub fn wait(&mut self, until: Until<'_>) -> Ended {
         let end = loop {
             match self.hear(until) {
-                Heard::Said(Said::SetUp) => {}
+                Heard::Said(Said::SetUp(_)) => {}
                 Heard::Said(Said::Failed(error)) => break End::NotStarted(error),
                 Heard::Said(Said::Ended(status)) => break end_of(status),
                 Heard::Deadline => break End::Deadline,

@@ -4,6 +4,7 @@
 //! reports; for orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything
 //! in the sandbox. It never touches the home by a path: that may hang, and this process must not.
 
+mod network;
 mod privileges;
 mod root;
 
@@ -50,6 +51,8 @@ struct Started {
     ends: OwnedFd,
     /// Ends when the program is executed, or says why not.
     report: OwnedFd,
+    /// Where the launcher asks for sockets of this network.
+    within: Option<OwnedFd>,
 }
 
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
@@ -69,10 +72,12 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Started>, LaunchError> {
     name_host()?;
     crate::sys::sandbox::mount::bring_up_loopback()
         .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
+    let sockets = network::prepare(&orders)?;
     limit(&orders)?;
     let ends = program::child_ends().map_err(control)?;
     privileges::give_up(&orders)?;
-    channel::say(channel, &Said::SetUp).map_err(control)?;
+    channel::say_set_up(channel, &sockets).map_err(control)?;
+    drop(sockets);
     let _ = rustix::process::set_parent_process_death_signal(None);
     let [input, output, error] = fds
         .get(..3)
@@ -89,8 +94,14 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Started>, LaunchError> {
         report: reporting.as_fd(),
     })
     .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
+    let within = network::within(&orders, &fds).map_err(control)?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
-    Ok(Some(Started { pid, ends, report }))
+    Ok(Some(Started {
+        pid,
+        ends,
+        report,
+        within,
+    }))
 }
 
 /// Maps the user to itself: the same number inside and outside. Supplementary groups cannot be mapped by somebody who
@@ -140,8 +151,10 @@ fn limit(orders: &Orders) -> Result<(), LaunchError> {
 
 /// Waits for the program's end, or for the launcher's.
 fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
-    let Started { pid, ends, report } = started;
-    let mut report = Some(report);
+    let Started {
+        pid, ends, report, ..
+    } = started;
+    let (mut report, mut within) = (Some(report), started.within);
     loop {
         let mut fds = vec![
             PollFd::new(&channel, PollFlags::IN),
@@ -149,6 +162,10 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         ];
         if let Some(report) = &report {
             fds.push(PollFd::new(report, PollFlags::IN));
+        }
+        let at = fds.len();
+        if let Some(within) = &within {
+            fds.push(PollFd::new(within, PollFlags::IN));
         }
         match rustix::event::poll(&mut fds, None) {
             Err(Errno::INTR) => continue,
@@ -161,7 +178,10 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
             // The launcher says nothing any more: it is gone, and everything here ends with this process.
             std::process::exit(1);
         }
-        if ready.get(2) == Some(&true) {
+        if ready.get(at) == Some(&true) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
+            within = None;
+        }
+        if at == 3 && ready.get(2) == Some(&true) {
             let mut bytes = [0; 5];
             let told = report
                 .take()

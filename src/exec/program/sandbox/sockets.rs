@@ -1,0 +1,71 @@
+//! The sockets of a sandbox's network that its launcher holds: connections of the program arrive there.
+//!
+//! A socket stays in the network namespace that it was made in, whoever holds it. So the launcher accepts outside what
+//! the program connects to inside, and nothing of the launcher has to be reachable in the sandbox.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::{Errno, IoSliceMut};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+
+/// The sockets of a sandbox's network.
+#[derive(Debug)]
+pub struct Sockets {
+    /// UDP, port 53 of every address.
+    pub udp: OwnedFd,
+    /// TCP listeners. The own address of what they accept is where the program wanted to connect to.
+    pub tcp: Vec<OwnedFd>,
+    /// Gives out sockets with which to connect to what the program serves.
+    pub within: Option<Within>,
+}
+
+impl Sockets {
+    /// Sorts what the first process has handed over: that of UDP comes first.
+    pub(super) fn new(mut sockets: Vec<OwnedFd>, within: Option<OwnedFd>) -> Option<Sockets> {
+        if sockets.len() < 2 {
+            return None;
+        }
+        let tcp = sockets.split_off(1);
+        Some(Sockets {
+            udp: sockets.pop()?,
+            tcp,
+            within: within.map(Within),
+        })
+    }
+}
+
+/// Gives out unconnected TCP sockets that are in the sandbox's network.
+#[derive(Debug)]
+pub struct Within(OwnedFd);
+
+impl Within {
+    /// Returns a new one.
+    ///
+    /// # Errors
+    /// `EPIPE` if the sandbox has ended; `EMFILE` and the like of socket(2).
+    pub fn socket(&mut self) -> rustix::io::Result<OwnedFd> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut errno = [0; 4];
+        rustix::net::send(self.0.as_fd(), &[1], SendFlags::NOSIGNAL)?;
+        let len = rustix::net::recvmsg(
+            self.0.as_fd(),
+            &mut [IoSliceMut::new(&mut errno)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?
+        .bytes;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut sockets) = message
+                && let Some(socket) = sockets.next()
+            {
+                return Ok(socket);
+            }
+        }
+        match (len, i32::from_le_bytes(errno)) {
+            (4, number) if number > 0 => Err(Errno::from_raw_os_error(number)),
+            _ => Err(Errno::PIPE),
+        }
+    }
+}
