@@ -5,13 +5,16 @@ use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::exit::{failed, failed_in_json};
 use super::output::Printer;
+use super::values::seconds;
 use crate::error::Result;
+use crate::exec::program::{LineSource, Programs};
 use crate::exec::shell::Shell;
 use crate::exec::{self, Access, Limits, Request, pipeline};
 use line::{stdin, tell};
@@ -19,6 +22,7 @@ use line::{stdin, tell};
 mod line;
 mod prompt;
 pub(super) mod run;
+mod with_policy;
 
 /// Where the shell works, and what a line may use.
 #[derive(Args, Debug)]
@@ -35,6 +39,9 @@ struct Place {
     /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
+    /// Let lines run real programs too, as far as this policy allows them: each line's in a sandbox
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"])]
+    policy: Option<PathBuf>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
@@ -72,13 +79,6 @@ pub(super) struct ExecArgs {
 pub(super) struct ShellArgs {
     #[command(flatten)]
     place: Place,
-}
-
-pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| format!("{text}: not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
 }
 
 /// Runs one line. Returns its status.
@@ -150,7 +150,15 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
         read_only: place.read_only.clone(),
         wait: place.wait,
     };
-    let mut shell = Shell::at(exec::open(&place.root, &access)?, limits);
+    let mut shell = match &place.policy {
+        None => Shell::at(exec::open(&place.root, &access)?, limits),
+        Some(file) => {
+            let programs = Arc::new(Programs::open(&place.root, with_policy::launcher()?)?);
+            let at = exec::open_in(&place.root, &programs)?;
+            let source = LineSource::new(programs, with_policy::policy(file)?);
+            Shell::at(at, limits).with_programs(Arc::new(source))
+        }
+    };
     if let Some(cwd) = &place.cwd {
         shell.set_cwd(cwd.as_bytes()).map_err(|error| {
             let what = format!("{}: {error}", Path::new(cwd).display());

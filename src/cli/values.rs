@@ -1,5 +1,7 @@
 //! Sizes and times as operators write them.
 
+use std::time::Duration;
+
 /// A number of bytes, as operators write it: 4096, 500K, 20M, 3G, 1T (powers of 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size(pub(super) u64);
@@ -76,4 +78,12 @@ mod tests {
             assert!(duration(text).is_err(), "{text}");
         }
     }
+}
+
+/// Reads a number of seconds.
+pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| format!("{text}: not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
 }

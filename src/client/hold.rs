@@ -107,9 +107,12 @@ fn served(target: &Path) -> Result<Option<Client>> {
 impl Client {
     /// Holds the home of this store, which is mounted.
     fn hold(&self) -> Result<Hold> {
-        let mut connection = Connection::open(self.store.state())?;
-        let held = match connection.ask(&Request::Hold)? {
-            Answer::Held(held) => held,
+        let mut connection = Connection::open(self.store.state()).map_err(ending)?;
+        let answer = connection.ask(&Request::Hold);
+        let held = match answer {
+            Err(error) if connection.is_lost() => return Err(ending(error)),
+            Err(error) => return Err(error),
+            Ok(Answer::Held(held)) => held,
             _ => return Err(Error::refused("the daemon answers another question", "")),
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -127,6 +130,12 @@ impl Client {
             scratch,
         })
     }
+}
+
+/// What it means that a daemon which has the store does not answer: it may be ending, and then another one can be had soon.
+fn ending(error: Error) -> Error {
+    let (what, remedy) = error.into_words();
+    Error::Conflict { what, remedy }
 }
 
 /// Mounts a store for as long as somebody holds it, for the store's owner.

@@ -82,7 +82,10 @@ impl Audit {
     ) -> Option<String> {
         let message = outcome.error_message.as_deref();
         // A shell refuses what it does not know; a policy what somebody did not mean to allow.
-        let is_blocked = outcome.status == Status::Blocked && outcome.program.is_some();
+        let is_blocked = outcome
+            .program
+            .as_ref()
+            .is_some_and(|program| program.verdict == "deny" || outcome.status == Status::Blocked);
         let line = Line {
             v: SCHEMA,
             time: chrono::Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true),

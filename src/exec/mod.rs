@@ -7,9 +7,11 @@
 
 pub mod audit;
 pub mod cancel;
+mod drain;
 pub mod home;
 pub mod interrupt;
 mod limit;
+mod line_programs;
 pub mod mounted_home;
 pub mod offline_home;
 mod offline_store;
@@ -23,6 +25,7 @@ pub mod shell;
 pub use cancel::Cancel;
 pub use home::Home;
 pub use interrupt::Interrupt;
-pub use open::{Access, open};
+pub use line_programs::{LinePrograms, NotRun, Program, Programs};
+pub use open::{Access, open, open_in};
 pub use place::Place;
 pub use request::{Limits, Outcome, Refusal, Request, Status};

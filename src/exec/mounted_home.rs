@@ -210,13 +210,13 @@ impl Home for MountedHome {
     }
 
     fn add_program(&self, process: u32) {
-        self.work(&mut || {
-            let registered = self.run.as_ref();
-            let live = registered.and_then(|registered| registered.live.get()?.as_ref());
-            if let (Some(registered), Some(live)) = (registered, live) {
-                registered.note(live.add_program(process));
-            }
-        });
+        let (Some(runs), Some(registered)) = (&self.runs, &self.run) else {
+            return;
+        };
+        let begin = || registered.note(runs.begin(&registered.run));
+        if let Some(live) = registered.live.get_or_init(begin) {
+            registered.note(live.add_program(process));
+        }
     }
 
     fn programs_have_ended(&self) {

@@ -12,6 +12,7 @@ use super::home::Home;
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::place::Place;
+use super::program::Programs;
 use crate::client::{self, Client, Runs, Site};
 use crate::error::{Error, Result, reason};
 use crate::world::{Root, ViewOptions};
@@ -28,6 +29,17 @@ pub struct Access {
     pub read_only: Vec<String>,
     /// How long other commands that work on the store are waited for.
     pub wait: Option<Duration>,
+}
+
+/// Opens a directory in the home of real programs as the root of what exists for an executor: the home, or something in it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_in(root: &Path, programs: &Programs) -> Result<Place> {
+    match client::site(root)? {
+        Site::Home => open(root, &Access::default()),
+        Site::Store => Ok(programs.place().clone()),
+    }
 }
 
 /// Opens a directory in a mounted home, or a store that nobody has mounted, as the root of what exists for an executor.

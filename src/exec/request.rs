@@ -131,6 +131,9 @@ pub struct ProgramReport {
     pub class: Option<&'static str>,
     /// The key of the policy that decided.
     pub rule: String,
+    /// The programs that a line of the shell asked for, each as one line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
     /// The words that were run, with what the policy inserted or replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,

@@ -19,6 +19,7 @@ mod need;
 mod deadlines;
 mod doors;
 mod escape;
+mod programs;
 mod prompt;
 mod runs;
 mod signals;

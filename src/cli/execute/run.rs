@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use clap::Args;
 
 use super::super::exit::{failed, failed_in_json};
 use super::super::output::Printer;
+use super::super::values::seconds;
 use super::line::{interrupt, stdin, tell};
-use super::seconds;
-use crate::error::{Error, Result};
+use super::with_policy::{launcher, policy};
+use crate::error::Result;
 use crate::exec::pipeline::Streams;
 use crate::exec::program::cap::{self, Capped};
-use crate::exec::program::policy::{self, Policy};
-use crate::exec::program::sandbox::{self, Launcher};
+use crate::exec::program::sandbox;
 use crate::exec::program::{Command, Programs};
 use crate::exec::{Outcome, Status};
 
@@ -112,8 +112,7 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
     let policy = policy(&args.policy)?;
-    let launcher =
-        Launcher::of_this_program().map_err(|error| Error::refused(error.to_string(), ""))?;
+    let launcher = launcher()?;
     let programs = Programs::open(&args.root, launcher)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
@@ -137,18 +136,6 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
         }
     });
     print(outcome, &args)
-}
-
-/// Reads the policy.
-fn policy(file: &Path) -> Result<Policy> {
-    let examined = policy::open(file);
-    examined.policy.ok_or_else(|| {
-        let all: Vec<String> = examined.problems.iter().map(ToString::to_string).collect();
-        Error::usage(
-            all.join("\n"),
-            "Mend the policy; nothing runs by a broken one.",
-        )
-    })
 }
 
 fn command(args: &RunArgs, cancel: crate::exec::Cancel) -> Command {

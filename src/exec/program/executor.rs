@@ -15,12 +15,13 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::output::{Stripped, drain};
+use super::output::Stripped;
 use super::policy::Allowed;
 use super::programs::{Command, Decision, Programs};
-use super::sandbox::{self, End, Ended, LaunchError, Network, Plan, Running, Step, Until};
+use super::sandbox::{self, End, Ended, LaunchError, Plan, Running, Step, Until};
 use crate::error::Error;
 use crate::exec::cancel::{Cancel, Ended as Over};
+use crate::exec::drain::drain;
 use crate::exec::home::Home;
 use crate::exec::pipeline::{Admitted, Done, Executor, Streams};
 use crate::exec::place::Place;
@@ -86,17 +87,10 @@ impl<'p> Execution<'p> {
 
     /// Makes the plan of the sandbox, with the program's ends of these pipes.
     fn plan_of(&self, allowed: &Allowed, streams: [OwnedFd; 3]) -> Result<Plan, LaunchError> {
-        let programs = self.programs;
-        let again = |fd: &OwnedFd| Ok::<_, LaunchError>(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        let [stdin, stdout, stderr] = streams;
-        let (uid, gid) = programs.hold.owner();
         Ok(Plan {
-            home: again(&programs.home)?,
-            home_path: programs.hold.path().to_owned(),
             cwd: PathBuf::from(text(&allowed.cwd)),
-            read_only: allowed.read_only || programs.hold.is_read_only(),
-            scratch: again(programs.hold.scratch())?,
+            read_only: allowed.read_only || self.programs.is_read_only(),
             argv: allowed.argv.iter().map(|word| text(word)).collect(),
             env: allowed
                 .env
@@ -105,13 +99,8 @@ impl<'p> Execution<'p> {
                 .collect(),
             bind_ro: [allowed.bind_ro.clone(), self.command.bind_ro.clone()].concat(),
             ptrace: allowed.ptrace,
-            uid,
-            gid,
             limits: self.command.limits.clone(),
-            stdin,
-            stdout,
-            stderr,
-            network: Network::None,
+            ..self.programs.plan(streams)?
         })
     }
 
@@ -214,7 +203,7 @@ impl Executor for Execution<'_> {
             return_code: BLOCKED,
         };
         match &self.decision {
-            Ok(allowed) if self.programs.hold.is_read_only() && !allowed.read_only => {
+            Ok(allowed) if self.programs.is_read_only() && !allowed.read_only => {
                 Err(refusal(format!(
                     "blocked: the home is mounted read-only, and {} does not say `read_only: true`",
                     allowed.rule

@@ -2,10 +2,12 @@
 
 pub mod cap;
 mod executor;
+mod line;
 mod output;
 pub mod policy;
 mod programs;
 mod run;
 pub mod sandbox;
 
+pub use line::LineSource;
 pub use programs::{Command, Decision, Programs};

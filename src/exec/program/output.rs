@@ -1,47 +1,6 @@
-//! What a program writes: read as it comes, until it has ended, and never waited for after that.
-//!
-//! A process that hangs in the kernel may keep a pipe open for ever. So what is in the pipe when everything has been
-//! killed is read, and no more is waited for.
+//! What becomes of a program's output on its way out: [`Stripped`].
 
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
-
-use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
-
-/// How much is read at once, in bytes.
-const CHUNK: usize = 64 << 10;
-
-/// Reads a pipe and hands on what comes, until its end, or until `ended` is readable or closed and the pipe is empty.
-/// What nobody takes is read all the same, so that the program does not wait.
-pub(super) fn drain(pipe: &OwnedFd, ended: &OwnedFd, to: &mut dyn Write) {
-    let mut chunk = vec![0; CHUNK];
-    let mut is_open = true;
-    // What is left is read without waiting.
-    let _ = rustix::io::ioctl_fionbio(pipe, true);
-    loop {
-        match rustix::io::read(pipe, &mut *chunk) {
-            Ok(0) => return,
-            Ok(read) => {
-                let bytes = chunk.get(..read).unwrap_or_default();
-                is_open = is_open && to.write_all(bytes).and_then(|()| to.flush()).is_ok();
-            }
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let mut fds = [
-                    PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
-                    PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
-                ];
-                let _ = rustix::event::poll(&mut fds, None);
-                let [pipe, ended] = fds;
-                if pipe.revents().is_empty() && !ended.revents().is_empty() {
-                    return;
-                }
-            }
-            Err(_) => return,
-        }
-    }
-}
 
 /// Passes output on without the sequences that steer a terminal (ECMA-48: CSI, OSC and the other strings, and two-byte
 /// escapes).
@@ -137,17 +96,5 @@ mod tests {
                 assert_eq!(String::from_utf8(to).unwrap(), left, "{written:?} {size}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_there_is_read_and_nothing_is_waited_for() {
-        let (pipe, writer) = rustix::pipe::pipe().unwrap();
-        let (ended, ending) = rustix::pipe::pipe().unwrap();
-        rustix::io::write(&writer, b"all of it").unwrap();
-        drop(ending);
-        let mut got = Vec::new();
-        // The writer stays open.
-        drain(&pipe, &ended, &mut got);
-        assert_eq!(got, b"all of it");
     }
 }

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
-use super::sandbox::{self, Launcher};
+use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
 use crate::client::{Client, Hold, Runs, hold};
 use crate::error::{Error, Result};
 use crate::exec::audit::Audit;
@@ -53,10 +53,10 @@ pub type Decision = std::result::Result<Allowed, Refused>;
 
 /// A home in which real programs run. It stays mounted while this lives.
 pub struct Programs {
-    pub(super) hold: Hold,
+    hold: Hold,
     pub(super) place: Place,
     /// The mounted home.
-    pub(super) home: OwnedFd,
+    home: OwnedFd,
     pub(super) launcher: Launcher,
     paths: RootPaths,
 }
@@ -105,6 +105,48 @@ impl Programs {
             paths: &self.paths,
         };
         decide(policy, &question)
+    }
+}
+
+impl Programs {
+    /// Returns whether nothing in the home can be changed.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.hold.is_read_only()
+    }
+
+    /// Returns where the programs work.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Makes the plan of a sandbox in this home, with these streams and no program.
+    ///
+    /// # Errors
+    /// Too many descriptors are open.
+    pub(super) fn plan(
+        &self,
+        [stdin, stdout, stderr]: [OwnedFd; 3],
+    ) -> std::result::Result<Plan, LaunchError> {
+        let again = |fd: &OwnedFd| Ok::<_, LaunchError>(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
+        let (uid, gid) = self.hold.owner();
+        Ok(Plan {
+            home: again(&self.home)?,
+            home_path: self.hold.path().to_owned(),
+            cwd: self.hold.path().to_owned(),
+            read_only: self.is_read_only(),
+            scratch: again(self.hold.scratch())?,
+            argv: Vec::new(),
+            env: Vec::new(),
+            bind_ro: Vec::new(),
+            ptrace: false,
+            uid,
+            gid,
+            limits: sandbox::Limits::default(),
+            stdin,
+            stdout,
+            stderr,
+            network: Network::None,
+        })
     }
 }
 

@@ -47,7 +47,7 @@ impl Programs {
 }
 
 /// Writes words as a line that a POSIX shell reads as these words.
-fn line(words: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn line(words: &[Vec<u8>]) -> Vec<u8> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(byte);
     let quoted: Vec<Vec<u8>> = words
         .iter()

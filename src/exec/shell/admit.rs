@@ -249,7 +249,7 @@ fn command(words: &[Word], state: &ShellState) -> Result<(), Rejection> {
     let Some(name) = words.first().and_then(literal) else {
         return Ok(());
     };
-    if state.registry.named(&name).is_none() {
+    if state.registry.named(&name).is_none() && !state.is_program(&name) {
         return Err(absent(&name, state));
     }
     if name == b"find" {

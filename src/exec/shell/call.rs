@@ -15,6 +15,7 @@ use super::stream::{CHUNK, Deadline, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use crate::error::Error;
 use crate::exec::Home;
+use crate::exec::line_programs::{LinePrograms, Programs};
 use crate::name::{Name, WorldPath};
 
 /// The state that a shell keeps from line to line. Each stage of a pipeline and each group in parentheses works on a
@@ -39,6 +40,10 @@ pub(super) struct ShellState {
     pub(super) deadline: Deadline,
     /// The threads for stages of pipelines.
     pub(super) threads: ThreadPool,
+    /// The real programs that lines may run besides the bundled commands.
+    pub(super) programs: Option<Arc<dyn Programs>>,
+    /// Those of the line that is under way.
+    pub(super) line_programs: Option<Arc<dyn LinePrograms>>,
 }
 
 impl ShellState {

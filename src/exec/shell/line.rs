@@ -44,6 +44,10 @@ pub(super) fn carry_out(
     let held = variables
         .map(|(name, value)| name.len() + value.len())
         .sum();
+    state.line_programs = state
+        .programs
+        .as_ref()
+        .map(|programs| programs.begin(home.clone()));
     state.home = home;
     state.deadline = Deadline::new(cancel.clone().unwrap_or_default(), admitted.memory(), held);
     let threads = state.threads.clone();

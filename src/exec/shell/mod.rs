@@ -21,6 +21,7 @@ mod mode;
 mod options;
 mod parse;
 mod pattern;
+mod programs;
 mod quote;
 mod redirect;
 mod run;
@@ -34,9 +35,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::home::Home;
+use super::line_programs::Programs;
 use super::pipeline::{self, Admitted, Done, Executor, Streams};
 use super::place::Place;
-use super::request::{Limits, Outcome, Refusal, Request};
+use super::request::{Limits, Outcome, ProgramReport, Refusal, Request};
 use crate::error::Error;
 use crate::name::WorldPath;
 use crate::world::OriginKind;
@@ -54,6 +56,8 @@ pub struct Shell {
     place: Place,
     state: ShellState,
     limits: Limits,
+    /// What there is to know of the real programs of the last line.
+    report: Option<Box<ProgramReport>>,
 }
 
 impl std::fmt::Debug for Shell {
@@ -85,6 +89,8 @@ impl Shell {
             status: 0,
             deadline: Deadline::default(),
             threads: Default::default(),
+            programs: None,
+            line_programs: None,
         };
         let root = state.shown(&WorldPath::root());
         state.variables.insert(b"HOME".to_vec(), root.clone());
@@ -93,7 +99,15 @@ impl Shell {
             place,
             state,
             limits,
+            report: None,
         }
+    }
+
+    /// Lets lines run real programs, too.
+    #[must_use]
+    pub fn with_programs(mut self, programs: Arc<dyn Programs>) -> Shell {
+        self.state.programs = Some(programs);
+        self
     }
 
     /// Returns the working directory, as `pwd` prints it.
@@ -257,6 +271,10 @@ impl Executor for Shell {
         line::interrupted()
     }
 
+    fn report(&mut self) -> Option<Box<ProgramReport>> {
+        self.report.take()
+    }
+
     fn note(&mut self, return_code: u8) {
         self.state.status = return_code;
     }
@@ -273,6 +291,9 @@ impl Executor for Shell {
             self.state = state;
         }
         self.state.home = self.place.home().clone();
+        // What still runs of the line ends here.
+        let programs = self.state.line_programs.take();
+        self.report = programs.and_then(|programs| programs.report());
         done
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use super::admit;
 use super::call::{ShellState, invoke, tell};
 use super::expand::{self, Failure, Field};
+use super::programs;
 use super::redirect::{self, End};
 use super::stream::{Input, Output, pipe};
 use super::substitute::{Collected, copy, only_read};
@@ -144,6 +145,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
     // Before the redirects: a command that does not exist must not truncate a file.
     if let Some(first) = fields.first()
         && state.registry.named(&first.text).is_none()
+        && !state.is_program(&first.text)
     {
         return Err(admit::absent(&first.text, state).end_line(&mut streams.err, state));
     }
@@ -156,7 +158,7 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
         if fields.is_empty() {
             return Ok(substituted);
         }
-        let status = command(fields, streams, state);
+        let status = command(fields, &before, streams, state);
         // An assignment before a command lasts for that command only.
         for (name, value) in before.into_iter().rev() {
             match value {
@@ -168,8 +170,10 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
     })
 }
 
+/// Runs a command; `before` are the variables that the line sets for it.
 fn command(
     fields: Vec<Field>,
+    before: &[(&Vec<u8>, Option<Vec<u8>>)],
     streams: &mut Streams<'_>,
     state: &mut ShellState,
 ) -> io::Result<u8> {
@@ -188,6 +192,15 @@ fn command(
         Some(command) => {
             let outputs = (streams.out.clone(), streams.err.clone());
             invoke(command, args, streams.stdin, outputs, state)
+        }
+        None if state.is_program(name) => {
+            let value = |name: &Vec<u8>| state.variables.get(name).cloned();
+            let env = before
+                .iter()
+                .filter_map(|(name, _)| Some(((*name).clone(), value(name)?)));
+            let env: Vec<_> = env.collect();
+            let Streams { stdin, out, err } = streams;
+            programs::run((&words, &env), stdin, (out, err), state)
         }
         None => Err(admit::absent(name, state).end_line(&mut streams.err, state)),
     }

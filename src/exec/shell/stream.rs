@@ -246,6 +246,11 @@ impl Input {
         Input::new(Source::File(file, deadline.clone()))
     }
 
+    /// Returns whether there is nothing to read, and never will be.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.source, Source::Empty)
+    }
+
     /// Returns the file that is read; `None` where it is not a file, or where some of its data is buffered here.
     pub(super) fn as_file(&self) -> Option<&File> {
         match &self.source {

@@ -26,6 +26,10 @@ pub(super) enum Said {
     Failed(LaunchError),
     /// The program has ended with this wait status.
     Ended(i32),
+    /// One of several programs has ended: its number, and the wait status.
+    ProgramEnded(u32, i32),
+    /// One of several programs was not started.
+    ProgramFailed(u32, LaunchError),
 }
 
 /// Makes the two ends.
@@ -156,10 +160,18 @@ impl Said {
         match self {
             Self::SetUp(_) => out.push(0),
             Self::Failed(error) => {
-                out.extend([1, error.step as u8]);
-                let errno = error.errno.map_or(0, Errno::raw_os_error);
-                out.extend(errno.to_le_bytes());
-                out.extend(error.about.bytes().take(4096));
+                out.push(1);
+                put(error, &mut out);
+            }
+            Self::ProgramEnded(number, status) => {
+                out.push(3);
+                out.extend(number.to_le_bytes());
+                out.extend(status.to_le_bytes());
+            }
+            Self::ProgramFailed(number, error) => {
+                out.push(4);
+                out.extend(number.to_le_bytes());
+                put(error, &mut out);
             }
             Self::Ended(status) => {
                 out.push(2);
@@ -170,22 +182,49 @@ impl Said {
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let number = |bytes: &[u8]| Some(i32::from_le_bytes(bytes.try_into().ok()?));
         match bytes {
             [0] => Some(Self::SetUp(Vec::new())),
-            [1, step, rest @ ..] => {
-                let (errno, about) = rest.split_at_checked(4)?;
-                let errno = number(errno)?;
-                Some(Self::Failed(LaunchError {
-                    step: Step::from_number(*step)?,
-                    about: String::from_utf8_lossy(about).into_owned(),
-                    errno: (errno != 0).then(|| Errno::from_raw_os_error(errno)),
-                }))
-            }
+            [1, error @ ..] => Some(Self::Failed(get(error)?)),
             [2, status @ ..] => Some(Self::Ended(number(status)?)),
+            [3, rest @ ..] => {
+                let (which, status) = rest.split_at_checked(4)?;
+                Some(Self::ProgramEnded(
+                    number(which)?.cast_unsigned(),
+                    number(status)?,
+                ))
+            }
+            [4, rest @ ..] => {
+                let (which, error) = rest.split_at_checked(4)?;
+                Some(Self::ProgramFailed(
+                    number(which)?.cast_unsigned(),
+                    get(error)?,
+                ))
+            }
             _ => None,
         }
     }
+}
+
+fn put(error: &LaunchError, out: &mut Vec<u8>) {
+    out.push(error.step as u8);
+    let errno = error.errno.map_or(0, Errno::raw_os_error);
+    out.extend(errno.to_le_bytes());
+    out.extend(error.about.bytes().take(4096));
+}
+
+fn get(bytes: &[u8]) -> Option<LaunchError> {
+    let (step, rest) = bytes.split_first()?;
+    let (errno, about) = rest.split_at_checked(4)?;
+    let errno = number(errno)?;
+    Some(LaunchError {
+        step: Step::from_number(*step)?,
+        about: String::from_utf8_lossy(about).into_owned(),
+        errno: (errno != 0).then(|| Errno::from_raw_os_error(errno)),
+    })
+}
+
+fn number(bytes: &[u8]) -> Option<i32> {
+    Some(i32::from_le_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]

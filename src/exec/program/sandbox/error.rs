@@ -4,6 +4,8 @@ use std::fmt;
 
 use rustix::io::Errno;
 
+use crate::sys::sandbox::program::Failure;
+
 /// A step of a launch, in the order in which they are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -157,6 +159,16 @@ impl LaunchError {
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         self.step.remedy(self.errno)
+    }
+}
+
+impl From<Failure> for LaunchError {
+    fn from(failure: Failure) -> Self {
+        let step = match failure.at_directory {
+            true => Step::Directory,
+            false => Step::Program,
+        };
+        Self::new(step, "", failure.errno)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Launching: from a plan to a program that runs.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -67,6 +67,18 @@ pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
 /// # Errors
 /// As [`launch()`].
 pub fn launch_with(
+    plan: Plan,
+    launcher: &Launcher,
+    begun: impl FnOnce(i32),
+) -> Result<Running, LaunchError> {
+    if plan.argv.is_empty() {
+        return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
+    }
+    launch_service(plan, launcher, begun)
+}
+
+/// Makes a sandbox, which takes orders if the plan has no program.
+pub(super) fn launch_service(
     plan: Plan,
     launcher: &Launcher,
     begun: impl FnOnce(i32),
@@ -243,11 +255,13 @@ fn detached(fd: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> 
     rustix::mount::open_tree(fd, "", flags)
 }
 
+/// Makes text of bytes for the kernel.
+pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
+    CString::new(bytes)
+        .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
+}
+
 fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
-    let text = |what: &str, bytes: Vec<u8>| {
-        CString::new(bytes)
-            .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
-    };
     let mut arguments = Vec::with_capacity(plan.argv.len());
     for argument in &plan.argv {
         arguments.push(text("an argument", argument.clone().into_vec())?);
@@ -257,10 +271,10 @@ fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
         let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
         environment.push(text("the environment", whole)?);
     }
-    let mut candidates = Vec::new();
-    for path in candidates_of(plan)? {
-        candidates.push(text("the program", path.into_os_string().into_vec())?);
-    }
+    let candidates = match plan.argv.is_empty() {
+        true => Vec::new(),
+        false => candidates(&plan.argv, &plan.env)?,
+    };
     if !plan.cwd.is_absolute() {
         let why = format!(
             "{}: the working directory must be absolute",
@@ -290,27 +304,28 @@ fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
     })
 }
 
+const NO_PROGRAM: &str = "there is no program to run";
+
 /// Returns the files that a program may be, as execvp(3) tries them.
-fn candidates_of(plan: &Plan) -> Result<Vec<PathBuf>, LaunchError> {
-    let Some(name) = plan.argv.first().filter(|name| !name.is_empty()) else {
-        return Err(LaunchError::refused(
-            Step::Plan,
-            "there is no program to run",
-        ));
+pub(super) fn candidates(
+    argv: &[OsString],
+    env: &[(OsString, OsString)],
+) -> Result<Vec<CString>, LaunchError> {
+    let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
+        return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
     };
+    let file = |path: PathBuf| text("the program", path.into_os_string().into_vec());
     if name.as_bytes().contains(&b'/') {
-        return Ok(vec![name.into()]);
+        return Ok(vec![file(name.into())?]);
     }
-    let path = plan.env.iter().find(|(name, _)| name == "PATH");
+    let path = env.iter().find(|(name, _)| name == "PATH");
     let dirs = path.map_or(USUAL_PATH, |(_, value)| value.as_bytes());
-    let dirs = dirs.split(|byte| *byte == b':');
-    Ok(dirs
-        .map(|dir| match dir {
-            // An empty entry is the working directory.
-            [] => Path::new(".").join(name),
-            dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
-        })
-        .collect())
+    let files = dirs.split(|byte| *byte == b':').map(|dir| match dir {
+        // An empty entry is the working directory.
+        [] => Path::new(".").join(name),
+        dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
+    });
+    files.map(file).collect()
 }
 
 fn rlimits(plan: &Plan) -> Vec<(u32, u64)> {

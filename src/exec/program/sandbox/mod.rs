@@ -17,6 +17,7 @@ mod layout;
 mod orders;
 mod plan;
 mod running;
+mod service;
 mod sockets;
 
 pub use error::{LaunchError, Step};
@@ -24,4 +25,5 @@ pub use init::{INIT, run as run_init};
 pub use launch::{Launcher, launch, launch_with};
 pub use plan::{Captured, Limits, Network, Plan};
 pub use running::{End, Ended, Running, Until};
+pub use service::{Service, serve};
 pub use sockets::{Sockets, Within};

@@ -277,6 +277,40 @@ impl Orders {
     }
 }
 
+/// A program that is to be started in a sandbox that serves: one that was made without a program of its own.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Start {
+    /// Files that the program may be.
+    pub(super) candidates: Vec<CString>,
+    pub(super) arguments: Vec<CString>,
+    pub(super) environment: Vec<CString>,
+    pub(super) directory: CString,
+}
+
+impl Start {
+    /// Writes the order.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(4096));
+        out.texts(&self.candidates);
+        out.texts(&self.arguments);
+        out.texts(&self.environment);
+        out.bytes(self.directory.to_bytes());
+        out.0
+    }
+
+    /// Reads what [`Start::to_bytes`] wrote; nothing if these are other bytes.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut bytes = Reader(bytes);
+        let read = Self {
+            candidates: bytes.list(Reader::text)?,
+            arguments: bytes.list(Reader::text)?,
+            environment: bytes.list(Reader::text)?,
+            directory: bytes.text()?,
+        };
+        bytes.0.is_empty().then_some(read)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {

@@ -141,7 +141,7 @@ impl Running {
     pub fn wait(&mut self, until: Until<'_>) -> Ended {
         let end = loop {
             match self.hear(until) {
-                Heard::Said(Said::SetUp(_)) => {}
+                Heard::Said(Said::SetUp(_) | Said::ProgramEnded(..) | Said::ProgramFailed(..)) => {}
                 Heard::Said(Said::Failed(error)) => break End::NotStarted(error),
                 Heard::Said(Said::Ended(status)) => break end_of(status),
                 Heard::Deadline => break End::Deadline,
@@ -227,7 +227,7 @@ fn left(deadline: Instant) -> Timespec {
     }
 }
 
-fn end_of(status: i32) -> End {
+pub(super) fn end_of(status: i32) -> End {
     use std::os::unix::process::ExitStatusExt;
     let status = std::process::ExitStatus::from_raw(status);
     match (status.code(), status.signal()) {

@@ -98,6 +98,8 @@ pub(super) mod tests {
                 status: 0,
                 deadline: Deadline::default(),
                 threads: Default::default(),
+                programs: None,
+                line_programs: None,
             };
             Bench { dir, state }
         }

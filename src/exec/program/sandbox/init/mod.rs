@@ -7,6 +7,7 @@
 mod network;
 mod privileges;
 mod root;
+mod serve;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
@@ -34,7 +35,8 @@ pub fn run() -> ExitCode {
     // tells us, for this signal comes already when the launcher's *thread* ends.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let said = match start(channel) {
-        Ok(Some(started)) => wait(channel, started),
+        Ok(Some(Begun::Program(started))) => wait(channel, started),
+        Ok(Some(Begun::Service(ends))) => serve::serve(channel, &ends),
         Ok(None) => return ExitCode::FAILURE,
         Err(error) => Said::Failed(error),
     };
@@ -42,6 +44,14 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// What a sandbox that is set up does.
+enum Begun {
+    /// It runs a program.
+    Program(Started),
+    /// It starts programs as it is told. The descriptor is readable when a child has ended.
+    Service(OwnedFd),
 }
 
 /// A program that was started.
@@ -56,7 +66,7 @@ struct Started {
 }
 
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
-fn start(channel: BorrowedFd<'_>) -> Result<Option<Started>, LaunchError> {
+fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     let control = |errno| LaunchError::new(Step::Control, "", errno);
     let Some((bytes, fds)) = channel::receive_orders(channel).map_err(control)? else {
         return Ok(None);
@@ -79,6 +89,9 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Started>, LaunchError> {
     channel::say_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
     let _ = rustix::process::set_parent_process_death_signal(None);
+    if orders.arguments.is_empty() {
+        return Ok(Some(Begun::Service(ends)));
+    }
     let [input, output, error] = fds
         .get(..3)
         .and_then(|fds| <&[OwnedFd; 3]>::try_from(fds).ok())
@@ -96,12 +109,12 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Started>, LaunchError> {
     .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
     let within = network::within(&orders, &fds).map_err(control)?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
-    Ok(Some(Started {
+    Ok(Some(Begun::Program(Started {
         pid,
         ends,
         report,
         within,
-    }))
+    })))
 }
 
 /// Maps the user to itself: the same number inside and outside. Supplementary groups cannot be mapped by somebody who
@@ -189,7 +202,7 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
             if matches!(told, Some(Ok(5)))
                 && let Some(failure) = Failure::from_bytes(&bytes)
             {
-                return Said::Failed(not_started(failure));
+                return Said::Failed(failure.into());
             }
         }
         if ready.get(1) == Some(&true) {
@@ -200,21 +213,12 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
                     && matches!(rustix::io::read(&report, &mut bytes), Ok(5))
                     && let Some(failure) = Failure::from_bytes(&bytes)
                 {
-                    return Said::Failed(not_started(failure));
+                    return Said::Failed(failure.into());
                 }
                 return Said::Ended(status);
             }
         }
     }
-}
-
-fn not_started(failure: Failure) -> LaunchError {
-    let step = if failure.at_directory {
-        Step::Directory
-    } else {
-        Step::Program
-    };
-    LaunchError::new(step, "", failure.errno)
 }
 
 /// Waits for all that have ended; returns the program's status if it is among them.

@@ -1,0 +1,51 @@
+//! Real programs as another executor runs them in its lines: [`Programs`] says which there are, [`LinePrograms`] runs those of
+//! one line. The shell does not know who they are.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::home::Home;
+use super::request::ProgramReport;
+
+/// The real programs that lines may run.
+pub trait Programs: Send + Sync {
+    /// Returns whether there is a program of this name.
+    fn knows(&self, name: &[u8]) -> bool;
+
+    /// Begins a line, whose changes belong to a request in this home.
+    fn begin(&self, home: Arc<dyn Home>) -> Arc<dyn LinePrograms>;
+}
+
+/// What one line runs. Everything that still runs ends when this is dropped.
+pub trait LinePrograms: Send + Sync {
+    /// Runs a program to its end. `go_on` is asked now and then.
+    ///
+    /// # Errors
+    /// Why it does not run, or no further.
+    fn run(&self, program: Program<'_>, go_on: &dyn Fn() -> bool) -> Result<u8, NotRun>;
+
+    /// Returns what there is to know of the programs of this line, if there were any.
+    fn report(&self) -> Option<Box<ProgramReport>>;
+}
+
+/// A program that a line runs.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// Its words; the first is its name.
+    pub words: &'a [Vec<u8>],
+    /// The variables that the line gives it.
+    pub env: &'a [(Vec<u8>, Vec<u8>)],
+    /// Its working directory, an absolute path in the home.
+    pub cwd: Vec<u8>,
+    /// Standard input, output and error.
+    pub streams: [OwnedFd; 3],
+}
+
+/// Why a program did not run to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotRun {
+    /// The reason, and the status.
+    Refused(Vec<u8>, u8),
+    /// The line has to end.
+    Over,
+}

@@ -1,0 +1,99 @@
+//! The first process of a sandbox that takes orders: it starts programs as it is told, and tells of their ends.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::WaitOptions;
+
+use super::super::channel::{self, Said};
+use super::super::error::{LaunchError, Step};
+use super::super::orders::Start;
+use crate::sys::sandbox::program::{self, Failure, Program};
+
+/// A program that was started.
+struct Started {
+    number: u32,
+    /// Ends when the program is executed, or says why not.
+    report: OwnedFd,
+}
+
+/// Starts programs until the launcher has closed its end, which ends everything. Returns only where that cannot be
+/// waited for.
+pub(super) fn serve(channel: BorrowedFd<'_>, ends: &OwnedFd) -> Said {
+    let mut running: HashMap<i32, Started> = HashMap::new();
+    let mut next = 0;
+    loop {
+        let mut fds = [
+            PollFd::new(&channel, PollFlags::IN),
+            PollFd::new(ends, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut fds, None) {
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
+            Ok(_) => {}
+        }
+        let [ordered, ended] = fds.map(|fd| !fd.revents().is_empty());
+        if ended {
+            program::forget_ends(ends);
+            bury(channel, &mut running);
+        }
+        if ordered {
+            // Nothing more is ordered: the launcher is gone, and everything here ends with this process.
+            let Ok(Some((bytes, fds))) = channel::receive_orders(channel) else {
+                std::process::exit(1);
+            };
+            match start(&bytes, &fds, next) {
+                Ok((pid, started)) => drop(running.insert(pid, started)),
+                Err(error) => tell(channel, &Said::ProgramFailed(next, error)),
+            }
+            next += 1;
+        }
+    }
+}
+
+fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), LaunchError> {
+    let control = |errno| LaunchError::new(Step::Control, "", errno);
+    let order = Start::from_bytes(bytes).ok_or_else(|| control(Errno::BADMSG))?;
+    let [input, output, error] =
+        <&[OwnedFd; 3]>::try_from(fds).map_err(|_| control(Errno::BADF))?;
+    let (report, reporting) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(control)?;
+    let pid = program::spawn(&Program {
+        candidates: &order.candidates,
+        arguments: &order.arguments,
+        environment: &order.environment,
+        directory: &order.directory,
+        streams: [input.as_fd(), output.as_fd(), error.as_fd()],
+        report: reporting.as_fd(),
+    })
+    .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
+    Ok((pid, Started { number, report }))
+}
+
+/// Waits for all that have ended, and tells of those that were ordered.
+fn bury(channel: BorrowedFd<'_>, running: &mut HashMap<i32, Started>) {
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        let Some(Started { number, report }) = running.remove(&pid.as_raw_nonzero().get()) else {
+            continue;
+        };
+        let mut bytes = [0; 5];
+        let failure = match rustix::io::read(&report, &mut bytes) {
+            Ok(5) => Failure::from_bytes(&bytes),
+            _ => None,
+        };
+        let said = match failure {
+            Some(failure) => Said::ProgramFailed(number, failure.into()),
+            None => Said::ProgramEnded(number, status.as_raw()),
+        };
+        tell(channel, &said);
+    }
+}
+
+/// Tells the launcher. One that does not hear it is gone.
+fn tell(channel: BorrowedFd<'_>, said: &Said) {
+    if channel::say(channel, said).is_err() {
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,151 @@
+//! A sandbox in which programs are started one after the other or side by side: those of one line of a shell.
+//!
+//! Its first process takes orders as long as the launcher keeps the channel open; each program has a number. One thread
+//! hears what the first process says and tells those who wait.
+//!
+//! Locks: one over the ends that were heard and not taken, one over the channel while an order is sent and numbered.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::channel::{self, Said};
+use super::error::{LaunchError, Step};
+use super::launch::{Launcher, candidates, launch_service, text};
+use super::orders::Start;
+use super::plan::Plan;
+use super::running::{End, Running, end_of};
+
+/// How often a wait asks whether to go on.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A sandbox that takes orders. Dropping it kills everything in it.
+#[derive(Debug)]
+pub struct Service {
+    running: Running,
+    channel: OwnedFd,
+    heard: Arc<Heard>,
+    /// The number of the next program.
+    next: Mutex<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ends: HashMap<u32, End>,
+    /// Whether nothing more will be heard.
+    is_over: bool,
+}
+
+/// Makes a sandbox in which programs can be started. The plan's own program, working directory and environment do not
+/// count; its streams are nobody's. `begun` is called as by [`launch_with`](super::launch_with).
+///
+/// # Errors
+/// As [`launch`](super::launch()).
+pub fn serve(
+    plan: Plan,
+    launcher: &Launcher,
+    begun: impl FnOnce(i32),
+) -> Result<Service, LaunchError> {
+    let running = launch_service(plan, launcher, begun)?;
+    let control = |errno| LaunchError::new(Step::Control, "", errno);
+    let again = || rustix::io::fcntl_dupfd_cloexec(running.channel(), 0).map_err(control);
+    let (channel, hearing) = (again()?, again()?);
+    let heard = Arc::new(Heard::default());
+    let teller = heard.clone();
+    // Ends when the first process does.
+    let hear = move || {
+        while let Ok(Some(said)) = channel::hear(&hearing) {
+            let (number, end) = match said {
+                Said::ProgramEnded(number, status) => (number, end_of(status)),
+                Said::ProgramFailed(number, error) => (number, End::NotStarted(error)),
+                _ => break,
+            };
+            teller.state.lock().ends.insert(number, end);
+            teller.changed.notify_all();
+        }
+        teller.state.lock().is_over = true;
+        teller.changed.notify_all();
+    };
+    let thread = std::thread::Builder::new().name("sandbox".to_owned());
+    thread
+        .spawn(hear)
+        .map_err(|error| LaunchError::refused(Step::Control, format!("no thread: {error}")))?;
+    Ok(Service {
+        running,
+        channel,
+        heard,
+        next: Mutex::new(0),
+    })
+}
+
+impl Service {
+    /// Starts a program. Returns its number, for [`Service::wait`].
+    ///
+    /// # Errors
+    /// What cannot be a program, or that the sandbox has ended. Whether the program's file could be executed is told by
+    /// [`Service::wait`].
+    pub fn start(
+        &self,
+        argv: &[OsString],
+        env: &[(OsString, OsString)],
+        cwd: &OsStr,
+        streams: [OwnedFd; 3],
+    ) -> Result<u32, LaunchError> {
+        let mut arguments = Vec::with_capacity(argv.len());
+        for argument in argv {
+            arguments.push(text("an argument", argument.clone().into_vec())?);
+        }
+        let mut environment = Vec::with_capacity(env.len());
+        for (name, value) in env {
+            let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
+            environment.push(text("the environment", whole)?);
+        }
+        let order = Start {
+            candidates: candidates(argv, env)?,
+            arguments,
+            environment,
+            directory: text("the working directory", cwd.as_bytes().to_vec())?,
+        };
+        let [stdin, stdout, stderr] = &streams;
+        let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let mut next = self.next.lock();
+        channel::send_orders(&self.channel, &order.to_bytes(), &fds)
+            .map_err(|errno| LaunchError::new(Step::Control, "", errno))?;
+        let number = *next;
+        *next += 1;
+        Ok(number)
+    }
+
+    /// Waits for a program's end; returns nothing once `go_on`, which is asked now and then, says no.
+    pub fn wait(&self, number: u32, go_on: &dyn Fn() -> bool) -> Option<End> {
+        let mut state = self.heard.state.lock();
+        loop {
+            if let Some(end) = state.ends.remove(&number) {
+                return Some(end);
+            }
+            if state.is_over {
+                return Some(End::Killed);
+            }
+            self.heard.changed.wait_for(&mut state, LOOK);
+            if !parking_lot::MutexGuard::unlocked(&mut state, go_on) {
+                return None;
+            }
+        }
+    }
+
+    /// Kills everything in the sandbox, at once.
+    pub fn kill(&self) {
+        self.running.kill();
+    }
+}
