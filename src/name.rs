@@ -48,6 +48,9 @@ impl fmt::Debug for Name<'_> {
     }
 }
 
+/// What stands for the scratch directory at the start of a path.
+const SCRATCH: &[u8] = b"\0tmp";
+
 /// A path inside the store: absolute from the store's root, normalised, and unable to climb out.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct WorldPath(Vec<u8>);
@@ -72,6 +75,23 @@ impl WorldPath {
             }
         }
         Ok(parsed)
+    }
+
+    /// Returns the root of a session's scratch directory, which lies beside the store. No path that somebody types leads to
+    /// it: no [`Name`] has a NUL.
+    pub fn scratch() -> WorldPath {
+        WorldPath(SCRATCH.to_vec())
+    }
+
+    /// Returns the path below the scratch directory that this one leads to.
+    pub fn in_scratch(&self) -> Option<WorldPath> {
+        let rest = self.0.strip_prefix(SCRATCH)?;
+        let inside = match rest {
+            [] => rest,
+            [b'/', inside @ ..] => inside,
+            _ => return None,
+        };
+        Some(WorldPath(inside.to_vec()))
     }
 
     /// Appends one component.

@@ -13,6 +13,7 @@ use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::place::Place;
 use super::program::Programs;
+use super::with_scratch::WithScratch;
 use crate::client::{self, Client, Runs, Site};
 use crate::error::{Error, Result, reason};
 use crate::world::{Root, ViewOptions};
@@ -36,10 +37,12 @@ pub struct Access {
 /// # Errors
 /// As [`open`].
 pub fn open_in(root: &Path, programs: &Programs) -> Result<Place> {
-    match client::site(root)? {
-        Site::Home => open(root, &Access::default()),
-        Site::Store => Ok(programs.place().clone()),
-    }
+    let place = match client::site(root)? {
+        Site::Home => open(root, &Access::default())?,
+        Site::Store => programs.place().clone(),
+    };
+    let scratch = Arc::new(MountedHome::over(programs.scratch()?, None));
+    Ok(place.with(|home| Arc::new(WithScratch::new(home, scratch))))
 }
 
 /// Opens a directory in a mounted home, or a store that nobody has mounted, as the root of what exists for an executor.

@@ -39,6 +39,14 @@ impl Place {
         Place { prefix, ..self }
     }
 
+    /// Returns the same place with another home.
+    pub(super) fn with(self, other: impl FnOnce(Arc<dyn Home>) -> Arc<dyn Home>) -> Place {
+        Place {
+            home: other(self.home.clone()),
+            ..self
+        }
+    }
+
     /// Returns a path from the root as one in the whole home.
     pub(super) fn in_home(&self, path: &WorldPath) -> WorldPath {
         let joined = [self.prefix.bytes(), path.bytes()].join(&b'/');

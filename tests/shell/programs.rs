@@ -274,3 +274,48 @@ fn programs_of_a_line_share_a_sandbox_and_its_tmp() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn commands_and_programs_have_one_tmp() {
+    let place = Place::new();
+    need_sandbox!(place);
+    let home = Home::mount();
+    let line = "seq 3 | sort -r > /tmp/list; dash -c 'cat /tmp/list; echo 4 >> /tmp/list; mkdir /tmp/d'; tail -n 1 /tmp/list; \
+                cp /tmp/list kept; (cd /tmp/d; pwd; touch here; cd ..; ls d; rm -r d); find /tmp -name 'l*'; echo /tmp/l*; \
+                mv /tmp/list moved; cat /tmp/../kept; cat /tmpx; ls /tmp/../etc";
+    let output = place.exec(home.home(), line);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "3\n2\n1\n4\n/tmp/d\nhere\n/tmp/list\n/tmp/list\n",
+        "{}",
+        describe(&output)
+    );
+    assert!(!home.path("moved").exists());
+    assert_eq!(
+        fs::read_to_string(home.path("kept")).unwrap(),
+        "3\n2\n1\n4\n"
+    );
+    // What happens there is recorded nowhere.
+    let log = trumanfs(&["log".as_ref(), home.home().as_os_str()]);
+    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    let changes = log
+        .lines()
+        .filter(|line| line.contains("trumanfs[") || line.contains("dash["));
+    assert_eq!(changes.count(), 1, "{log}");
+    // A second line of the session finds what the first has left; without programs there is no /tmp.
+    assert_eq!(
+        place.exec(home.home(), "cat /tmp/list").stdout,
+        b"3\n2\n1\n4\n"
+    );
+    let plain = trumanfs(
+        &[
+            "exec",
+            "--root",
+            home.home().to_str().unwrap(),
+            "--",
+            "ls /tmp",
+        ]
+        .map(std::ffi::OsStr::new),
+    );
+    assert_eq!(plain.status.code(), Some(2), "{}", describe(&plain));
+}

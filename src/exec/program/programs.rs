@@ -114,6 +114,15 @@ impl Programs {
         self.hold.is_read_only()
     }
 
+    /// Opens the scratch directory of the session.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` and `statx(2)` say.
+    pub fn scratch(&self) -> Result<Root> {
+        let again = rustix::io::fcntl_dupfd_cloexec(self.hold.scratch(), 0);
+        Root::over(again.map_err(Error::os("fcntl"))?)
+    }
+
     /// Returns where the programs work.
     pub fn place(&self) -> &Place {
         &self.place

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::absolute::{TMP, below};
 use super::stream::{CHUNK, Deadline, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use crate::error::Error;
@@ -49,6 +50,10 @@ pub(super) struct ShellState {
 impl ShellState {
     /// Formats a path as the shell's user sees it.
     pub(super) fn shown(&self, path: &WorldPath) -> Vec<u8> {
+        if let Some(inside) = path.in_scratch() {
+            let slash: &[u8] = if inside.is_root() { b"" } else { b"/" };
+            return [TMP, slash, inside.bytes()].concat();
+        }
         let mut shown = self.root.to_vec();
         if shown.is_empty() || !path.is_root() {
             shown.push(b'/');
@@ -68,8 +73,11 @@ impl ShellState {
         }
         let (mut path, rest) = match typed.first() {
             Some(b'/') => {
-                let inside = below(&self.root, typed).ok_or(Error::NotFound)?;
-                (WorldPath::root(), inside)
+                let scratch = || below(TMP, typed).filter(|_| self.programs.is_some());
+                match below(&self.root, typed) {
+                    Some(inside) => (WorldPath::root(), inside),
+                    None => (WorldPath::scratch(), scratch().ok_or(Error::NotFound)?),
+                }
             }
             _ => (self.cwd.clone(), typed),
         };
@@ -80,7 +88,8 @@ impl ShellState {
                 b"" | b"." => self.directory(&path, &mut known)?,
                 b".." => {
                     self.directory(&path, &mut known)?;
-                    path = path.parent().ok_or(Error::NotFound)?;
+                    let above = path.parent().filter(|_| path != WorldPath::scratch());
+                    path = above.ok_or(Error::NotFound)?;
                 }
                 part => {
                     path.push(Name::new(part)?);
@@ -122,19 +131,6 @@ impl ShellState {
         *known = true;
         Ok(())
     }
-}
-
-/// Returns the part of an absolute path below the root; `None` where it is outside.
-fn below<'t>(root: &[u8], typed: &'t [u8]) -> Option<&'t [u8]> {
-    let mut rest = typed;
-    for part in root.split(|b| *b == b'/').filter(|part| !part.is_empty()) {
-        let start = rest.iter().position(|b| *b != b'/')?;
-        rest = rest.get(start..)?.strip_prefix(part)?;
-        if !matches!(rest.first(), None | Some(b'/')) {
-            return None;
-        }
-    }
-    Some(rest)
 }
 
 /// Why a command ends early.
