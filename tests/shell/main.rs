@@ -1,4 +1,5 @@
-//! The bundled shell, compared with bash and GNU's tools, through both doors, under attack and at the prompt.
+//! The bundled shell, compared with bash and GNU's tools, through both doors, under attack and at the prompt; and the verbs of
+//! policies.
 //!
 //! `cargo test --test shell escape::` runs one subject. Each module's header describes what it owns.
 
@@ -19,6 +20,7 @@ mod need;
 mod deadlines;
 mod doors;
 mod escape;
+mod policy;
 mod programs;
 mod prompt;
 mod runs;

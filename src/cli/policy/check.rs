@@ -13,7 +13,7 @@ use crate::exec::program::policy::{self, PolicyError};
 /// What `trumanfs policy check` takes.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct CheckArgs {
-    /// The policy file
+    /// The policy file, or the name of a shipped policy
     file: PathBuf,
     /// Print JSON
     #[arg(long)]

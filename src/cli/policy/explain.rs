@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::verdict::Decided;
 use crate::cli::exit::Exit;
 use crate::cli::output::Printer;
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::exec::program::policy::{
     self, Class, Paths, Policy, Question, Refused, RootPaths, TextPaths,
@@ -25,9 +26,9 @@ const NO_HOME: &[u8] = b"/home/agent";
 /// What `trumanfs policy explain` takes.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ExplainArgs {
-    /// The policy file
+    /// The policy: a file, or a shipped one (default, development, production); else the one that is in force here
     #[arg(long, value_name = "FILE")]
-    policy: PathBuf,
+    policy: Option<PathBuf>,
     /// The home, or a directory that stands for it; without one, paths are judged by their text alone
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -53,14 +54,12 @@ pub(in crate::cli) struct ExplainArgs {
 
 /// Says what a policy says of commands.
 pub(super) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
-    let examined = policy::open(&args.policy);
-    let Some(policy) = examined.policy else {
-        let all: Vec<String> = examined.problems.iter().map(ToString::to_string).collect();
-        return Err(Error::usage(
-            all.join("\n"),
-            "Mend the policy; nothing runs by a broken one.",
-        ));
+    // Whoever names a policy need not name a store for it.
+    let store = match (&args.policy, &args.root) {
+        (None, Some(root)) => Client::open(root).ok(),
+        _ => None,
     };
+    let (_, policy) = policy::locate(args.policy.as_deref(), store.as_ref().map(Client::path))?;
     let judge = Judge::new(policy, args.root.as_deref())?;
     let mut printer = Printer::new();
     if args.batch {

@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod trust;
 mod verdict;
 
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ pub(super) enum PolicyCommand {
     Check(check::CheckArgs),
     /// Says whether a policy allows a command, by which rule, and how it would run (status 0, 1, or 2 for a broken policy)
     Explain(explain::ExplainArgs),
+    /// Lets a store's own policy.yaml count, as it is now
+    Trust(trust::TrustArgs),
 }
 
 /// Does what was typed.
@@ -24,5 +27,6 @@ pub(super) fn policy(command: &PolicyCommand) -> Result<ExitCode> {
     match command {
         PolicyCommand::Check(args) => check::check(args),
         PolicyCommand::Explain(args) => explain::explain(args),
+        PolicyCommand::Trust(args) => trust::trust(args),
     }
 }

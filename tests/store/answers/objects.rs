@@ -178,6 +178,38 @@ fn go_through_unmounted(page: &Page, store: &str, first: &str) {
 }
 
 #[test]
+fn policies_answer_as_documented() {
+    let page = Page::read();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("bad.yaml"), "git: { a: 1 }\nsort: 3\n").unwrap();
+    let check = |name: &str, args: &[&str], code: i32| {
+        let output = trumanfs(args);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{args:?}: {}",
+            describe(&output)
+        );
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        page.compare(name, &value)
+            .unwrap_or_else(|why| panic!("{args:?}: {why}"));
+    };
+    check("policy check", &["policy", "check", "--json", "default"], 0);
+    check(
+        "policy check",
+        &["policy", "check", "--json", &path("bad.yaml")],
+        1,
+    );
+    for (line, code) in [("git status", 0), ("git push", 1), ("a; b", 1)] {
+        let words = [
+            "policy", "explain", "--policy", "default", "--json", "--", line,
+        ];
+        check("policy explain", &words, code);
+    }
+}
+
+#[test]
 fn an_error_is_an_object_too() {
     need_mount!();
     let page = Page::read();

@@ -112,6 +112,13 @@ impl Page {
     }
 
     fn fits(&self, kind: &str, value: &Value) -> Result<(), String> {
+        if let Some(kind) = kind.strip_suffix(" or null") {
+            return if value.is_null() {
+                Ok(())
+            } else {
+                self.fits(kind, value)
+            };
+        }
         if let Some(of) = kind.strip_prefix("list of ") {
             let list = value
                 .as_array()

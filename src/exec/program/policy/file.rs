@@ -4,8 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, open as open_at};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open as open_at, stat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 
 use super::error::PolicyError;
 use super::load::Examined;
@@ -25,41 +28,102 @@ pub(super) fn directory(path: &Path) -> Result<OwnedFd> {
     })
 }
 
+/// What tells two states of a file apart without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Stamp {
+        Stamp {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// Returns whether the file changed so lately that it may change once more without a trace: the clock of a file
+    /// system goes in steps.
+    pub(super) fn is_fresh(&self) -> bool {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        now.saturating_sub(self.changed.0) < 2
+    }
+}
+
+/// A policy file as it was read.
+pub(super) struct Text {
+    pub(super) bytes: Vec<u8>,
+    pub(super) stamp: Stamp,
+}
+
+impl Text {
+    /// Returns the SHA-256 of the text, in hexadecimal digits.
+    pub(super) fn digest(&self) -> String {
+        let digest = Sha256::digest(&self.bytes);
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Returns the stamp of a file, where it is there.
+pub(super) fn stamp(path: &Path) -> Option<Stamp> {
+    stat(path).ok().map(|stat| Stamp::of(&stat))
+}
+
 /// Reads a policy file.
 ///
 /// # Errors
 /// It cannot be read, or is no regular file.
-pub(super) fn read(path: &Path) -> std::result::Result<Vec<u8>, PolicyError> {
+pub(super) fn read(path: &Path) -> std::result::Result<Text, PolicyError> {
+    read_if_there(path)?
+        .ok_or_else(|| PolicyError::whole(&path.display().to_string(), "there is no such file"))
+}
+
+/// As [`read`]; nothing where no file is there.
+pub(super) fn read_if_there(path: &Path) -> std::result::Result<Option<Text>, PolicyError> {
     let name = path.display().to_string();
     // A FIFO would be waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let failed = |errno: rustix::io::Errno| {
+    let failed = |errno: Errno| {
         let why = reason(&errno.into());
         PolicyError::whole(&name, format!("the file cannot be read: {why}"))
     };
-    let file = open_at(path, flags, Mode::empty()).map_err(failed)?;
+    let file = match open_at(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        file => file.map_err(failed)?,
+    };
     let stat = fstat(&file).map_err(failed)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(PolicyError::whole(&name, "this is no regular file"));
     }
-    let mut text = Vec::new();
+    let mut bytes = Vec::new();
     let most = LONGEST as u64 + 1;
-    match File::from(file).take(most).read_to_end(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => {
-            let why = reason(&error);
-            Err(PolicyError::whole(
-                &name,
-                format!("the file cannot be read: {why}"),
-            ))
-        }
-    }
+    let read = File::from(file).take(most).read_to_end(&mut bytes);
+    read.map_err(|error| {
+        let why = reason(&error);
+        PolicyError::whole(&name, format!("the file cannot be read: {why}"))
+    })?;
+    let stamp = Stamp::of(&stat);
+    Ok(Some(Text { bytes, stamp }))
 }
 
-/// Reads the policy file at a path, and says all that is to say of it.
-pub fn open(path: &Path) -> Examined {
-    match read(path) {
-        Ok(text) => Policy::examine(&text, &path.display().to_string()),
+/// Reads the policy that a name stands for, a shipped one or a file, and says all that is to say of it.
+pub fn open(name: &Path) -> Examined {
+    let shipped = name.to_str().and_then(Policy::examine_shipped);
+    if let Some(examined) = shipped {
+        return examined;
+    }
+    match read(name) {
+        Ok(text) => Policy::examine(&text.bytes, &name.display().to_string()),
         Err(problem) => Examined {
             policy: None,
             problems: vec![problem],

@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod lint;
 mod load;
+mod locate;
 mod question;
 mod read;
 mod required;
@@ -21,8 +22,10 @@ mod schema;
 mod shipped;
 mod split;
 mod tools;
+mod trust;
 mod validator;
 mod verdict;
+mod watched;
 mod within;
 mod words;
 mod yaml;
@@ -31,12 +34,14 @@ pub use decide::decide;
 pub use error::{PolicyError, Warning};
 pub use file::open;
 pub use load::Examined;
+pub use locate::{Source, Trusted, distrust, locate, trust};
 pub use question::{Paths, Place, Question, TextPaths};
 pub use root_paths::RootPaths;
 pub use schema::{NetworkRule, Policy};
 pub use shipped::names as shipped_names;
 pub use split::split;
 pub use verdict::{Allowed, Class, Refused};
+pub use watched::Watched;
 
 #[cfg(test)]
 #[allow(

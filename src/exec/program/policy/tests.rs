@@ -310,3 +310,197 @@ fn a_virtual_environment_of_the_home_is_active() {
         );
     }
 }
+
+/// A store with a policy of its own, a machine's policy, and records of trust.
+struct Machine {
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["store", "state", "etc"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Machine { dir }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn trust(&self) -> trust::Trust {
+        trust::Trust::at(&self.path("state"))
+    }
+
+    /// Finds the policy. Returns its programs, or why there is none.
+    fn find(&self, flag: Option<&str>, variable: Option<&str>) -> Result<String, String> {
+        let (flag, store) = (flag.map(|flag| self.named(flag)), self.path("store"));
+        let search = locate::Search {
+            flag: flag.as_deref(),
+            variable: variable.map(|name| self.named(name).into_os_string()),
+            system: self.path("etc/policy.yaml"),
+            store: Some(&store),
+            trust: Some(self.trust()),
+        };
+        let found = search.find().map_err(|error| error.to_string())?;
+        Ok(found.policy.programs().collect::<Vec<_>>().join(" "))
+    }
+
+    /// A shipped policy by its name, a file by its path.
+    fn named(&self, name: &str) -> std::path::PathBuf {
+        match name.contains('.') {
+            true => self.path(name),
+            false => name.into(),
+        }
+    }
+}
+
+#[test]
+fn the_first_policy_that_is_there_counts() {
+    let machine = Machine::new();
+    let none = machine.find(None, None).unwrap_err();
+    assert!(none.contains("--policy default"), "{none}");
+    machine.write("store/policy.yaml", "of_store: {}\n");
+    let untrusted = machine.find(None, None).unwrap_err();
+    assert!(
+        untrusted.contains("store/policy.yaml counts only once it is trusted"),
+        "{untrusted}"
+    );
+    locate::trust_by(&machine.trust(), &machine.path("store")).unwrap();
+    assert_eq!(machine.find(None, None).unwrap(), "of_store");
+    machine.write("etc/policy.yaml", "of_machine: {}\n");
+    assert_eq!(machine.find(None, None).unwrap(), "of_machine");
+    machine.write("own.yaml", "own: {}\n");
+    machine.write("other.yaml", "other: {}\n");
+    assert_eq!(machine.find(None, Some("own.yaml")).unwrap(), "own");
+    assert_eq!(
+        machine.find(Some("other.yaml"), Some("own.yaml")).unwrap(),
+        "other"
+    );
+    assert!(
+        machine
+            .find(Some("production"), None)
+            .unwrap()
+            .contains("sort")
+    );
+    // What is named and cannot be used is an error, whatever else is there.
+    assert!(
+        machine
+            .find(Some("missing.yaml"), None)
+            .unwrap_err()
+            .contains("there is no such file")
+    );
+    machine.write("own.yaml", "own: 3\n");
+    assert!(
+        machine
+            .find(None, Some("own.yaml"))
+            .unwrap_err()
+            .contains("own.yaml:1: own: ")
+    );
+    machine.write("etc/policy.yaml", "");
+    assert!(machine.find(None, None).unwrap_err().contains("no entry"));
+}
+
+#[test]
+fn trust_is_for_one_store_and_one_text() {
+    let machine = Machine::new();
+    machine.write("store/policy.yaml", "a: {}\n");
+    let trusted = locate::trust_by(&machine.trust(), &machine.path("store")).unwrap();
+    assert_eq!(trusted.digest.len(), 64);
+    machine.write("store/policy.yaml", "a: {}\nbash: {}\n");
+    assert!(
+        machine
+            .find(None, None)
+            .unwrap_err()
+            .contains("has changed since it was trusted")
+    );
+    machine.write("store/policy.yaml", "a: {}\n");
+    assert_eq!(machine.find(None, None).unwrap(), "a");
+    // A copy of the store is another store.
+    std::fs::rename(machine.path("store"), machine.path("copy")).unwrap();
+    std::fs::create_dir(machine.path("store")).unwrap();
+    machine.write("store/policy.yaml", "b: {}\n");
+    assert!(machine.find(None, None).is_err());
+    // Nor does a store vouch for itself, or a broken policy get trust.
+    let inside = trust::Trust::at(&machine.path("store").canonicalize().unwrap());
+    assert!(locate::trust_by(&inside, &machine.path("store")).is_err());
+    machine.write("store/policy.yaml", "b: 3\n");
+    assert!(locate::trust_by(&machine.trust(), &machine.path("store")).is_err());
+    let real = machine.path("copy");
+    assert!(!machine.trust().forget(&real).unwrap());
+}
+
+fn watched(machine: &Machine, source: Source) -> Watched {
+    let text = file::read(source.file().unwrap()).unwrap();
+    let policy = Policy::parse(&text.bytes, "p").unwrap();
+    Watched::new(
+        locate::Found {
+            source,
+            policy,
+            text: Some(text),
+        },
+        Some(machine.trust()),
+    )
+}
+
+fn programs(watched: &Watched) -> (String, Option<String>) {
+    let (policy, warning) = watched.current();
+    (policy.programs().collect::<Vec<_>>().join(" "), warning)
+}
+
+#[test]
+fn a_policy_follows_its_file_and_survives_a_broken_one() {
+    let machine = Machine::new();
+    machine.write("p.yaml", "a: {}\n");
+    let watched = watched(&machine, Source::File(machine.path("p.yaml")));
+    assert_eq!(programs(&watched), ("a".to_owned(), None));
+    // The same length, within the same tick of the clock.
+    machine.write("p.yaml", "b: {}\n");
+    assert_eq!(programs(&watched), ("b".to_owned(), None));
+    machine.write("p.yaml", "b: {\n");
+    let (names, warning) = programs(&watched);
+    assert_eq!(names, "b");
+    assert!(
+        warning.is_some_and(
+            |warning| warning.contains("last sound one") && warning.contains("p.yaml:")
+        )
+    );
+    assert_eq!(
+        programs(&watched),
+        ("b".to_owned(), None),
+        "it is said once"
+    );
+    machine.write("p.yaml", "c: 3\n");
+    assert!(programs(&watched).1.is_some(), "another fault is said, too");
+    std::fs::remove_file(machine.path("p.yaml")).unwrap();
+    let (names, warning) = programs(&watched);
+    assert!(names == "b" && warning.is_some_and(|warning| warning.contains("no such file")));
+    machine.write("p.yaml", "c: {}\n");
+    assert_eq!(programs(&watched), ("c".to_owned(), None));
+}
+
+#[test]
+fn a_store_cannot_change_the_policy_that_is_in_force() {
+    let machine = Machine::new();
+    machine.write("store/policy.yaml", "a: {}\n");
+    let store = machine.path("store").canonicalize().unwrap();
+    locate::trust_by(&machine.trust(), &store).unwrap();
+    let file = store.join("policy.yaml");
+    let watched = watched(
+        &machine,
+        Source::Store {
+            store: store.clone(),
+            file,
+        },
+    );
+    machine.write("store/policy.yaml", "a: {}\nbash: { flags: [-c] }\n");
+    let (names, warning) = programs(&watched);
+    assert!(names == "a" && warning.is_some_and(|warning| warning.contains("not trusted")));
+    locate::trust_by(&machine.trust(), &store).unwrap();
+    assert_eq!(programs(&watched), ("a bash".to_owned(), None));
+}

@@ -1,0 +1,63 @@
+//! `policy trust`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::cli::exit::Exit;
+use crate::cli::output::Printer;
+use crate::client::Client;
+use crate::error::Result;
+use crate::exec::program::policy;
+
+/// What `trumanfs policy trust` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct TrustArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Forget that its policy was trusted
+    #[arg(long)]
+    forget: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Trusts a store's own policy, or forgets it.
+pub(super) fn trust(args: &TrustArgs) -> Result<ExitCode> {
+    let client = Client::open(&args.target)?;
+    let mut printer = Printer::new();
+    if args.forget {
+        let was_trusted = policy::distrust(client.path())?;
+        match args.json {
+            true => printer.json(&serde_json::json!({ "forgotten": was_trusted }))?,
+            false if was_trusted => printer.line(format_args!(
+                "forgotten: its policy does not count any more"
+            )),
+            false => printer.line(format_args!(
+                "nothing to forget: its policy was not trusted"
+            )),
+        }
+        let exit = if was_trusted { Exit::Ok } else { Exit::Nothing };
+        return Ok(exit.into());
+    }
+    let trusted = policy::trust(client.path())?;
+    let file = trusted.file.display().to_string();
+    let programs: Vec<&str> = trusted.policy.programs().collect();
+    if args.json {
+        printer.json(
+            &serde_json::json!({ "file": file, "sha256": trusted.digest, "programs": programs }),
+        )?;
+    } else {
+        printer.line(format_args!(
+            "trusted: {file} as it is now (sha256 {})",
+            trusted.digest
+        ));
+        printer.line(format_args!("  allows {}", programs.join(" ")));
+        printer.line(format_args!(
+            "  A change of the file ends that; `policy trust` again after reading it."
+        ));
+    }
+    Ok(Exit::Ok.into())
+}

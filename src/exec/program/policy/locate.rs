@@ -1,0 +1,265 @@
+//! Which policy is in force: [`locate`], and what an operator says of a store's own ([`trust`], [`distrust`]).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::error::PolicyError;
+use super::file::{self, Text};
+use super::load::Examined;
+use super::schema::Policy;
+use super::shipped;
+use super::trust::Trust;
+use crate::error::{Error, Result};
+
+/// The variable that names a policy.
+const VARIABLE: &str = "TRUMANFS_POLICY";
+
+/// The policy of a machine.
+const SYSTEM: &str = "/etc/trumanfs/policy.yaml";
+
+/// The name of a store's own policy.
+const OF_STORE: &str = "policy.yaml";
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// It is shipped with this program, by this name.
+    Shipped(String),
+    /// A file that somebody named, or the machine's.
+    File(PathBuf),
+    /// The file of a store, which an operator has trusted.
+    Store {
+        /// The store.
+        store: PathBuf,
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+impl Source {
+    /// Returns the file; nothing for a shipped policy.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Source::Shipped(_) => None,
+            Source::File(file) | Source::Store { file, .. } => Some(file),
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Shipped(name) => write!(f, "the shipped policy `{name}`"),
+            Source::File(file) | Source::Store { file, .. } => write!(f, "{}", file.display()),
+        }
+    }
+}
+
+/// Where policies are looked for, in this order.
+#[derive(Debug, Clone)]
+pub(super) struct Search<'s> {
+    /// What `--policy` named.
+    pub(super) flag: Option<&'s Path>,
+    /// What [`VARIABLE`] names.
+    pub(super) variable: Option<OsString>,
+    /// The machine's file.
+    pub(super) system: PathBuf,
+    /// The store.
+    pub(super) store: Option<&'s Path>,
+    /// Who trusts which store's policy; nothing where there is no place for records.
+    pub(super) trust: Option<Trust>,
+}
+
+/// A policy that was found, and the text that it was read from.
+pub(super) struct Found {
+    pub(super) source: Source,
+    pub(super) policy: Policy,
+    pub(super) text: Option<Text>,
+}
+
+/// Finds the policy that is in force: what `--policy` names, then what `TRUMANFS_POLICY` names, then
+/// `/etc/trumanfs/policy.yaml`, then a `policy.yaml` in the store that an operator has trusted as it is.
+///
+/// A name without a slash that a shipped policy has means that one. The first that is there counts: a broken one is an
+/// error, and nothing else is looked for.
+///
+/// # Errors
+/// The policy is broken, or there is none.
+pub fn locate(flag: Option<&Path>, store: Option<&Path>) -> Result<(Source, Policy)> {
+    let search = Search::of_process(flag, store);
+    let found = search.find()?;
+    Ok((found.source, found.policy))
+}
+
+impl<'s> Search<'s> {
+    /// Returns where this process looks.
+    pub(super) fn of_process(flag: Option<&'s Path>, store: Option<&'s Path>) -> Search<'s> {
+        Search {
+            flag,
+            variable: std::env::var_os(VARIABLE).filter(|value| !value.is_empty()),
+            system: PathBuf::from(SYSTEM),
+            store,
+            trust: Trust::of_user().ok(),
+        }
+    }
+
+    /// Finds the policy that is in force.
+    pub(super) fn find(&self) -> Result<Found> {
+        let named = self.flag.or(self.variable.as_deref().map(Path::new));
+        if let Some(name) = named {
+            return by_name(name);
+        }
+        if let Some(text) = file::read_if_there(&self.system).map_err(broken)? {
+            return sound(Source::File(self.system.clone()), text);
+        }
+        match self.store {
+            Some(store) => self.of_store(store),
+            None => Err(none(String::new())),
+        }
+    }
+
+    fn of_store(&self, store: &Path) -> Result<Found> {
+        let (store, text) = own_policy(store)?;
+        let file = store.join(OF_STORE);
+        let Some(text) = text else {
+            return Err(none(String::new()));
+        };
+        let trusted = self.trust.as_ref().and_then(|trust| trust.find(&store));
+        match trusted {
+            Some(digest) if digest == text.digest() => sound(Source::Store { store, file }, text),
+            Some(_) => Err(none(format!(
+                "{} has changed since it was trusted",
+                file.display()
+            ))),
+            None => Err(none(format!(
+                "{} counts only once it is trusted",
+                file.display()
+            ))),
+        }
+    }
+}
+
+/// Returns a store's real path, and its own policy where it has one.
+fn own_policy(store: &Path) -> Result<(PathBuf, Option<Text>)> {
+    let real = store.canonicalize().map_err(|error| {
+        let what = format!("{}: {}", store.display(), crate::error::reason(&error));
+        Error::Missing {
+            what,
+            remedy: "Give a store or a home.".to_owned(),
+        }
+    })?;
+    let text = file::read_if_there(&real.join(OF_STORE)).map_err(broken)?;
+    Ok((real, text))
+}
+
+fn by_name(name: &Path) -> Result<Found> {
+    if let Some(text) = name.to_str().filter(|name| shipped::text(name).is_some()) {
+        let examined = Policy::examine_shipped(text);
+        let policy = examined
+            .and_then(|examined| examined.policy)
+            .unwrap_or_else(Policy::shipped);
+        let source = Source::Shipped(text.to_owned());
+        return Ok(Found {
+            source,
+            policy,
+            text: None,
+        });
+    }
+    sound(
+        Source::File(name.to_owned()),
+        file::read(name).map_err(broken)?,
+    )
+}
+
+fn sound(source: Source, text: Text) -> Result<Found> {
+    let name = source.to_string();
+    let examined = Policy::examine(&text.bytes, &name);
+    match examined.policy {
+        Some(policy) => Ok(Found {
+            source,
+            policy,
+            text: Some(text),
+        }),
+        None => Err(problems(&examined)),
+    }
+}
+
+/// The error of a policy with problems: all of them.
+pub(super) fn problems(examined: &Examined) -> Error {
+    let all: Vec<String> = examined.problems.iter().map(ToString::to_string).collect();
+    Error::usage(
+        all.join("\n"),
+        "Mend the policy; nothing runs by a broken one.",
+    )
+}
+
+fn broken(problem: PolicyError) -> Error {
+    Error::usage(
+        problem.to_string(),
+        "Mend the policy; nothing runs by a broken one.",
+    )
+}
+
+fn none(why: String) -> Error {
+    let what = match why.is_empty() {
+        true => format!(
+            "there is no policy: neither --policy nor {VARIABLE} names one, and {SYSTEM} is not there"
+        ),
+        false => format!("there is no policy: {why}"),
+    };
+    let remedy = "Name one: `--policy default` is the shipped one, `--policy FILE` your own. What a store brings along counts after `trumanfs policy trust STORE`.";
+    Error::usage(what, remedy)
+}
+
+/// What was trusted, or distrusted.
+#[derive(Debug, Clone)]
+pub struct Trusted {
+    /// The file.
+    pub file: PathBuf,
+    /// The SHA-256 of its text, in hexadecimal digits.
+    pub digest: String,
+    /// What it says.
+    pub policy: Policy,
+}
+
+/// Trusts a store's own policy as it is now. A broken one is not trusted.
+///
+/// # Errors
+/// The store has none, it is broken, or the record cannot be written.
+pub fn trust(store: &Path) -> Result<Trusted> {
+    trust_by(&Trust::of_user()?, store)
+}
+
+pub(super) fn trust_by(trust: &Trust, store: &Path) -> Result<Trusted> {
+    let (real, text) = own_policy(store)?;
+    let file = real.join(OF_STORE);
+    let Some(text) = text else {
+        return Err(Error::Missing {
+            what: format!("{}: there is no such file", file.display()),
+            remedy: "A store's own policy is the file policy.yaml in its root.".to_owned(),
+        });
+    };
+    let digest = text.digest();
+    let found = sound(
+        Source::Store {
+            store: real.clone(),
+            file: file.clone(),
+        },
+        text,
+    )?;
+    trust.record(&real, &digest)?;
+    Ok(Trusted {
+        file,
+        digest,
+        policy: found.policy,
+    })
+}
+
+/// Forgets that a store's own policy is trusted. Returns whether it was.
+///
+/// # Errors
+/// The record cannot be removed.
+pub fn distrust(store: &Path) -> Result<bool> {
+    let real = store.canonicalize().unwrap_or_else(|_| store.to_owned());
+    Trust::of_user()?.forget(&real)
+}
