@@ -56,6 +56,14 @@ pub(super) fn duration(text: &str) -> std::result::Result<chrono::TimeDelta, Str
         .ok_or_else(|| "more than 200 years".to_owned())
 }
 
+/// Reads a number of seconds.
+pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| format!("{text}: not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -78,12 +86,4 @@ mod tests {
             assert!(duration(text).is_err(), "{text}");
         }
     }
-}
-
-/// Reads a number of seconds.
-pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| format!("{text}: not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
 }

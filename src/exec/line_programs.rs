@@ -28,13 +28,16 @@ pub trait LinePrograms: Send + Sync {
     fn report(&self) -> Option<Box<ProgramReport>>;
 }
 
+/// A variable and its value.
+pub type Variable = (Vec<u8>, Vec<u8>);
+
 /// A program that a line runs.
 #[derive(Debug)]
 pub struct Program<'a> {
     /// Its words; the first is its name.
     pub words: &'a [Vec<u8>],
     /// The variables that the line gives it.
-    pub env: &'a [(Vec<u8>, Vec<u8>)],
+    pub env: &'a [Variable],
     /// Its working directory, an absolute path in the home.
     pub cwd: Vec<u8>,
     /// Standard input, output and error.

@@ -121,7 +121,7 @@ const TEMPORARY: &str = "homes";
 /// Makes a directory for a home that is mounted for a request.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn temporary_home() -> Result<PathBuf> {
     let dir = own_place()?.join(TEMPORARY);
     let refused = |error: std::io::Error| not_safe(&dir, &error.to_string());

@@ -125,7 +125,7 @@ fn lines_do_what_bash_does() {
         let native = place.dir.path().join(format!("native{number}"));
         let (store, inside) = (
             place.dir.path().join(format!("store{number}")),
-            home.path(&format!("{number}")),
+            home.path(format!("{number}")),
         );
         for dir in [&native, &store, &inside] {
             fs::create_dir(dir).unwrap();

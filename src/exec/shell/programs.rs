@@ -14,7 +14,7 @@ use super::call::{ShellState, of_io, reason, tell};
 use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::{ThreadPool, Working};
 use crate::exec::drain::drain;
-use crate::exec::line_programs::{NotRun, Program};
+use crate::exec::line_programs::{NotRun, Program, Variable};
 
 /// The status of a program that may not run as it was asked for.
 const BLOCKED: u8 = 126;
@@ -32,7 +32,7 @@ impl ShellState {
 /// # Errors
 /// `TimedOut` only: the line has to end.
 pub(super) fn run(
-    (words, env): (&[Vec<u8>], &[(Vec<u8>, Vec<u8>)]),
+    (words, env): (&[Vec<u8>], &[Variable]),
     input: &mut Input,
     (output, error_output): (&Output, &mut Output),
     state: &ShellState,

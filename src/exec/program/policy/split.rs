@@ -9,7 +9,7 @@ use super::words;
 /// dollar sign.
 ///
 /// # Errors
-/// Unquoted `; & | < > ( ) $ backtick #` and line ends, an open quote, an empty line, and what [`words::check`] refuses.
+/// Unquoted `; & | < > ( ) $ backtick #` and line ends, an open quote, an empty line, and hidden or deceptive characters are refused.
 pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Refused> {
     let mut splitter = Splitter {
         rest: line,
