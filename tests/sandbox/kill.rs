@@ -1,6 +1,7 @@
 //! Ends: of the program, of its launcher, of what it has left behind.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{End, Until};
@@ -101,5 +102,98 @@ fn the_launcher_s_death_ends_everything() {
         rustix::io::read(&reading, &mut byte).unwrap(),
         0,
         "the end of the pipe"
+    );
+}
+
+/// An ext4 in a file, unmounted when dropped. When it is frozen, what writes waits in the kernel, and so does who waits for
+/// that.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn new() -> Result<Self, String> {
+        let disk = Self(tempfile::TempDir::with_prefix("trumanfs-disk-").unwrap());
+        let image = disk.0.path().join("image");
+        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        fs::create_dir(disk.at()).unwrap();
+        let (image, at) = (image.to_str().unwrap(), disk.at());
+        run("mkfs.ext4", &["-q", image])?;
+        run("mount", &["-o", "loop", image, at.to_str().unwrap()])?;
+        Ok(disk)
+    }
+
+    fn at(&self) -> PathBuf {
+        self.0.path().join("mnt")
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let mut command = std::process::Command::new(program);
+    command.args(args);
+    let output = command
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(crate::common::describe(&output)),
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = run("umount", &[self.at().to_str().unwrap()]);
+    }
+}
+
+/// A disk that is frozen until this is dropped: before the home on it, whose daemon could not end.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(disk: &Disk) -> Self {
+        let frozen = Self(disk.at());
+        run("fsfreeze", &["-f", frozen.0.to_str().unwrap()]).unwrap();
+        frozen
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = run("fsfreeze", &["-u", self.0.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn what_hangs_in_the_home_hangs_nobody_else() {
+    crate::common::need_mount!();
+    crate::common::need_root!("for a disk that can be frozen");
+    let disk = match Disk::new() {
+        Ok(disk) => disk,
+        Err(why) => crate::need::skip!("ext4", "{why}"),
+    };
+    let home = crate::common::Home::on(&disk.at(), &[]);
+    let room = Room::of(0);
+    let mut plan = room.plan(&["sh", "-c", "echo >file; echo >other"]);
+    plan.home = fs::File::open(home.home()).unwrap().into();
+    plan.home_path = home.home().to_owned();
+    plan.cwd = home.home().to_owned();
+    plan.limits.memory = Some(1 << 30);
+    let frozen = Frozen::new(&disk);
+    let began = Instant::now();
+    let mut running = start(plan).unwrap();
+    let deadline = Some(Instant::now() + Duration::from_millis(500));
+    let ended = running.wait(Until {
+        deadline,
+        cancel: None,
+    });
+    let pidfd = running.pidfd().try_clone_to_owned().unwrap();
+    drop(running);
+    let took = began.elapsed();
+    drop(frozen);
+    assert_eq!(ended.end, End::Deadline);
+    // A time limit for what hangs: the launcher waits two seconds for the end of what it has killed.
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(!ended.all_gone, "it did not hang at all");
+    assert!(
+        crate::common::wait_readable(&pidfd, Duration::from_secs(30)),
+        "it does not end with the file system"
     );
 }

@@ -18,6 +18,7 @@ mod room;
 
 mod calls;
 mod kill;
+mod limits;
 mod loads;
 mod network;
 mod ordinary_user;

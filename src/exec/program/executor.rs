@@ -284,6 +284,13 @@ fn done(ended: &Ended, cancel: &Cancel, allowed: &Allowed) -> Done {
                 )
             }
         },
+        End::Limit(limit) => {
+            let what = format!(
+                "the limit of {} is passed: everything that ran was killed",
+                limit.name()
+            );
+            Done::early(Status::Failed, 137, what)
+        }
         End::Killed => Done::early(Status::Error, 137, "somebody killed the sandbox"),
         End::NotStarted(error) => {
             let is_missing = error.step == Step::Program && error.errno == Some(Errno::NOENT);

@@ -166,6 +166,13 @@ impl LinePrograms for OneLine {
                     false => Err(NotRun::Refused(error.to_string().into_bytes(), BLOCKED)),
                 }
             }
+            Some(End::Limit(limit)) => {
+                let why = format!(
+                    "the limit of {} is passed: all programs of the line were killed",
+                    limit.name()
+                );
+                Err(NotRun::Refused(why.into_bytes(), 137))
+            }
             Some(_) => Err(NotRun::Refused(b"the sandbox has ended".to_vec(), 137)),
             None => {
                 service.kill();

@@ -13,14 +13,26 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 /// The stack of a child that makes system calls only.
 const STACK: usize = 64 << 10;
 
-/// The namespaces that a child gets; clone(2).
+/// The namespaces that a child gets; clone(2). A cgroup namespace has to wait until the child is in its group:
+/// [`enter_cgroup_namespace`].
 pub const NAMESPACES: c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP;
+    | libc::CLONE_NEWUTS;
+
+/// Makes the calling process's cgroup the root of those that it sees.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN; `EINVAL` if the kernel has no such namespaces.
+pub fn enter_cgroup_namespace() -> rustix::io::Result<()> {
+    // SAFETY: changes what names of groups this process sees, and no memory or descriptors.
+    match unsafe { libc::unshare(libc::CLONE_NEWCGROUP) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
+}
 
 /// What the program keeps of the capabilities that a new user namespace gives: enough to make mounts, to bring up an
 /// interface, to listen at its low ports, and to give all of them up.

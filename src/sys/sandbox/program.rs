@@ -173,6 +173,16 @@ pub fn close_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 
+/// Kills all processes of this PID namespace but its first. Returns whether there were any, ended ones included that
+/// nobody has waited for. Does nothing unless the caller is the first process.
+pub fn kill_others() -> bool {
+    if rustix::process::getpid().as_raw_nonzero().get() != 1 {
+        return false;
+    }
+    // SAFETY: takes numbers; -1 are all processes but the first, of this namespace and those below it.
+    unsafe { libc::kill(-1, libc::SIGKILL) == 0 }
+}
+
 /// How a child ended, and what it and its own children have used (wait4(2)).
 #[derive(Debug, Clone, Copy)]
 pub struct ChildEnd {

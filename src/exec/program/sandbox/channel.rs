@@ -13,6 +13,7 @@ use rustix::net::{
 };
 
 use super::error::{LaunchError, Step};
+use super::limits::Limit;
 
 /// The most descriptors that the kernel takes in one message.
 pub(super) const MOST_DESCRIPTORS: usize = 250;
@@ -30,6 +31,8 @@ pub(super) enum Said {
     ProgramEnded(u32, i32),
     /// One of several programs was not started.
     ProgramFailed(u32, LaunchError),
+    /// A limit that the first process looks after is passed; everything ends.
+    Over(Limit),
 }
 
 /// Makes the two ends.
@@ -177,6 +180,7 @@ impl Said {
                 out.push(2);
                 out.extend(status.to_le_bytes());
             }
+            Self::Over(limit) => out.extend([5, *limit as u8]),
         }
         out
     }
@@ -200,6 +204,7 @@ impl Said {
                     get(error)?,
                 ))
             }
+            [5, limit] => Some(Self::Over(Limit::from_number(*limit)?)),
             _ => None,
         }
     }
@@ -249,6 +254,7 @@ mod tests {
         for said in [
             Said::SetUp(Vec::new()),
             Said::Ended(256),
+            Said::Over(Limit::Memory),
             Said::Failed(LaunchError::new(Step::Mount, "/x", Errno::PERM)),
             Said::Failed(LaunchError::refused(Step::Plan, "no")),
         ] {

@@ -187,6 +187,12 @@ impl fmt::Display for LaunchError {
 
 impl std::error::Error for LaunchError {}
 
+impl From<Errno> for LaunchError {
+    fn from(errno: Errno) -> Self {
+        Self::new(Step::Control, "", errno)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {

@@ -6,13 +6,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
 
 use super::channel::{self, MOST_DESCRIPTORS};
 use super::error::{LaunchError, Step};
 use super::init::INIT;
 use super::layout::{Layout, layout, path_of};
+use super::limits::{self, Enforced, Hierarchies};
 use super::orders::{Listeners, Orders, Source};
 use super::plan::{Network, Plan};
 use super::running::Running;
@@ -29,6 +29,8 @@ const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 #[derive(Debug)]
 pub struct Launcher {
     program: OwnedFd,
+    /// Where cgroups can be made; nothing if none shall be.
+    cgroups: Option<Hierarchies>,
 }
 
 impl Launcher {
@@ -48,7 +50,19 @@ impl Launcher {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let program = rustix::fs::openat(CWD, program, flags, Mode::empty())
             .map_err(|errno| LaunchError::new(Step::Init, program.display().to_string(), errno))?;
-        Ok(Self { program })
+        Ok(Self {
+            program,
+            cgroups: Some(Hierarchies::find()),
+        })
+    }
+
+    /// The same without cgroups: limits are enforced by other means.
+    #[must_use]
+    pub fn without_cgroups(self) -> Self {
+        Self {
+            cgroups: None,
+            ..self
+        }
     }
 }
 
@@ -98,9 +112,11 @@ pub(super) fn launch_service(
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
+    let layout = layout(&plan, home, scratch, bound)?;
+    let enforced = limits::enforce(&plan.limits, launcher.cgroups.as_ref(), plan.uid)?;
     let orders = Orders {
         listeners,
-        ..orders(&plan, layout(&plan, home, scratch, bound)?)?
+        ..orders(&plan, layout, &enforced)?
     };
     let orders = orders.to_bytes();
 
@@ -115,7 +131,8 @@ pub(super) fn launch_service(
     })
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
     drop(theirs);
-    let mut running = Running::new(started, ours);
+    let mut running = Running::new(started, ours, enforced);
+    running.enter_group()?;
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();
     let sent = channel::send_orders(running.channel(), &orders, &fds);
@@ -261,7 +278,7 @@ pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
         .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
 }
 
-fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
+fn orders(plan: &Plan, layout: Layout, enforced: &Enforced) -> Result<Orders, LaunchError> {
     let mut arguments = Vec::with_capacity(plan.argv.len());
     for argument in &plan.argv {
         arguments.push(text("an argument", argument.clone().into_vec())?);
@@ -292,7 +309,8 @@ fn orders(plan: &Plan, layout: Layout) -> Result<Orders, LaunchError> {
             .map_or(MEMORY_FILES, |limit| limit.min(MEMORY_FILES)),
         entries: layout.entries,
         binds: layout.binds,
-        rlimits: rlimits(plan),
+        rlimits: enforced.rlimits.clone(),
+        watch: enforced.watch,
         listeners: None,
         candidates,
         arguments,
@@ -326,19 +344,4 @@ pub(super) fn candidates(
         dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
     });
     files.map(file).collect()
-}
-
-fn rlimits(plan: &Plan) -> Vec<(u32, u64)> {
-    let limits = &plan.limits;
-    // No core dumps: they would lie in the home.
-    let mut set = vec![(4, 0)];
-    set.extend(limits.file_size.map(|limit| (1, limit)));
-    set.extend(limits.open_files.map(|limit| (7, limit)));
-    set
-}
-
-impl From<Errno> for LaunchError {
-    fn from(errno: Errno) -> Self {
-        Self::new(Step::Control, "", errno)
-    }
 }

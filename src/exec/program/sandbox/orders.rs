@@ -24,6 +24,7 @@ pub(super) struct Orders {
     pub(super) rlimits: Vec<(u32, u64)>,
     /// The sockets that the launcher gets, where it answers for the network.
     pub(super) listeners: Option<Listeners>,
+    pub(super) watch: Watch,
     /// Files that the program may be.
     pub(super) candidates: Vec<CString>,
     pub(super) arguments: Vec<CString>,
@@ -40,6 +41,17 @@ pub(super) struct Listeners {
     pub(super) loopback: Vec<u16>,
     /// The descriptor over which the launcher asks for unconnected sockets.
     pub(super) within: Option<u32>,
+}
+
+/// What the first process looks after itself; 0 is no limit.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Watch {
+    /// Processor time of all processes, in microseconds.
+    pub(super) cpu_us: u64,
+    /// Memory of all processes and of /dev/shm, in bytes.
+    pub(super) memory: u64,
+    /// Processes and threads, without the first one.
+    pub(super) processes: u64,
 }
 
 /// Something that is made in the sandbox's root.
@@ -249,6 +261,9 @@ impl Orders {
             out.long(*limit);
         }
         out.listeners(self.listeners.as_ref());
+        out.long(self.watch.cpu_us);
+        out.long(self.watch.memory);
+        out.long(self.watch.processes);
         out.texts(&self.candidates);
         out.texts(&self.arguments);
         out.texts(&self.environment);
@@ -268,6 +283,11 @@ impl Orders {
             binds: bytes.list(Reader::bind)?,
             rlimits: bytes.list(|bytes| Some((bytes.int()?, bytes.long()?)))?,
             listeners: bytes.listeners()?,
+            watch: Watch {
+                cpu_us: bytes.long()?,
+                memory: bytes.long()?,
+                processes: bytes.long()?,
+            },
             candidates: bytes.list(Reader::text)?,
             arguments: bytes.list(Reader::text)?,
             environment: bytes.list(Reader::text)?,
@@ -349,6 +369,11 @@ mod tests {
                 loopback: vec![3128],
                 within: Some(5),
             }),
+            watch: Watch {
+                cpu_us: 1,
+                memory: 2,
+                processes: 3,
+            },
             candidates: vec![c"/usr/bin/id".into()],
             arguments: vec![c"id".into(), c"".into()],
             environment: vec![c"A=b".into()],

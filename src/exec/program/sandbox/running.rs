@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
+use super::limits::{Enforced, Group, InForce, Limit};
 use super::sockets::Sockets;
 use crate::sys::sandbox::clone::Started;
 use crate::sys::sandbox::program;
@@ -42,6 +43,8 @@ pub enum End {
     Cancelled,
     /// The first process of its sandbox was killed by somebody else, and everything with it.
     Killed,
+    /// It used more than it may, and was ended for that.
+    Limit(Limit),
     /// It was never started: its working directory or its file is not there.
     NotStarted(LaunchError),
 }
@@ -51,13 +54,15 @@ pub enum End {
 pub struct Ended {
     /// How it ended.
     pub end: End,
-    /// Processor time that it and its descendants used.
+    /// Processor time that it and its descendants used; without that of processes that were still there at a deadline.
     pub cpu: Duration,
     /// The largest resident memory of one of its processes, in bytes.
     pub memory: u64,
     /// Whether everything in the sandbox has ended. If not, something waits in the kernel for a file system that does
     /// not answer; it was killed, and ends when the file system does.
     pub all_gone: bool,
+    /// Limits that were hit, whatever the program's end: one of its processes was killed, or could not be made.
+    pub hit: Vec<Limit>,
 }
 
 /// A program that runs. Dropping it kills everything in its sandbox.
@@ -65,24 +70,55 @@ pub struct Ended {
 pub struct Running {
     started: Started,
     channel: OwnedFd,
+    enforced: Enforced,
     /// Whether the first process was waited for.
     reaped: bool,
     /// The sockets of its network, until somebody takes them.
     sockets: Option<Sockets>,
+    /// Whether it was killed and did not end in time.
+    hangs: bool,
 }
 
 impl Running {
-    pub(super) fn new(started: Started, channel: OwnedFd) -> Self {
+    pub(super) fn new(started: Started, channel: OwnedFd, enforced: Enforced) -> Self {
         Self {
             started,
             channel,
+            enforced,
             reaped: false,
             sockets: None,
+            hangs: false,
         }
     }
 
     pub(super) fn channel(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+
+    /// Puts the sandbox into its cgroup. Only before the first process has its orders.
+    pub(super) fn enter_group(&self) -> Result<(), LaunchError> {
+        let taken = self
+            .enforced
+            .group
+            .as_ref()
+            .map(|group| group.take(self.started.pid));
+        taken
+            .unwrap_or(Ok(()))
+            .map_err(|errno| LaunchError::new(Step::Limits, "cgroup.procs", errno))
+    }
+
+    /// Another descriptor of what is readable when memory has run out, where the kernel does not end all for it.
+    pub(super) fn out_of_memory(&self) -> rustix::io::Result<Option<OwnedFd>> {
+        let event = self.enforced.group.as_ref().and_then(Group::out_of_memory);
+        event
+            .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0))
+            .transpose()
+    }
+
+    /// The limits that are in force, and by which mechanism.
+    #[must_use]
+    pub fn in_force(&self) -> &[InForce] {
+        &self.enforced.in_force
     }
 
     /// A descriptor of the sandbox's first process: it is readable when everything has ended.
@@ -144,18 +180,38 @@ impl Running {
                 Heard::Said(Said::SetUp(_) | Said::ProgramEnded(..) | Said::ProgramFailed(..)) => {}
                 Heard::Said(Said::Failed(error)) => break End::NotStarted(error),
                 Heard::Said(Said::Ended(status)) => break end_of(status),
+                Heard::Said(Said::Over(limit)) => break End::Limit(limit),
                 Heard::Deadline => break End::Deadline,
                 Heard::Cancelled => break End::Cancelled,
                 Heard::Closed => break End::Killed,
             }
         };
         let (cpu, memory, all_gone) = self.bury();
+        let hit = self.hit(&end);
         Ended {
-            end,
+            end: end_by_limit(end, &hit),
             cpu,
             memory,
             all_gone,
+            hit,
         }
+    }
+
+    /// The limits that were hit.
+    fn hit(&self, end: &End) -> Vec<Limit> {
+        let mut hit = Vec::new();
+        if let Some(group) = &self.enforced.group {
+            hit.extend(group.killed_for_memory().then_some(Limit::Memory));
+            hit.extend(group.refused_processes().then_some(Limit::Processes));
+        }
+        let by_end = match end {
+            End::Limit(limit) => Some(*limit),
+            End::Signalled(signal) if *signal == Signal::XFSZ.as_raw() => Some(Limit::FileSize),
+            End::Signalled(signal) if *signal == Signal::XCPU.as_raw() => Some(Limit::Cpu),
+            _ => None,
+        };
+        hit.extend(by_end.filter(|limit| !hit.contains(limit)));
+        hit
     }
 
     /// Kills everything and waits for it so long as is reasonable; returns what was used, and whether all are gone.
@@ -163,13 +219,26 @@ impl Running {
         self.kill();
         let gone = Instant::now() + GONE_LIMIT;
         let mut fds = [PollFd::new(&self.started.pidfd, PollFlags::IN)];
-        while let Err(Errno::INTR) = rustix::event::poll(&mut fds, Some(&left(gone))) {}
+        let polled = loop {
+            match rustix::event::poll(&mut fds, Some(&left(gone))) {
+                Err(Errno::INTR) => {}
+                polled => break polled,
+            }
+        };
+        if polled == Ok(0)
+            && let Some(group) = &self.enforced.group
+        {
+            group.kill();
+        }
         match program::wait(self.started.pid, false) {
             Ok(Some(end)) => {
                 self.reaped = true;
                 (end.cpu, end.memory, true)
             }
-            Ok(None) => (Duration::ZERO, 0, false),
+            Ok(None) => {
+                self.hangs = true;
+                (Duration::ZERO, 0, false)
+            }
             // This process ignores the ends of its children, so nobody can know what they have used.
             Err(_) => {
                 self.reaped = true;
@@ -180,11 +249,16 @@ impl Running {
 
     /// Waits for the first process to say something.
     fn hear(&self, until: Until<'_>) -> Heard {
+        let out_of_memory = self.enforced.group.as_ref().and_then(Group::out_of_memory);
         loop {
             let mut fds = vec![PollFd::new(&self.channel, PollFlags::IN)];
-            if let Some(cancel) = &until.cancel {
-                fds.push(PollFd::new(cancel, PollFlags::IN));
-            }
+            fds.extend(out_of_memory.map(|fd| PollFd::new(fd, PollFlags::IN)));
+            fds.extend(
+                until
+                    .cancel
+                    .as_ref()
+                    .map(|fd| PollFd::new(fd, PollFlags::IN)),
+            );
             let timeout = until.deadline.map(left);
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
                 Err(Errno::INTR) => continue,
@@ -192,22 +266,51 @@ impl Running {
                 Ok(0) => return Heard::Deadline,
                 Ok(_) => {}
             }
-            if fds.first().is_some_and(|fd| !fd.revents().is_empty()) {
-                return match channel::hear(&self.channel) {
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            // What it says has happened first: the program may have ended because its memory was over.
+            return match (ready.first(), ready.get(1)) {
+                (Some(true), _) => match channel::hear(&self.channel) {
                     Ok(Some(said)) => Heard::Said(said),
                     Ok(None) | Err(_) => Heard::Closed,
-                };
-            }
-            return Heard::Cancelled;
+                },
+                (_, Some(true)) if out_of_memory.is_some() => {
+                    Heard::Said(Said::Over(Limit::Memory))
+                }
+                _ => Heard::Cancelled,
+            };
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.reaped {
+        if !self.reaped && !self.hangs {
             self.bury();
         }
+        if self.reaped {
+            return;
+        }
+        // What hangs in the kernel was killed, and has to be waited for whenever it ends: by whom does not matter.
+        let (pid, enforced) = (self.started.pid, std::mem::take(&mut self.enforced));
+        let waiting = std::thread::Builder::new().name("sandbox-end".to_owned());
+        let _ = waiting.spawn(move || {
+            let _ = program::wait(pid, true);
+            drop(enforced);
+        });
+    }
+}
+
+/// What killed a process by force may have been its limit.
+fn end_by_limit(end: End, hit: &[Limit]) -> End {
+    let killed = Signal::KILL.as_raw();
+    match (&end, hit) {
+        (End::Killed, hit) if hit.contains(&Limit::Memory) => End::Limit(Limit::Memory),
+        (End::Signalled(signal), _) if *signal == killed && hit.contains(&Limit::Memory) => {
+            End::Limit(Limit::Memory)
+        }
+        (End::Signalled(_), hit) if hit.contains(&Limit::FileSize) => End::Limit(Limit::FileSize),
+        (End::Signalled(_), hit) if hit.contains(&Limit::Cpu) => End::Limit(Limit::Cpu),
+        _ => end,
     }
 }
 

@@ -13,10 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, candidates, launch_service, text};
+use super::limits::{InForce, Limit};
 use super::orders::Start;
 use super::plan::Plan;
 use super::running::{End, Running, end_of};
@@ -43,8 +46,8 @@ struct Heard {
 #[derive(Debug, Default)]
 struct State {
     ends: HashMap<u32, End>,
-    /// Whether nothing more will be heard.
-    is_over: bool,
+    /// How every program ends that has not ended, once nothing more will be heard.
+    over: Option<End>,
 }
 
 /// Makes a sandbox in which programs can be started. The plan's own program, working directory and environment do not
@@ -61,20 +64,25 @@ pub fn serve(
     let control = |errno| LaunchError::new(Step::Control, "", errno);
     let again = || rustix::io::fcntl_dupfd_cloexec(running.channel(), 0).map_err(control);
     let (channel, hearing) = (again()?, again()?);
+    let out_of_memory = running.out_of_memory().map_err(control)?;
     let heard = Arc::new(Heard::default());
     let teller = heard.clone();
     // Ends when the first process does.
     let hear = move || {
-        while let Ok(Some(said)) = channel::hear(&hearing) {
-            let (number, end) = match said {
-                Said::ProgramEnded(number, status) => (number, end_of(status)),
-                Said::ProgramFailed(number, error) => (number, End::NotStarted(error)),
-                _ => break,
+        let over = loop {
+            if is_out_of_memory(&hearing, out_of_memory.as_ref()) {
+                break End::Limit(Limit::Memory);
+            }
+            let (number, end) = match channel::hear(&hearing) {
+                Ok(Some(Said::ProgramEnded(number, status))) => (number, end_of(status)),
+                Ok(Some(Said::ProgramFailed(number, error))) => (number, End::NotStarted(error)),
+                Ok(Some(Said::Over(limit))) => break End::Limit(limit),
+                _ => break End::Killed,
             };
             teller.state.lock().ends.insert(number, end);
             teller.changed.notify_all();
-        }
-        teller.state.lock().is_over = true;
+        };
+        teller.state.lock().over = Some(over);
         teller.changed.notify_all();
     };
     let thread = std::thread::Builder::new().name("sandbox".to_owned());
@@ -89,7 +97,25 @@ pub fn serve(
     })
 }
 
+/// Waits until something is said; returns whether memory has run out before that.
+fn is_out_of_memory(channel: &OwnedFd, event: Option<&OwnedFd>) -> bool {
+    let Some(event) = event else { return false };
+    let mut fds = [
+        PollFd::new(channel, PollFlags::IN),
+        PollFd::new(event, PollFlags::IN),
+    ];
+    while rustix::event::poll(&mut fds, None) == Err(Errno::INTR) {}
+    let [said, out_of_memory] = fds.map(|fd| !fd.revents().is_empty());
+    out_of_memory && !said
+}
+
 impl Service {
+    /// The limits that are in force for all programs together, and by which mechanism.
+    #[must_use]
+    pub fn in_force(&self) -> &[InForce] {
+        self.running.in_force()
+    }
+
     /// Starts a program. Returns its number, for [`Service::wait`].
     ///
     /// # Errors
@@ -134,8 +160,10 @@ impl Service {
             if let Some(end) = state.ends.remove(&number) {
                 return Some(end);
             }
-            if state.is_over {
-                return Some(End::Killed);
+            if let Some(over) = &state.over {
+                // Where memory has run out, the kernel has ended one program; now all end.
+                self.kill();
+                return Some(over.clone());
             }
             self.heard.changed.wait_for(&mut state, LOOK);
             if !parking_lot::MutexGuard::unlocked(&mut state, go_on) {

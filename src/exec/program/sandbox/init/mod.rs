@@ -8,9 +8,11 @@ mod network;
 mod privileges;
 mod root;
 mod serve;
+mod watch;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -19,11 +21,16 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
+use super::limits::resource;
 use super::orders::Orders;
 use crate::sys::sandbox::program::{self, Failure, Program};
+use watch::Watcher;
 
 /// The word that makes this program the first process of a sandbox. Not for people.
 pub const INIT: &str = "__sandbox-init";
+
+/// How long this process waits for what the program left behind, to count what it has used.
+const COUNTED: Duration = Duration::from_millis(100);
 
 /// Is the first process of a sandbox. Returns when the program has ended, or with 1 where this is no sandbox.
 #[must_use]
@@ -35,8 +42,16 @@ pub fn run() -> ExitCode {
     // tells us, for this signal comes already when the launcher's *thread* ends.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let said = match start(channel) {
-        Ok(Some(Begun::Program(started))) => wait(channel, started),
-        Ok(Some(Begun::Service(ends))) => serve::serve(channel, &ends),
+        Ok(Some(Begun::Program(started))) => {
+            let said = wait(channel, started);
+            end_all();
+            said
+        }
+        Ok(Some(Begun::Service(ends, watcher))) => {
+            let said = serve::serve(channel, &ends, watcher);
+            end_all();
+            said
+        }
         Ok(None) => return ExitCode::FAILURE,
         Err(error) => Said::Failed(error),
     };
@@ -51,7 +66,7 @@ enum Begun {
     /// It runs a program.
     Program(Started),
     /// It starts programs as it is told. The descriptor is readable when a child has ended.
-    Service(OwnedFd),
+    Service(OwnedFd, Option<Watcher>),
 }
 
 /// A program that was started.
@@ -63,6 +78,7 @@ struct Started {
     report: OwnedFd,
     /// Where the launcher asks for sockets of this network.
     within: Option<OwnedFd>,
+    watcher: Option<Watcher>,
 }
 
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
@@ -73,6 +89,9 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     };
     let orders = Orders::from_bytes(&bytes).ok_or_else(|| control(Errno::BADMSG))?;
     enter_user(&orders)?;
+    // Only now: the launcher has put this process into its group before it gave orders.
+    crate::sys::sandbox::clone::enter_cgroup_namespace()
+        .map_err(|errno| LaunchError::new(Step::Namespaces, "CLONE_NEWCGROUP", errno))?;
     // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can look
     // into this process, nor reach its program's file through /proc.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -90,7 +109,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     drop(sockets);
     let _ = rustix::process::set_parent_process_death_signal(None);
     if orders.arguments.is_empty() {
-        return Ok(Some(Begun::Service(ends)));
+        return Ok(Some(Begun::Service(ends, Watcher::new(orders.watch))));
     }
     let [input, output, error] = fds
         .get(..3)
@@ -114,6 +133,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
         ends,
         report,
         within,
+        watcher: Watcher::new(orders.watch),
     })))
 }
 
@@ -141,12 +161,12 @@ fn name_host() -> Result<(), LaunchError> {
 
 fn limit(orders: &Orders) -> Result<(), LaunchError> {
     for (number, limit) in &orders.rlimits {
-        let (resource, name) = match number {
-            0 => (Resource::Cpu, "RLIMIT_CPU"),
-            1 => (Resource::Fsize, "RLIMIT_FSIZE"),
-            4 => (Resource::Core, "RLIMIT_CORE"),
-            6 => (Resource::Nproc, "RLIMIT_NPROC"),
-            7 => (Resource::Nofile, "RLIMIT_NOFILE"),
+        let (resource, name) = match *number {
+            resource::CPU => (Resource::Cpu, "RLIMIT_CPU"),
+            resource::FILE_SIZE => (Resource::Fsize, "RLIMIT_FSIZE"),
+            resource::CORE => (Resource::Core, "RLIMIT_CORE"),
+            resource::PROCESSES => (Resource::Nproc, "RLIMIT_NPROC"),
+            resource::OPEN_FILES => (Resource::Nofile, "RLIMIT_NOFILE"),
             _ => continue,
         };
         // What the launcher may not have, the program may not have either.
@@ -165,9 +185,13 @@ fn limit(orders: &Orders) -> Result<(), LaunchError> {
 /// Waits for the program's end, or for the launcher's.
 fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
     let Started {
-        pid, ends, report, ..
+        pid,
+        ends,
+        report,
+        mut within,
+        mut watcher,
     } = started;
-    let (mut report, mut within) = (Some(report), started.within);
+    let mut report = Some(report);
     loop {
         let mut fds = vec![
             PollFd::new(&channel, PollFlags::IN),
@@ -180,13 +204,17 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         if let Some(within) = &within {
             fds.push(PollFd::new(within, PollFlags::IN));
         }
-        match rustix::event::poll(&mut fds, None) {
+        let pause = watcher.as_ref().map(Watcher::pause);
+        match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
             Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
             Ok(_) => {}
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
+        if let Some(limit) = watcher.as_mut().and_then(Watcher::look) {
+            return Said::Over(limit);
+        }
         if ready.first() == Some(&true) {
             // The launcher says nothing any more: it is gone, and everything here ends with this process.
             std::process::exit(1);
@@ -194,30 +222,37 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         if ready.get(at) == Some(&true) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
             within = None;
         }
-        if at == 3 && ready.get(2) == Some(&true) {
-            let mut bytes = [0; 5];
-            let told = report
-                .take()
-                .map(|report| rustix::io::read(&report, &mut bytes));
-            if matches!(told, Some(Ok(5)))
-                && let Some(failure) = Failure::from_bytes(&bytes)
-            {
-                return Said::Failed(failure.into());
-            }
+        if at == 3
+            && ready.get(2) == Some(&true)
+            && let Some(failure) = report.take().and_then(|report| read(&report))
+        {
+            return Said::Failed(failure.into());
         }
         if ready.get(1) == Some(&true) {
             program::forget_ends(&ends);
             if let Some(status) = bury(pid) {
-                if let Some(report) = report.take()
-                    && let mut bytes = [0; 5]
-                    && matches!(rustix::io::read(&report, &mut bytes), Ok(5))
-                    && let Some(failure) = Failure::from_bytes(&bytes)
-                {
-                    return Said::Failed(failure.into());
-                }
-                return Said::Ended(status);
+                // It may have ended because it could not begin.
+                let failure = report.take().and_then(|report| read(&report));
+                return failure.map_or(Said::Ended(status), |f| Said::Failed(f.into()));
             }
         }
+    }
+}
+
+/// Reads why the program could not begin; nothing if it could.
+fn read(report: &OwnedFd) -> Option<Failure> {
+    let mut bytes = [0; 5];
+    let len = rustix::io::read(report, &mut bytes).ok()?;
+    Failure::from_bytes(bytes.get(..len)?)
+}
+
+/// Ends what the program left behind, and waits for it a little: what is waited for is counted. The kernel ends the rest
+/// with this process.
+fn end_all() {
+    let deadline = Instant::now() + COUNTED;
+    while program::kill_others() && Instant::now() < deadline {
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

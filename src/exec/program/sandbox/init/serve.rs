@@ -10,6 +10,7 @@ use rustix::process::WaitOptions;
 use super::super::channel::{self, Said};
 use super::super::error::{LaunchError, Step};
 use super::super::orders::Start;
+use super::watch::Watcher;
 use crate::sys::sandbox::program::{self, Failure, Program};
 
 /// A program that was started.
@@ -19,9 +20,9 @@ struct Started {
     report: OwnedFd,
 }
 
-/// Starts programs until the launcher has closed its end, which ends everything. Returns only where that cannot be
-/// waited for.
-pub(super) fn serve(channel: BorrowedFd<'_>, ends: &OwnedFd) -> Said {
+/// Starts programs until the launcher has closed its end, which ends everything. Returns only where a limit is passed, or
+/// where that end cannot be waited for.
+pub(super) fn serve(channel: BorrowedFd<'_>, ends: &OwnedFd, mut watcher: Option<Watcher>) -> Said {
     let mut running: HashMap<i32, Started> = HashMap::new();
     let mut next = 0;
     loop {
@@ -29,12 +30,16 @@ pub(super) fn serve(channel: BorrowedFd<'_>, ends: &OwnedFd) -> Said {
             PollFd::new(&channel, PollFlags::IN),
             PollFd::new(ends, PollFlags::IN),
         ];
-        match rustix::event::poll(&mut fds, None) {
+        let pause = watcher.as_ref().map(Watcher::pause);
+        match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
             Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
             Ok(_) => {}
         }
         let [ordered, ended] = fds.map(|fd| !fd.revents().is_empty());
+        if let Some(limit) = watcher.as_mut().and_then(Watcher::look) {
+            return Said::Over(limit);
+        }
         if ended {
             program::forget_ends(ends);
             bury(channel, &mut running);

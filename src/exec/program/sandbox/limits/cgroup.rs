@@ -1,0 +1,430 @@
+//! Cgroups: finding where this process may make one, making it, asking it what happened, removing it.
+//!
+//! A group is made below the launcher's own (version 1), or below the nearest ancestor that hands controllers on
+//! (version 2, where a group with processes in it cannot), so that the limits of the groups around it hold as well. No
+//! setting of a group that was there before is changed.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::limit::Mechanism;
+use crate::exec::program::sandbox::plan::Limits;
+
+/// How groups are called: this, the launcher's process, a number.
+const PREFIX: &str = "trumanfs-";
+
+/// How often a group that its processes have just left is tried to be removed, each time a millisecond later.
+const TRIES: u32 = 50;
+
+/// Where groups can be made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Hierarchies {
+    memory: Option<Parent>,
+    pids: Option<Parent>,
+}
+
+/// A group below which others can be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Parent {
+    path: PathBuf,
+    unified: bool,
+}
+
+impl Parent {
+    fn mechanism(&self) -> Mechanism {
+        if self.unified {
+            Mechanism::CgroupV2
+        } else {
+            Mechanism::CgroupV1
+        }
+    }
+}
+
+impl Hierarchies {
+    /// Looks where this process may make groups, and removes what launchers left there that were killed.
+    pub(in super::super) fn find() -> Self {
+        let (Some(mounts), Some(own)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"))
+        else {
+            return Self::default();
+        };
+        let found = Self::from_tables(&mounts, &own, &|dir, controller| {
+            read(dir.join("cgroup.subtree_control"))
+                .is_some_and(|all| all.split_whitespace().any(|one| one == controller))
+        });
+        for parent in [&found.memory, &found.pids].into_iter().flatten() {
+            sweep(&parent.path);
+        }
+        found
+    }
+
+    /// As [`Hierarchies::find`], from the text of both tables. `hands_on`: whether a group of version 2 hands a
+    /// controller on to those below.
+    fn from_tables(mounts: &str, own: &str, hands_on: &dyn Fn(&Path, &str) -> bool) -> Self {
+        let find = |controller: &str| {
+            let one = own
+                .lines()
+                .find_map(|line| version_one(line, controller, mounts));
+            one.or_else(|| version_two(own, controller, mounts, hands_on))
+        };
+        Self {
+            memory: find("memory"),
+            pids: find("pids"),
+        }
+    }
+}
+
+/// The group of this process in a line of /proc/self/cgroup, if it is of version 1 and has the controller.
+fn version_one(line: &str, controller: &str, mounts: &str) -> Option<Parent> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?);
+    if !controllers.split(',').any(|one| one == controller) {
+        return None;
+    }
+    let path = mounts.lines().find_map(|mount| {
+        below_mount(mount, path, |kind, options| {
+            kind == "cgroup" && options.split(',').any(|one| one == controller)
+        })
+    })?;
+    Some(Parent {
+        path,
+        unified: false,
+    })
+}
+
+/// The nearest group above this process's own that hands the controller on.
+fn version_two(
+    own: &str,
+    controller: &str,
+    mounts: &str,
+    hands_on: &dyn Fn(&Path, &str) -> bool,
+) -> Option<Parent> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let of_mount = |path: &str| {
+        let mut mounts = mounts.lines();
+        mounts.find_map(|mount| below_mount(mount, path, |kind, _| kind == "cgroup2"))
+    };
+    let (top, own) = (of_mount("/")?, of_mount(path)?);
+    // The own group has processes in it; only the root may have both.
+    own.ancestors()
+        .take_while(|dir| dir.starts_with(&top))
+        .find(|dir| hands_on(dir, controller))
+        .map(|dir| Parent {
+            path: dir.to_owned(),
+            unified: true,
+        })
+}
+
+/// Where a group lies by way of a line of mountinfo, if that is of the right kind and shows it; proc_pid_mountinfo(5).
+fn below_mount(line: &str, path: &str, is_right: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    let (front, back) = line.split_once(" - ")?;
+    let mut front = front.split(' ').skip(3);
+    let (root, point) = (front.next()?, front.next()?);
+    let mut back = back.split(' ');
+    let (kind, options) = (back.next()?, back.nth(1)?);
+    if !is_right(kind, options) || point.contains('\\') {
+        return None;
+    }
+    // What is mounted may be a part of the hierarchy only, as in containers.
+    let below = if root == "/" {
+        path
+    } else {
+        path.strip_prefix(root)?
+    };
+    Some(Path::new(point).join(below.trim_start_matches('/')))
+}
+
+/// A group of one sandbox. Dropping it removes it, if nothing is in it any more.
+#[derive(Debug)]
+pub(in super::super) struct Group {
+    parts: Vec<Part>,
+    /// Readable when memory has run out; version 1 alone, where the kernel kills one process and not the group.
+    out_of_memory: Option<OwnedFd>,
+}
+
+/// Its directory in one hierarchy.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    dir: OwnedFd,
+    mechanism: Mechanism,
+    memory: bool,
+    pids: bool,
+}
+
+impl Group {
+    /// Makes a group with limits; nothing where that is not allowed or does not work.
+    pub(in super::super) fn make(all: &Hierarchies, limits: &Limits) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        let memory = all.memory.as_ref().filter(|_| limits.memory.is_some());
+        let pids = all.pids.as_ref().filter(|_| limits.processes.is_some());
+        let mut group = Self {
+            parts: Vec::new(),
+            out_of_memory: None,
+        };
+        let same = memory.is_some() && memory == pids;
+        if let Some(parent) = memory
+            && let Ok(mut part) = Part::make(parent, &name)
+        {
+            part.memory = limits
+                .memory
+                .is_some_and(|bytes| part.limit_memory(bytes).is_ok());
+            part.pids = same
+                && limits
+                    .processes
+                    .is_some_and(|count| part.limit_pids(count).is_ok());
+            if part.memory && part.mechanism == Mechanism::CgroupV1 {
+                group.out_of_memory = part.notice_out_of_memory().ok();
+            }
+            group.parts.push(part);
+        }
+        if let Some(parent) = pids.filter(|_| !same)
+            && let Ok(mut part) = Part::make(parent, &name)
+        {
+            part.pids = limits
+                .processes
+                .is_some_and(|count| part.limit_pids(count).is_ok());
+            group.parts.push(part);
+        }
+        // A part that limits nothing is removed here.
+        group.parts.retain(|part| part.memory || part.pids);
+        (!group.parts.is_empty()).then_some(group)
+    }
+
+    /// A descriptor that is readable when memory has run out and the kernel does not end the whole group for it.
+    pub(in super::super) fn out_of_memory(&self) -> Option<&OwnedFd> {
+        self.out_of_memory.as_ref()
+    }
+
+    /// What limits memory.
+    pub(super) fn memory(&self) -> Option<Mechanism> {
+        self.parts
+            .iter()
+            .find(|part| part.memory)
+            .map(|part| part.mechanism)
+    }
+
+    /// What limits processes.
+    pub(super) fn processes(&self) -> Option<Mechanism> {
+        self.parts
+            .iter()
+            .find(|part| part.pids)
+            .map(|part| part.mechanism)
+    }
+
+    /// Puts a process into the group.
+    pub(in super::super) fn take(&self, pid: i32) -> rustix::io::Result<()> {
+        for part in &self.parts {
+            part.write("cgroup.procs", &pid.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has killed a process of the group because of its memory.
+    pub(in super::super) fn killed_for_memory(&self) -> bool {
+        self.counted(|part| match part.mechanism {
+            Mechanism::CgroupV2 => ("memory.events", "oom_kill"),
+            _ => ("memory.oom_control", "oom_kill"),
+        })
+    }
+
+    /// Whether a process could not be made because there were too many.
+    pub(in super::super) fn refused_processes(&self) -> bool {
+        self.counted(|_| ("pids.events", "max"))
+    }
+
+    fn counted(&self, which: impl Fn(&Part) -> (&'static str, &'static str)) -> bool {
+        self.parts.iter().any(|part| {
+            let (file, key) = which(part);
+            let text = part.read(file).unwrap_or_default();
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+            value.is_some_and(|value| value != "0")
+        })
+    }
+
+    /// Kills what is in the group, where its first process could not be killed or does not end.
+    pub(in super::super) fn kill(&self) {
+        for part in &self.parts {
+            if part.write("cgroup.kill", "1").is_ok() {
+                continue;
+            }
+            for pid in part.read("cgroup.procs").unwrap_or_default().lines() {
+                if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+            }
+        }
+    }
+}
+
+impl Part {
+    fn make(parent: &Parent, name: &str) -> rustix::io::Result<Self> {
+        let path = parent.path.join(name);
+        rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+        Ok(Self {
+            path,
+            dir,
+            mechanism: parent.mechanism(),
+            memory: false,
+            pids: false,
+        })
+    }
+
+    fn limit_memory(&self, bytes: u64) -> rustix::io::Result<()> {
+        let bytes = bytes.to_string();
+        if self.mechanism == Mechanism::CgroupV2 {
+            self.write("memory.max", &bytes)?;
+            // Without swap there is no such file.
+            let _ = self.write("memory.swap.max", "0");
+            let _ = self.write("memory.oom.group", "1");
+            return Ok(());
+        }
+        self.write("memory.limit_in_bytes", &bytes)?;
+        // Memory and swap together. Where swap is not accounted, none shall be used.
+        if self.write("memory.memsw.limit_in_bytes", &bytes).is_err() {
+            let _ = self.write("memory.swappiness", "0");
+        }
+        Ok(())
+    }
+
+    /// Has an event descriptor told when memory runs out; the kernel's admin-guide/cgroup-v1/memory.rst, section 9.
+    fn notice_out_of_memory(&self) -> rustix::io::Result<OwnedFd> {
+        use std::os::fd::AsRawFd;
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.dir, "memory.oom_control", flags, Mode::empty())?;
+        let wish = format!("{} {}", event.as_raw_fd(), file.as_raw_fd());
+        self.write("cgroup.event_control", &wish)?;
+        Ok(event)
+    }
+
+    fn limit_pids(&self, count: u64) -> rustix::io::Result<()> {
+        // The first process is not the program's.
+        self.write("pids.max", &count.saturating_add(1).to_string())
+    }
+
+    fn write(&self, name: &str, text: &str) -> rustix::io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.dir, name, flags, Mode::empty())?;
+        rustix::io::write(file, text.as_bytes()).map(drop)
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.dir, name, flags, Mode::empty()).ok()?;
+        contents(file)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        for _ in 0..TRIES {
+            match rustix::fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR) {
+                Err(Errno::BUSY) => std::thread::sleep(Duration::from_millis(1)),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Removes groups of launchers that do not live any more. The kernel removes none with a process in it.
+fn sweep(parent: &Path) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing =
+        rustix::fs::openat(CWD, parent, flags, Mode::empty()).and_then(rustix::fs::Dir::new);
+    for entry in listing.into_iter().flatten().flatten() {
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        let launcher = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once('-'));
+        let pid = launcher.and_then(|(pid, _)| rustix::process::Pid::from_raw(pid.parse().ok()?));
+        if pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH)) {
+            let _ = rustix::fs::unlinkat(CWD, parent.join(name), AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    contents(rustix::fs::openat(CWD, path.as_ref(), flags, Mode::empty()).ok()?)
+}
+
+fn contents(file: OwnedFd) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::from(file).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const UNIFIED: &str =
+        "25 1 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    fn parent(path: &str, unified: bool) -> Option<Parent> {
+        Some(Parent {
+            path: path.into(),
+            unified,
+        })
+    }
+
+    #[test]
+    fn version_one_is_found_by_controller() {
+        let own = "8:pids:/\n4:memory:/jobs/1\n0::/\n";
+        let found = Hierarchies::from_tables(HYBRID, own, &|_, _| false);
+        assert_eq!(found.memory, parent("/sys/fs/cgroup/memory/jobs/1", false));
+        assert_eq!(found.pids, parent("/sys/fs/cgroup/pids/", false));
+    }
+
+    #[test]
+    fn a_container_s_part_of_a_hierarchy_is_found() {
+        let mounts = "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let found = Hierarchies::from_tables(mounts, "4:memory:/docker/abc/x\n", &|_, _| false);
+        assert_eq!(found.memory, parent("/sys/fs/cgroup/memory/x", false));
+        let found = Hierarchies::from_tables(mounts, "4:memory:/elsewhere\n", &|_, _| false);
+        assert_eq!(found.memory, None);
+    }
+
+    #[test]
+    fn version_two_is_found_where_controllers_are_handed_on() {
+        let own = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope\n";
+        let slice = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice";
+        let found = Hierarchies::from_tables(UNIFIED, own, &|dir, controller| {
+            (dir == Path::new(slice) && controller == "memory")
+                || dir.ends_with("user@1000.service")
+        });
+        assert_eq!(found.memory, parent(slice, true));
+        assert_eq!(
+            found.pids,
+            parent(slice.trim_end_matches("/app.slice"), true)
+        );
+        assert_eq!(
+            Hierarchies::from_tables(UNIFIED, own, &|_, _| false),
+            Hierarchies::default()
+        );
+        assert_eq!(
+            Hierarchies::from_tables("", "", &|_, _| true),
+            Hierarchies::default()
+        );
+    }
+}

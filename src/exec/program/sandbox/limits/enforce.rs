@@ -1,0 +1,111 @@
+//! Deciding the mechanism of each limit.
+
+use super::cgroup::{Group, Hierarchies};
+use super::limit::{InForce, Limit, Mechanism};
+use crate::exec::program::sandbox::error::{LaunchError, Step};
+use crate::exec::program::sandbox::orders::Watch;
+use crate::exec::program::sandbox::plan::Limits;
+
+/// How the limits of one launch are enforced.
+#[derive(Debug, Default)]
+pub(in super::super) struct Enforced {
+    /// The cgroup, if any.
+    pub(in super::super) group: Option<Group>,
+    /// Limits by number of the resource.
+    pub(in super::super) rlimits: Vec<(u32, u64)>,
+    /// What the first process looks at.
+    pub(in super::super) watch: Watch,
+    pub(in super::super) in_force: Vec<InForce>,
+}
+
+/// The numbers of resources, for [`Enforced::rlimits`]; those of x86-64 and most others, in no use but this program's.
+pub(in super::super) mod resource {
+    pub(in super::super::super) const CPU: u32 = 0;
+    pub(in super::super::super) const FILE_SIZE: u32 = 1;
+    pub(in super::super::super) const CORE: u32 = 4;
+    pub(in super::super::super) const PROCESSES: u32 = 6;
+    pub(in super::super::super) const OPEN_FILES: u32 = 7;
+}
+
+/// Decides the mechanisms, and makes the cgroup if one is of use. `uid`: whom the program runs as.
+///
+/// # Errors
+/// [`Step::Limits`] where a limit makes no sense.
+pub(in super::super) fn enforce(
+    limits: &Limits,
+    hierarchies: Option<&Hierarchies>,
+    uid: u32,
+) -> Result<Enforced, LaunchError> {
+    for (limit, value) in [
+        (Limit::Memory, limits.memory),
+        (Limit::Processes, limits.processes),
+        (Limit::OpenFiles, limits.open_files),
+    ] {
+        if value == Some(0) {
+            let why = format!("a limit of {} that is 0 lets nothing run", limit.name());
+            return Err(LaunchError::refused(Step::Limits, why));
+        }
+    }
+    let mut enforced = Enforced {
+        // No core dumps: they would lie in the home.
+        rlimits: vec![(resource::CORE, 0)],
+        ..Enforced::default()
+    };
+    if let Some(size) = limits.file_size {
+        enforced.rlimit(Limit::FileSize, resource::FILE_SIZE, size);
+    }
+    if let Some(count) = limits.open_files {
+        enforced.rlimit(Limit::OpenFiles, resource::OPEN_FILES, count);
+    }
+    if let Some(time) = limits.cpu {
+        // Each process has an end of its own besides, in case that the first process does not come to look.
+        enforced.rlimits.push((resource::CPU, time.as_secs() + 2));
+        enforced.watch.cpu_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        enforced.watched(Limit::Cpu);
+    }
+    if limits.memory.is_some() || limits.processes.is_some() {
+        enforced.group = hierarchies.and_then(|all| Group::make(all, limits));
+    }
+    let group = enforced.group.as_ref();
+    let (memory, processes) = group.map_or((None, None), |g| (g.memory(), g.processes()));
+    match (limits.memory, memory) {
+        (Some(_), Some(mechanism)) => enforced.note(Limit::Memory, mechanism),
+        (Some(bytes), None) => {
+            enforced.watch.memory = bytes;
+            enforced.watched(Limit::Memory);
+        }
+        (None, _) => {}
+    }
+    match (limits.processes, processes) {
+        (Some(_), Some(mechanism)) => enforced.note(Limit::Processes, mechanism),
+        // In a user namespace of its own a user begins to count from nothing; user_namespaces(7). Root is not counted.
+        (Some(count), None) if uid != 0 => {
+            enforced.rlimit(
+                Limit::Processes,
+                resource::PROCESSES,
+                count.saturating_add(1),
+            );
+        }
+        (Some(count), None) => {
+            enforced.watch.processes = count;
+            enforced.watched(Limit::Processes);
+        }
+        (None, _) => {}
+    }
+    Ok(enforced)
+}
+
+impl Enforced {
+    fn note(&mut self, limit: Limit, mechanism: Mechanism) {
+        self.in_force.push(InForce { limit, mechanism });
+    }
+
+    fn rlimit(&mut self, limit: Limit, resource: u32, value: u64) {
+        self.rlimits.push((resource, value));
+        self.note(limit, Mechanism::Rlimit);
+    }
+
+    fn watched(&mut self, limit: Limit) {
+        self.note(limit, Mechanism::Watched);
+    }
+}

@@ -1,0 +1,12 @@
+//! What all processes of a sandbox may use together, and by which mechanism each limit is in force.
+//!
+//! The kernel's own accounting is taken where there is one (a cgroup, an rlimit that counts for the whole sandbox);
+//! else the sandbox's first process looks at what the others use, and ends the sandbox when it is too much.
+
+mod cgroup;
+mod enforce;
+mod limit;
+
+pub(super) use cgroup::{Group, Hierarchies};
+pub(super) use enforce::{Enforced, enforce, resource};
+pub use limit::{InForce, Limit, Mechanism};
