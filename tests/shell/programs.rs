@@ -295,6 +295,16 @@ fn commands_and_programs_have_one_tmp() {
         fs::read_to_string(home.path("kept")).unwrap(),
         "3\n2\n1\n4\n"
     );
+    // A program may name what is there or could be; what the host has in a /tmp of its own is outside.
+    let line = "sort -r /tmp/list | head -1; sort /tmp/list > /tmp/new; dash -c 'sort /tmp/new' | wc -l; sort /tmp/none/list; sort /tmp/../etc/passwd";
+    let output = place.exec(home.home(), line);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.stdout, b"4\n4\n", "{}", describe(&output));
+    assert_eq!(
+        said.matches("blocked by paths.outside").count(),
+        2,
+        "{said}"
+    );
     // What happens there is recorded nowhere.
     let log = trumanfs(&["log".as_ref(), home.home().as_os_str()]);
     let log = String::from_utf8_lossy(&log.stdout).into_owned();

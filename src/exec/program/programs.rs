@@ -78,6 +78,8 @@ impl Programs {
             .map_err(Error::os("open"))?;
         let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
         let root = as_owner(hold.owner(), || Root::over(again))?;
+        let scratch = rustix::io::fcntl_dupfd_cloexec(hold.scratch(), 0);
+        let scratch = scratch.map_err(Error::os("fcntl"))?;
         let runs = Runs::new(&client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
         let audit = Audit::new(Root::open(client.path())?, true);
@@ -87,7 +89,7 @@ impl Programs {
             place,
             home,
             launcher,
-            paths: RootPaths::from(paths),
+            paths: RootPaths::from(paths).with_scratch(scratch),
         })
     }
 

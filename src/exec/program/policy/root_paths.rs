@@ -15,6 +15,7 @@ use crate::name::WorldPath;
 #[derive(Debug)]
 pub struct RootPaths {
     root: OwnedFd,
+    scratch: Option<OwnedFd>,
 }
 
 impl RootPaths {
@@ -25,13 +26,41 @@ impl RootPaths {
     pub fn open(path: &Path) -> Result<RootPaths> {
         Ok(RootPaths {
             root: file::directory(path)?,
+            scratch: None,
         })
     }
 }
 
 impl From<OwnedFd> for RootPaths {
     fn from(root: OwnedFd) -> RootPaths {
-        RootPaths { root }
+        RootPaths {
+            root,
+            scratch: None,
+        }
+    }
+}
+
+impl RootPaths {
+    /// Adds the session's scratch directory, which programs have as `/tmp`.
+    pub fn with_scratch(self, scratch: OwnedFd) -> RootPaths {
+        RootPaths {
+            scratch: Some(scratch),
+            ..self
+        }
+    }
+}
+
+/// Returns where a path leads beneath a directory.
+fn beneath(dir: &OwnedFd, path: &[u8]) -> Place {
+    if path.iter().all(|b| *b == b'/') {
+        return Place::Inside;
+    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    match openat2(dir, path, flags, Mode::empty(), resolve) {
+        Ok(_) => Place::Inside,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Place::Absent,
+        Err(_) => Place::Outside,
     }
 }
 
@@ -44,15 +73,22 @@ impl Paths for RootPaths {
             true => path.to_vec(),
             false => [from.bytes(), path].join(&b'/'),
         };
-        if path.iter().all(|b| *b == b'/') {
-            return Place::Inside;
-        }
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&self.root, path, flags, Mode::empty(), resolve) {
-            Ok(_) => Place::Inside,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Place::Absent,
-            Err(_) => Place::Outside,
+        beneath(&self.root, &path)
+    }
+
+    fn scratch(&self, path: &[u8]) -> Place {
+        let Some(scratch) = &self.scratch else {
+            return Place::Outside;
+        };
+        let above = memchr::memrchr(b'/', path.strip_suffix(b"/").unwrap_or(path)).unwrap_or(0);
+        match beneath(scratch, path) {
+            // What a host has below its own /tmp is not there: what could be made here has a directory here.
+            Place::Absent
+                if beneath(scratch, path.get(..above).unwrap_or_default()) != Place::Inside =>
+            {
+                Place::Outside
+            }
+            place => place,
         }
     }
 }
@@ -102,5 +138,49 @@ mod tests {
         let a = WorldPath::parse(b"a").unwrap();
         assert_eq!(paths.resolve(&a, b"../a/b"), Place::Inside);
         assert_eq!(paths.resolve(&a, b"../../secret"), Place::Outside);
+    }
+
+    #[test]
+    fn a_scratch_directory_is_tmp() {
+        use super::super::within::Within;
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["home", "scratch/dir"] {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        std::fs::write(dir.path().join("scratch/file"), "").unwrap();
+        symlink("/etc", dir.path().join("scratch/link")).unwrap();
+        let home = RootPaths::open(&dir.path().join("home")).unwrap();
+        let root = WorldPath::root();
+        let within = |paths: &dyn Paths, word: &str| {
+            let within = Within {
+                home: b"/tmp/home",
+                cwd: &root,
+                paths,
+            };
+            !within.leads_out(word.as_bytes())
+        };
+        assert!(!within(&home, "/tmp/file") && within(&home, "/tmp/home/x"));
+        let both = home.with_scratch(file::directory(&dir.path().join("scratch")).unwrap());
+        for word in [
+            "/tmp",
+            "/tmp/file",
+            "/tmp/new",
+            "/tmp/dir/new",
+            "/tmp//dir/./new",
+            "--out=/tmp/new",
+            "/tmp/home/x",
+        ] {
+            assert!(within(&both, word), "{word}");
+        }
+        for word in [
+            "/tmp/none/file",
+            "/tmp/link/passwd",
+            "/tmp/link",
+            "/tmp/../etc",
+            "/tmpfile",
+            "/tmp/dir/../../etc",
+        ] {
+            assert!(!within(&both, word), "{word}");
+        }
     }
 }

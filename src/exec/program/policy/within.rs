@@ -12,6 +12,9 @@ use crate::name::WorldPath;
 /// The one file outside the home that every program may name: it holds nothing.
 const NOTHING: &[u8] = b"/dev/null";
 
+/// The directory of a session that lies outside its home, as a program sees it.
+const SCRATCH: &[u8] = b"/tmp";
+
 /// Resolves what words name.
 #[derive(Clone, Copy)]
 pub(super) struct Within<'q> {
@@ -27,9 +30,11 @@ impl Within<'_> {
             return Place::Inside;
         }
         if path.starts_with(b"/") {
-            return match self.below_home(path) {
-                Some(rest) => self.resolve(&WorldPath::root(), &rest),
-                None => Place::Outside,
+            let root = WorldPath::root();
+            return match (self.below_home(path), below(SCRATCH, path)) {
+                (Some(rest), _) => self.resolve(&root, &rest),
+                (None, Some(rest)) if !climbs_out(&root, &rest) => self.paths.scratch(&rest),
+                _ => Place::Outside,
             };
         }
         self.resolve(self.cwd, path)
@@ -44,16 +49,7 @@ impl Within<'_> {
 
     /// Returns the rest of an absolute path that begins with the home's.
     pub(super) fn below_home(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let parts = |path: &[u8]| -> Vec<Vec<u8>> {
-            let named = path.split(|b| *b == b'/');
-            named
-                .filter(|part| !matches!(*part, b"" | b"."))
-                .map(<[u8]>::to_vec)
-                .collect()
-        };
-        let (path, home) = (parts(path), parts(self.home));
-        let rest = path.strip_prefix(home.as_slice())?;
-        Some(rest.join(&b'/'))
+        below(self.home, path)
     }
 
     /// Checks a word that may name a file.
@@ -127,6 +123,17 @@ impl Within<'_> {
         // Written with percent signs, a path can name anything.
         path.is_empty() || path.contains(&b'%') || self.place(path) == Place::Outside
     }
+}
+
+/// Returns the rest of an absolute path that begins with a directory's.
+fn below(dir: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+    let parts = |path: &[u8]| -> Vec<Vec<u8>> {
+        let named = path.split(|b| *b == b'/');
+        let named = named.filter(|part| !matches!(*part, b"" | b"."));
+        named.map(<[u8]>::to_vec).collect()
+    };
+    let (path, dir) = (parts(path), parts(dir));
+    Some(path.strip_prefix(dir.as_slice())?.join(&b'/'))
 }
 
 /// Returns the scheme of a URL and what follows `://`.

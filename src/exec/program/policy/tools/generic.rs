@@ -52,7 +52,7 @@ fn with_subcommand<'q>(case: &Case<'q>, tool: &str) -> Result<Checked<'q>, Refus
     let grammar = Grammar {
         takes: &takes,
         clusters: true,
-        dashed_values: true,
+        dashed_values: known::takes_dashed(tool),
     };
     let scanned = scan(
         case.argv(),
@@ -88,7 +88,7 @@ fn without<'q>(case: &Case<'q>, tool: &str) -> Result<Checked<'q>, Refused> {
     let grammar = Grammar {
         takes: &takes,
         clusters: known::has_clusters(tool),
-        dashed_values: true,
+        dashed_values: known::takes_dashed(tool),
     };
     let runs_another = known::runs_another(tool);
     let until = if runs_another {

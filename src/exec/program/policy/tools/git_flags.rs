@@ -16,10 +16,23 @@ struct Row {
 
 const ROWS: &[Row] = &[
     Row {
-        subcommands: "log show shortlog rev-list reflog whatchanged range-diff format-patch diff diff-tree diff-index diff-files",
-        text: "-n --max-count --skip --since --after --until --before --author --committer --grep -S -G -L -U --unified --diff-filter --word-diff-regex --inter-hunk-context --date --encoding --src-prefix --dst-prefix --line-prefix --ws-error-highlight -I --ignore-matching-lines --anchored --diff-algorithm --diff-merges",
+        subcommands: "log show rev-list reflog whatchanged range-diff format-patch diff diff-tree diff-index diff-files",
+        text: "--max-count --skip --since --after --until --before --author --committer --grep -S -G -L --diff-filter --word-diff-regex --inter-hunk-context --date --encoding --src-prefix --dst-prefix --line-prefix --ws-error-highlight -I --ignore-matching-lines --anchored --diff-algorithm --diff-merges",
         path: "--output -O --glob --exclude --skip-to --rotate-to",
-        attached: "--pretty --format --stat --color --abbrev -M -C -B -D --find-renames --find-copies --break-rewrites --decorate --branches --tags --remotes --relative --word-diff --color-moved --color-moved-ws --submodule --ignore-submodules --dirstat --max-parents --min-parents --stat-width -l -X -w --textconv",
+        attached: "-U --unified --pretty --format --stat --color --abbrev -M -C -B -D --find-renames --find-copies --break-rewrites --decorate --branches --tags --remotes --relative --word-diff --color-moved --color-moved-ws --submodule --ignore-submodules --dirstat --max-parents --min-parents --stat-width -l -X -w --textconv",
+    },
+    // Where it is no number of commits: `format-patch -n` numbers, `diff -n` is nothing.
+    Row {
+        subcommands: "log show rev-list reflog whatchanged",
+        text: "-n",
+        path: "",
+        attached: "",
+    },
+    Row {
+        subcommands: "shortlog",
+        text: "--since --after --until --before --author --grep --group --date --max-count --skip",
+        path: "",
+        attached: "-w --format",
     },
     Row {
         subcommands: "format-patch",
@@ -53,7 +66,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         subcommands: "checkout switch restore",
-        text: "--conflict -U --unified --inter-hunk-context",
+        text: "--conflict",
         path: "-b -B -c -C --create --force-create --orphan -s --source --pathspec-from-file",
         attached: "--track -t --recurse-submodules",
     },
@@ -130,10 +143,28 @@ const ROWS: &[Row] = &[
         attached: "",
     },
     Row {
-        subcommands: "ls-files ls-tree for-each-ref clean",
-        text: "-x --exclude --format --sort --count -e",
-        path: "-X --exclude-from --exclude-per-directory --with-tree --points-at --contains --no-contains",
+        subcommands: "ls-files",
+        text: "-x --exclude --format",
+        path: "-X --exclude-from --exclude-per-directory --with-tree",
         attached: "--abbrev --color",
+    },
+    Row {
+        subcommands: "for-each-ref",
+        text: "--format --sort --count --exclude",
+        path: "--points-at --contains --no-contains",
+        attached: "--color",
+    },
+    Row {
+        subcommands: "ls-tree",
+        text: "--format",
+        path: "",
+        attached: "--abbrev",
+    },
+    Row {
+        subcommands: "clean",
+        text: "-e --exclude",
+        path: "",
+        attached: "",
     },
     Row {
         subcommands: "config",
@@ -155,7 +186,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         subcommands: "add rm reset",
-        text: "--chmod -U --unified --inter-hunk-context",
+        text: "--chmod",
         path: "--pathspec-from-file",
         attached: "",
     },
@@ -194,4 +225,75 @@ pub(super) fn takes(subcommand: &str, flag: &str) -> Option<Takes> {
         }
     }
     None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A flag that is said to take the next word and does not would let that word pass unseen. So git, asked with such a
+    /// flag and nothing behind it, must miss a value, or not know the flag.
+    #[test]
+    fn flags_that_take_any_word_take_one() {
+        if Command::new("git").arg("--version").output().is_err() {
+            crate::need::skip!("git", "needs git");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let git = |words: &[&str]| {
+            let mut git = Command::new("git");
+            git.current_dir(dir.path())
+                .args(words)
+                .env("LC_ALL", "C")
+                .env("GIT_EDITOR", "true");
+            git.env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .env("GIT_CEILING_DIRECTORIES", dir.path());
+            git.stdin(std::process::Stdio::null()).output().unwrap()
+        };
+        for words in [
+            &["init", "-q"][..],
+            &[
+                "-c",
+                "user.name=a",
+                "-c",
+                "user.email=a@b",
+                "commit",
+                "-q",
+                "--allow-empty",
+                "-m",
+                "x",
+            ],
+        ] {
+            assert!(git(words).status.success());
+        }
+        let misses = [
+            "value",
+            "argument",
+            "unknown",
+            "invalid option",
+            "unrecognized",
+            "expects",
+            "requires",
+            "usage:",
+        ];
+        let mut wrong = Vec::new();
+        for row in ROWS {
+            for (subcommand, flag) in row
+                .subcommands
+                .split(' ')
+                .flat_map(|sub| row.text.split(' ').map(move |flag| (sub, flag)))
+            {
+                if flag.is_empty() {
+                    continue;
+                }
+                let output = git(&[subcommand, flag]);
+                let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+                if output.status.success() || !misses.iter().any(|miss| said.contains(miss)) {
+                    wrong.push(format!("git {subcommand} {flag}: {said}"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
 }

@@ -47,6 +47,12 @@ pub(super) fn has_clusters(program: &str) -> bool {
     !matches!(program, "find" | "test")
 }
 
+/// Returns whether a flag takes the next word for its value even where that begins with a dash, as getopt(3) has it.
+/// clap, which reads Cargo's, does not.
+pub(super) fn takes_dashed(program: &str) -> bool {
+    !matches!(program, "" | "cargo")
+}
+
 /// Returns whether the program starts another one, which its arguments name.
 pub(super) fn runs_another(program: &str) -> bool {
     known(program).is_some_and(|known| known.arguments == Words::Program)

@@ -208,7 +208,7 @@ pub(super) const TABLES: &[Known] = &[
     Known {
         program: "tar",
         path: "-f -C -T -X -I -g --file --directory --files-from --exclude-from --use-compress-program --listed-incremental --add-file",
-        text: "--exclude --strip-components --transform --mtime --owner --group --mode --sort --format -H --wildcards-match-slash",
+        text: "--exclude --strip-components --transform --mtime --owner --group --mode --sort --format",
         ..PLAIN
     },
     Known {
@@ -234,3 +234,46 @@ pub(super) const TABLES: &[Known] = &[
         ..PLAIN
     },
 ];
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// As for git: a program with such a flag and nothing behind it must miss a value. What is not installed here, or does
+    /// not know the flag, says nothing about it.
+    #[test]
+    fn flags_that_take_any_word_take_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wrong, mut asked) = (Vec::new(), 0);
+        for known in TABLES.iter().filter(|known| known.program != "cargo") {
+            for flag in known.text.split(' ').filter(|flag| !flag.is_empty()) {
+                let mut command = Command::new(known.program);
+                command.args((known.program == "find").then_some("."));
+                command
+                    .arg(flag)
+                    .current_dir(dir.path())
+                    .env("LC_ALL", "C")
+                    .stdin(Stdio::null());
+                let Ok(output) = command.output() else {
+                    continue;
+                };
+                asked += 1;
+                let said = String::from_utf8_lossy(&output.stderr);
+                let misses = [
+                    "argument",
+                    "parameter",
+                    "requires",
+                    "not an option",
+                    "unrecognized",
+                ];
+                if output.status.success() || !misses.iter().any(|miss| said.contains(miss)) {
+                    wrong.push(format!("{} {flag}: {said}", known.program));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(asked > 20, "only {asked} flags could be tried");
+    }
+}
