@@ -5,9 +5,13 @@
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use crate::control::{Answer, Request, send, socket_path};
 use crate::error::{Error, Result};
+
+/// How long the other end may take to note that nothing more will be asked.
+const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's";
 
@@ -35,6 +39,15 @@ impl Connection {
     /// Returns whether the other end is gone.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
+    }
+
+    /// Says that nothing more will be asked, and waits until the other end has taken note of it.
+    pub(super) fn finish(&mut self) {
+        let stream = self.stream.get_ref();
+        let _ = stream.set_read_timeout(Some(FINISH_LIMIT));
+        if stream.shutdown(std::net::Shutdown::Write).is_ok() {
+            let _ = self.stream.read_line(&mut String::new());
+        }
     }
 
     /// Asks. The answer is never [`Answer::Failed`].

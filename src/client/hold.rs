@@ -13,7 +13,8 @@ use super::target::{Client, Site, site};
 use crate::control::{Answer, Held, Request};
 use crate::daemon::{self, Wanted};
 use crate::error::{Error, Kind, Result};
-use crate::mounts::registry;
+use crate::mounts::{registry, table};
+use crate::operator::Store;
 use crate::world::layout::SCRATCH;
 use crate::world::root::open_beneath;
 use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id};
@@ -26,12 +27,35 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A home that stays mounted while this lives.
 #[derive(Debug)]
 pub struct Hold {
-    /// Dropped last: it holds the home.
+    /// It holds the home.
     connection: Connection,
     held: Held,
     /// The path by which the occupant knows the home.
     path: PathBuf,
     scratch: OwnedFd,
+    /// The store, where it was mounted for this.
+    store: Option<PathBuf>,
+}
+
+impl Drop for Hold {
+    /// Lets go. Where nobody else holds a home that was mounted for this, waits until the store is at rest.
+    fn drop(&mut self) {
+        let Some(store) = &self.store else {
+            return;
+        };
+        self.connection.finish();
+        let Ok(store) = Store::open(store) else {
+            return;
+        };
+        let home = self.mounted_at();
+        let end = Instant::now() + PATIENCE;
+        while table::find(&home).is_none()
+            && store.served_by().is_ok_and(|holder| holder.is_some())
+            && Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
 }
 
 impl Hold {
@@ -119,7 +143,8 @@ impl Client {
         let state = self.store.state();
         let scratch = open_beneath(state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty())?;
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
-        let path = match registry::is_temporary(&home) {
+        let is_temporary = registry::is_temporary(&home);
+        let path = match is_temporary {
             true => std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()),
             false => home,
         };
@@ -128,6 +153,7 @@ impl Client {
             held,
             path,
             scratch,
+            store: is_temporary.then(|| self.path.clone()),
         })
     }
 }

@@ -264,15 +264,11 @@ fn programs_of_a_line_share_a_sandbox_and_its_tmp() {
         "{}",
         describe(&output)
     );
-    // The daemon ends after the last of those that held the home.
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    while store.join(".trumanfs/scratch").exists() {
-        assert!(
-            std::time::Instant::now() < end,
-            "the scratch directory stays"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    // The store is at rest when the command ends.
+    assert!(!store.join(".trumanfs/scratch").exists());
+    let log = trumanfs(&["log".as_ref(), store.as_os_str()]);
+    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    assert!(log.trim_end().ends_with(" end"), "{log}");
 }
 
 #[test]

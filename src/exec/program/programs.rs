@@ -53,12 +53,13 @@ pub type Decision = std::result::Result<Allowed, Refused>;
 
 /// A home in which real programs run. It stays mounted while this lives.
 pub struct Programs {
-    hold: Hold,
     pub(super) place: Place,
     /// The mounted home.
     home: OwnedFd,
     pub(super) launcher: Launcher,
     paths: RootPaths,
+    /// The last to be dropped: descriptors in a home keep it from being unmounted.
+    hold: Hold,
 }
 
 impl Programs {
