@@ -228,3 +228,65 @@ fn the_network_is_loopback() {
     let said = room.sh("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; cat /proc/net/route /proc/net/ipv6_route | grep -vc lo");
     assert_eq!(said, "lo\n1\n");
 }
+
+#[test]
+fn what_bind_ro_lists_is_shown_and_stays_as_it_is() {
+    let room = Room::new();
+    let tools = fs::canonicalize(room.outside()).unwrap().join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("text"), "shown").unwrap();
+    let link = tools.with_file_name("link");
+    std::os::unix::fs::symlink(&tools, &link).unwrap();
+    let script = "cat $1/text $2/text; ! touch $1/new 2>/dev/null; ! rm $1/text 2>/dev/null";
+    let mut plan = room.plan(&["sh", "-euc", script, "sh"]);
+    plan.argv
+        .extend([tools.clone().into(), link.clone().into()]);
+    plan.bind_ro = vec![link.clone(), "/usr/share".into(), room.home.join("absent")];
+    let mut running = start(plan).unwrap();
+    assert_eq!(running.shown(), [tools.clone(), link]);
+    assert_eq!(running.wait(Default::default()).end, End::Exited(0));
+    assert_eq!(fs::read_dir(&tools).unwrap().count(), 1);
+    let mut plan = room.plan(&["true"]);
+    plan.bind_ro = vec![tools.join("absent")];
+    let error = start(plan).unwrap_err();
+    assert_eq!(error.step, Step::Source);
+    assert!(error.to_string().contains("tools/absent"), "{error}");
+}
+
+#[test]
+fn a_program_is_shown_with_the_tree_that_it_is_installed_in() {
+    let room = Room::new();
+    let top = fs::canonicalize(room.outside()).unwrap();
+    let tree = top.join(".versions/1.2");
+    fs::create_dir_all(tree.join("bin")).unwrap();
+    fs::create_dir_all(tree.join("lib")).unwrap();
+    fs::write(tree.join("lib/data"), "data").unwrap();
+    crate::common::copy_program("/bin/cat", tree.join("bin/tool-1"));
+    let shims = top.join("shims");
+    fs::create_dir(&shims).unwrap();
+    std::os::unix::fs::symlink(tree.join("bin/tool-1"), shims.join("tool")).unwrap();
+    let data = tree.join("lib/data");
+    let mut plan = room.plan(&["tool".as_ref(), data.as_os_str()]);
+    plan.env[0].1 = format!("{}:/usr/bin", shims.display()).into();
+    let outcome = room.run(plan);
+    assert_eq!(outcome.good(), "data");
+    // Without the link nothing of it is there.
+    let outcome = room.run(room.plan(&["cat".as_ref(), data.as_os_str()]));
+    assert_eq!(outcome.ended.end, End::Exited(1));
+}
+
+#[test]
+fn a_link_that_an_occupant_has_put_where_the_home_goes_leads_nowhere() {
+    let room = Room::new();
+    // The home lies below /tmp, which is the occupant's to fill: its place there may be a link by now.
+    let Ok(below) = room.home.strip_prefix("/tmp") else {
+        crate::need::skip!("chance", "the temporary directory does not lie in /tmp");
+    };
+    let first = room.scratch().join(below.iter().next().unwrap());
+    std::os::unix::fs::symlink("/etc", &first).unwrap();
+    let error = start(room.plan(&["true"])).unwrap_err();
+    assert_eq!(
+        (error.step, error.errno),
+        (Step::Mount, Some(rustix::io::Errno::LOOP))
+    );
+}

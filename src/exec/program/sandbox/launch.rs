@@ -6,17 +6,18 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::mount::OpenTreeFlags;
 
 use super::channel::{self, MOST_DESCRIPTORS};
 use super::error::{LaunchError, Step};
+use super::given::{Borrowed, Given};
 use super::init::INIT;
-use super::layout::{Layout, layout, path_of};
+use super::layout::{Layout, layout};
 use super::limits::{self, Enforced, Hierarchies};
-use super::orders::{Listeners, Orders, Source};
+use super::orders::{Listeners, Orders};
 use super::plan::{Network, Plan};
 use super::running::Running;
 use super::sockets::Sockets;
+use super::tree::{InstallTree, install_tree};
 use crate::sys::sandbox::clone::{Stage, Start, start};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
@@ -104,19 +105,25 @@ pub(super) fn launch_service(
         .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
     let home = given.source(plan.home.as_fd(), false)?;
     let scratch = given.source(plan.scratch.as_fd(), false)?;
-    let mut bound = Vec::with_capacity(plan.bind_ro.len());
-    for path in &plan.bind_ro {
-        bound.push(given.path(path)?);
+    let tree = tree_of(&plan);
+    let mut shown = Vec::new();
+    for path in plan
+        .bind_ro
+        .iter()
+        .chain(tree.as_ref().map(|tree| &tree.shown))
+    {
+        given.show(path, &plan.home_path, &mut shown)?;
     }
+    let bound: Vec<PathBuf> = shown.iter().map(|one| one.path.clone()).collect();
     let (listeners, within) = listeners(&plan.network, &mut given)?;
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let layout = layout(&plan, home, scratch, bound)?;
+    let layout = layout(&plan, home, scratch, shown)?;
     let enforced = limits::enforce(&plan.limits, launcher.cgroups.as_ref(), plan.uid)?;
     let orders = Orders {
         listeners,
-        ..orders(&plan, layout, &enforced)?
+        ..orders(&plan, layout, &enforced, tree)?
     };
     let orders = orders.to_bytes();
 
@@ -131,7 +138,7 @@ pub(super) fn launch_service(
     })
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
     drop(theirs);
-    let mut running = Running::new(started, ours, enforced);
+    let mut running = Running::new(started, ours, enforced, bound);
     running.enter_group()?;
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();
@@ -198,78 +205,11 @@ fn identity(plan: &Plan) -> Result<Option<(u32, u32)>, LaunchError> {
     ))
 }
 
-/// A descriptor that is sent: the plan's, or one made for sending.
-enum Borrowed<'a> {
-    Ours(BorrowedFd<'a>),
-    Made(OwnedFd),
-}
-
-impl Borrowed<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Ours(fd) => *fd,
-            Self::Made(fd) => fd.as_fd(),
-        }
-    }
-}
-
-/// The descriptors that the first process gets.
-struct Given<'a> {
-    fds: Vec<Borrowed<'a>>,
-    /// Whether mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
-    clones: bool,
-}
-
-impl<'a> Given<'a> {
-    fn new() -> Self {
-        Self {
-            fds: Vec::new(),
-            clones: rustix::process::geteuid().is_root(),
-        }
-    }
-
-    fn push(&mut self, fd: Borrowed<'a>) -> u32 {
-        self.fds.push(fd);
-        u32::try_from(self.fds.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    /// Says where a directory comes from that a descriptor stands for.
-    fn source(&mut self, fd: BorrowedFd<'a>, recursive: bool) -> Result<Source, LaunchError> {
-        if self.clones
-            && let Ok(tree) = detached(fd, recursive)
-        {
-            return Ok(Source::Detached(self.push(Borrowed::Made(tree))));
-        }
-        let path = path_of(fd).map_err(|error| {
-            LaunchError::refused(Step::Source, format!("/proc/self/fd: {error}"))
-        })?;
-        Ok(Source::Verified(path, self.push(Borrowed::Ours(fd))))
-    }
-
-    /// Says where something comes from that a path of the host names.
-    fn path(&mut self, path: &Path) -> Result<Source, LaunchError> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|errno| {
-            LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno)
-        })?;
-        if self.clones
-            && let Ok(tree) = detached(fd.as_fd(), true)
-        {
-            return Ok(Source::Detached(self.push(Borrowed::Made(tree))));
-        }
-        Ok(Source::Path(path.to_owned()))
-    }
-}
-
-/// Clones the mount that a descriptor lies in, from there on. Needs CAP_SYS_ADMIN.
-fn detached(fd: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> {
-    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH;
-    if recursive {
-        flags |= OpenTreeFlags::AT_RECURSIVE;
-    }
-    rustix::mount::open_tree(fd, "", flags)
+/// Finds the tree that the plan's program is installed in, if no sandbox has it by itself.
+fn tree_of(plan: &Plan) -> Option<InstallTree> {
+    let path = plan.env.iter().find(|(name, _)| name == "PATH");
+    let path = path.map_or(USUAL_PATH, |(_, value)| value.as_bytes());
+    install_tree(plan.argv.first()?, path, &plan.home_path, &plan.bind_ro)
 }
 
 /// Makes text of bytes for the kernel.
@@ -278,7 +218,12 @@ pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
         .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
 }
 
-fn orders(plan: &Plan, layout: Layout, enforced: &Enforced) -> Result<Orders, LaunchError> {
+fn orders(
+    plan: &Plan,
+    layout: Layout,
+    enforced: &Enforced,
+    tree: Option<InstallTree>,
+) -> Result<Orders, LaunchError> {
     let mut arguments = Vec::with_capacity(plan.argv.len());
     for argument in &plan.argv {
         arguments.push(text("an argument", argument.clone().into_vec())?);
@@ -288,10 +233,14 @@ fn orders(plan: &Plan, layout: Layout, enforced: &Enforced) -> Result<Orders, La
         let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
         environment.push(text("the environment", whole)?);
     }
-    let candidates = match plan.argv.is_empty() {
+    let mut files = match plan.argv.is_empty() {
         true => Vec::new(),
         false => candidates(&plan.argv, &plan.env)?,
     };
+    // Where PATH has a link to it that is not in the sandbox, the program is still there by its own path.
+    if let Some(tree) = tree {
+        files.push(text("the program", tree.file.into_os_string().into_vec())?);
+    }
     if !plan.cwd.is_absolute() {
         let why = format!(
             "{}: the working directory must be absolute",
@@ -312,7 +261,7 @@ fn orders(plan: &Plan, layout: Layout, enforced: &Enforced) -> Result<Orders, La
         rlimits: enforced.rlimits.clone(),
         watch: enforced.watch,
         listeners: None,
-        candidates,
+        candidates: files,
         arguments,
         environment,
         directory: text(

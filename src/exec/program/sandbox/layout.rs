@@ -53,6 +53,14 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// What the sandbox makes itself, so that neither a home nor a bound path may take its place or contain it.
 const OWN: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
 
+/// Something of the host that is shown, read-only, at a path of its own.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) path: PathBuf,
+    pub(super) source: Source,
+    pub(super) is_dir: bool,
+}
+
 /// A tree: what is made in its root, and what is mounted there.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
@@ -60,7 +68,7 @@ pub(super) struct Layout {
     pub(super) binds: Vec<Bind>,
 }
 
-/// Decides the tree. `given` says where the home, the scratch directory and each of `bind_ro` come from.
+/// Decides the tree, with where the home, the scratch directory and all else that is shown of the host come from.
 ///
 /// # Errors
 /// A path of the plan that cannot be where it is asked for, or that is not there.
@@ -68,7 +76,7 @@ pub(super) fn layout(
     plan: &Plan,
     home: Source,
     scratch: Source,
-    bind_ro: Vec<Source>,
+    shown: Vec<Shown>,
 ) -> Result<Layout, LaunchError> {
     let home_path = place(&plan.home_path)?;
     let mut layout = Layout::default();
@@ -91,11 +99,13 @@ pub(super) fn layout(
         });
     };
     late(scratch, "tmp".into(), true, 0);
-    for (path, source) in plan.bind_ro.iter().zip(bind_ro) {
-        let is_dir = kind(path).map_err(|errno| {
-            LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno)
-        })? == FileType::Directory;
-        late(source, place(path)?, is_dir, attr::READ_ONLY);
+    for Shown {
+        path,
+        source,
+        is_dir,
+    } in shown
+    {
+        late(source, place(&path)?, is_dir, attr::READ_ONLY);
     }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
     late(home, home_path, true, read_only);
@@ -247,6 +257,15 @@ impl Layout {
             self.early(&format!("dev/{name}"), false);
         }
     }
+}
+
+/// Whether every sandbox shows a path of the host: system software.
+pub(super) fn is_shown(path: &Path) -> bool {
+    let first = path
+        .strip_prefix("/")
+        .ok()
+        .and_then(|path| path.iter().next());
+    first.is_some_and(|first| SYSTEM.iter().any(|name| first == *name))
 }
 
 /// Returns where a path of the plan lies in the sandbox, relative to its root.

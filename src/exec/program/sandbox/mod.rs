@@ -11,6 +11,7 @@
 mod channel;
 mod error;
 mod filter;
+mod given;
 mod init;
 mod launch;
 mod layout;
@@ -20,6 +21,7 @@ mod plan;
 mod running;
 mod service;
 mod sockets;
+mod tree;
 
 pub use error::{LaunchError, Step};
 pub use init::{INIT, run as run_init};
@@ -29,3 +31,4 @@ pub use plan::{Captured, Limits, Network, Plan};
 pub use running::{End, Ended, Running, Until};
 pub use service::{Service, serve};
 pub use sockets::{Sockets, Within};
+pub use tree::{InstallTree, install_tree};

@@ -1,6 +1,7 @@
 //! A program that runs in its sandbox: waiting for its end, and ending it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -71,6 +72,8 @@ pub struct Running {
     started: Started,
     channel: OwnedFd,
     enforced: Enforced,
+    /// What is shown of the host beside system software.
+    shown: Vec<PathBuf>,
     /// Whether the first process was waited for.
     reaped: bool,
     /// The sockets of its network, until somebody takes them.
@@ -80,11 +83,17 @@ pub struct Running {
 }
 
 impl Running {
-    pub(super) fn new(started: Started, channel: OwnedFd, enforced: Enforced) -> Self {
+    pub(super) fn new(
+        started: Started,
+        channel: OwnedFd,
+        enforced: Enforced,
+        shown: Vec<PathBuf>,
+    ) -> Self {
         Self {
             started,
             channel,
             enforced,
+            shown,
             reaped: false,
             sockets: None,
             hangs: false,
@@ -113,6 +122,13 @@ impl Running {
         event
             .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0))
             .transpose()
+    }
+
+    /// What the sandbox shows of the host beside system software, read-only: what `bind_ro` lists, under all names that
+    /// it has there, and the tree that the program is installed in.
+    #[must_use]
+    pub fn shown(&self) -> &[PathBuf] {
+        &self.shown
     }
 
     /// The limits that are in force, and by which mechanism.

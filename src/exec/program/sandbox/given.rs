@@ -1,0 +1,113 @@
+//! The descriptors that the first process of a sandbox gets, and by them what it shows of the host.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::OpenTreeFlags;
+
+use super::error::{LaunchError, Step};
+use super::layout::{Shown, is_shown, path_of};
+use super::orders::Source;
+
+/// A descriptor that is sent: the plan's, or one made for sending.
+pub(super) enum Borrowed<'a> {
+    Ours(BorrowedFd<'a>),
+    Made(OwnedFd),
+}
+
+impl Borrowed<'_> {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Ours(fd) => *fd,
+            Self::Made(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// The descriptors that the first process gets.
+pub(super) struct Given<'a> {
+    pub(super) fds: Vec<Borrowed<'a>>,
+    /// Whether mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
+    clones: bool,
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn new() -> Self {
+        Self {
+            fds: Vec::new(),
+            clones: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    pub(super) fn push(&mut self, fd: Borrowed<'a>) -> u32 {
+        self.fds.push(fd);
+        u32::try_from(self.fds.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Says where a directory comes from that a descriptor stands for.
+    pub(super) fn source(
+        &mut self,
+        fd: BorrowedFd<'a>,
+        recursive: bool,
+    ) -> Result<Source, LaunchError> {
+        if self.clones
+            && let Ok(tree) = detached(fd, recursive)
+        {
+            return Ok(Source::Detached(self.push(Borrowed::Made(tree))));
+        }
+        let path = path_of(fd).map_err(|error| {
+            LaunchError::refused(Step::Source, format!("/proc/self/fd: {error}"))
+        })?;
+        Ok(Source::Verified(path, self.push(Borrowed::Ours(fd))))
+    }
+
+    /// Has something of the host shown, at the path that names it and at its own, where links lead elsewhere. What is in
+    /// every sandbox, or in the home, is not shown once more.
+    pub(super) fn show(
+        &mut self,
+        path: &Path,
+        home: &Path,
+        all: &mut Vec<Shown>,
+    ) -> Result<(), LaunchError> {
+        let failed =
+            |errno| LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno);
+        // Not to be resolved: the home may hang.
+        if path.starts_with(home) {
+            return Ok(());
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
+        let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        let own = path_of(&fd).map_err(|_| failed(Errno::NOENT))?;
+        let named = (own != path).then(|| path.to_owned());
+        for path in [Some(own), named].into_iter().flatten() {
+            if is_shown(&path) || path.starts_with(home) || all.iter().any(|one| one.path == path) {
+                continue;
+            }
+            let source = match self.clones.then(|| detached(fd.as_fd(), true)) {
+                Some(Ok(tree)) => Source::Detached(self.push(Borrowed::Made(tree))),
+                _ => Source::Path(path.clone()),
+            };
+            all.push(Shown {
+                path,
+                source,
+                is_dir,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Clones the mount that a descriptor lies in, from there on. Needs CAP_SYS_ADMIN.
+fn detached(fd: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    rustix::mount::open_tree(fd, "", flags)
+}

@@ -1,0 +1,157 @@
+//! The install tree of a program that lies outside of what every sandbox shows: below somebody's home directory, say.
+//!
+//! A version manager's program is found through its links, and the tree that it was installed in is shown, read-only.
+//! Nothing more: what looks like somebody's own directory, where keys and histories lie as well, is not an install tree,
+//! and of it the program's file is shown alone. Whoever needs more lists it in `bind_ro`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, FileType};
+
+use super::layout::is_shown;
+
+/// A program that is not in the sandbox by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallTree {
+    /// The program's file, without links.
+    pub file: PathBuf,
+    /// What is shown of the host for it: the tree that it is installed in, or the file alone.
+    pub shown: PathBuf,
+}
+
+/// Finds what has to be shown for a program; nothing if it is in the sandbox anyway, or nowhere. `path`: the value of
+/// `PATH` in the program's environment. Nothing below `home` is looked at, for that may hang.
+#[must_use]
+pub fn install_tree(
+    program: &OsStr,
+    path: &[u8],
+    home: &Path,
+    bind_ro: &[PathBuf],
+) -> Option<InstallTree> {
+    let shown = |file: &Path| {
+        is_shown(file) || file.starts_with(home) || bind_ro.iter().any(|dir| file.starts_with(dir))
+    };
+    let candidates: Vec<PathBuf> = if program.as_bytes().contains(&b'/') {
+        vec![program.into()]
+    } else {
+        let dirs = path.split(|byte| *byte == b':');
+        dirs.map(|dir| Path::new(OsStr::from_bytes(dir)).join(program))
+            .collect()
+    };
+    // What is not absolute is relative to the working directory, which lies in the home.
+    let mut candidates = candidates
+        .into_iter()
+        .filter(|file| file.is_absolute() && !file.starts_with(home));
+    let file = candidates.find(|file| is_program(file))?;
+    let file = std::fs::canonicalize(file).ok()?;
+    if shown(&file) {
+        return None;
+    }
+    let shown = prefix(&file).unwrap_or(&file).to_owned();
+    Some(InstallTree { file, shown })
+}
+
+fn is_program(file: &Path) -> bool {
+    let Ok(stat) = rustix::fs::statat(CWD, file, AtFlags::empty()) else {
+        return false;
+    };
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && rustix::fs::accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Returns the directory that a program is installed in, if that holds nothing but what was installed: `bin` in it has
+/// the program, it has libraries, it is not hidden, and it lies below another directory.
+fn prefix(file: &Path) -> Option<&Path> {
+    let bin = file.parent().filter(|dir| dir.ends_with("bin"))?;
+    let prefix = bin.parent()?;
+    let name = prefix.file_name()?.as_bytes();
+    let is_own = name.starts_with(b".") || prefix.components().count() < 3;
+    let has = |name: &str| {
+        let stat = rustix::fs::statat(CWD, prefix.join(name), AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    };
+    // Whoever has a profile or settings there lives there.
+    let is_inhabited = [
+        ".ssh",
+        ".config",
+        ".cache",
+        ".bashrc",
+        ".profile",
+        ".bash_history",
+    ]
+    .iter()
+    .any(|name| rustix::fs::statat(CWD, prefix.join(name), AtFlags::SYMLINK_NOFOLLOW).is_ok());
+    let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| has(name));
+    (!is_own && !is_inhabited && has_libraries).then_some(prefix)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Puts a program into a directory.
+    fn put(dir: &Path, file: &str) -> PathBuf {
+        let file = dir.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    }
+
+    fn find(program: impl AsRef<OsStr>, path: &Path) -> Option<InstallTree> {
+        let path = path.as_os_str().as_bytes();
+        install_tree(program.as_ref(), path, Path::new("/absent/home"), &[])
+    }
+
+    #[test]
+    fn a_version_is_found_through_its_links_and_shown_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(dir.path()).unwrap();
+        let file = put(&top, "user/.manager/versions/3.1/bin/tool-3.1");
+        fs::create_dir(top.join("user/.manager/versions/3.1/lib")).unwrap();
+        let link = top.join("links");
+        fs::create_dir(&link).unwrap();
+        std::os::unix::fs::symlink("tool-3.1", file.with_file_name("tool")).unwrap();
+        std::os::unix::fs::symlink(file.with_file_name("tool"), link.join("tool")).unwrap();
+        let found = find("tool", &link).unwrap();
+        assert_eq!(found.file, file);
+        assert_eq!(found.shown, top.join("user/.manager/versions/3.1"));
+        // What is bound anyway needs nothing more.
+        let bound = [top.join("user/.manager")];
+        let path = link.as_os_str().as_bytes();
+        assert_eq!(
+            install_tree(OsStr::new("tool"), path, Path::new("/h"), &bound),
+            None
+        );
+    }
+
+    #[test]
+    fn somebody_s_own_directory_is_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(dir.path()).unwrap();
+        for (file, more) in [
+            ("user/bin/tool", "user/lib"),
+            ("user/.cargo/bin/tool", "user/.cargo/lib"),
+            ("user/scripts/tool", "user/scripts/lib"),
+            ("plain/bin/tool", "plain/doc"),
+        ] {
+            let file = put(&top, file);
+            fs::create_dir_all(top.join(more)).unwrap();
+            fs::create_dir_all(top.join("user/.ssh")).unwrap();
+            assert_eq!(find(&file, Path::new("")).unwrap().shown, file);
+        }
+    }
+
+    #[test]
+    fn what_every_sandbox_has_needs_nothing() {
+        assert_eq!(find("sh", Path::new("/usr/bin")), None);
+        assert_eq!(find("no-such-program", Path::new("/usr/bin")), None);
+        assert_eq!(find("./relative", Path::new("/usr/bin")), None);
+    }
+}
