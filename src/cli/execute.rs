@@ -39,7 +39,7 @@ struct Place {
     /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
-    /// Let lines run real programs too, as far as this policy allows them: each line's in a sandbox
+    /// Let lines run real programs too, as far as this policy allows them (a file, or `default`): each line's in a sandbox
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"])]
     policy: Option<PathBuf>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
@@ -155,7 +155,7 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
         Some(file) => {
             let programs = Arc::new(Programs::open(&place.root, with_policy::launcher()?)?);
             let at = exec::open_in(&place.root, &programs)?;
-            let source = LineSource::new(programs, with_policy::policy(file)?);
+            let source = LineSource::new(programs, with_policy::policy(Some(file), &place.root)?);
             Shell::at(at, limits).with_programs(Arc::new(source))
         }
     };

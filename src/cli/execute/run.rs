@@ -33,9 +33,9 @@ pub(in crate::cli) struct RunArgs {
     /// A mounted home, or a store, which is mounted for as long as the program runs
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
-    /// The policy file
+    /// The policy: a file, or the name of a shipped one (`default`) [default: $TRUMANFS_POLICY, /etc/trumanfs/policy.yaml, the store's own where it is trusted]
     #[arg(long, value_name = "FILE")]
-    policy: PathBuf,
+    policy: Option<PathBuf>,
     /// The working directory, from the home or below it
     #[arg(long, value_name = "D", default_value = ".")]
     cwd: OsString,
@@ -66,10 +66,10 @@ pub(in crate::cli) struct RunArgs {
     /// Processor time of all its processes together, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     max_cpu: Option<Duration>,
-    /// Memory of all its processes together, in MiB
+    /// Memory of all its processes together, in MiB; 0 is no limit [default: three quarters of the machine's]
     #[arg(long, value_name = "MIB")]
     max_memory: Option<u64>,
-    /// How many processes and threads there may be at once
+    /// How many processes and threads there may be at once; 0 is no limit [default: 1024]
     #[arg(long, value_name = "N")]
     max_processes: Option<u64>,
     /// How many files each process may have open
@@ -111,7 +111,7 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
 }
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
-    let policy = policy(&args.policy)?;
+    let (policy, _) = policy(args.policy.as_deref(), &args.root)?.current();
     let launcher = launcher()?;
     let programs = Programs::open(&args.root, launcher)?;
     let interrupt = interrupt()?;
@@ -138,7 +138,17 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
     print(outcome, &args)
 }
 
+/// Returns the limit that was given, where 0 is none, else the usual one.
+fn given(asked: Option<u64>, usual: Option<u64>) -> Option<u64> {
+    match asked {
+        None => usual,
+        Some(0) => None,
+        limit => limit,
+    }
+}
+
 fn command(args: &RunArgs, cancel: crate::exec::Cancel) -> Command {
+    let usual = sandbox::Limits::usual();
     Command {
         argv: args
             .words
@@ -155,8 +165,11 @@ fn command(args: &RunArgs, cancel: crate::exec::Cancel) -> Command {
         strips_ansi: args.strip_ansi,
         limits: sandbox::Limits {
             cpu: args.max_cpu,
-            memory: args.max_memory.map(|mib| mib.saturating_mul(1 << 20)),
-            processes: args.max_processes,
+            memory: given(
+                args.max_memory.map(|mib| mib.saturating_mul(1 << 20)),
+                usual.memory,
+            ),
+            processes: given(args.max_processes, usual.processes),
             open_files: args.max_files,
             file_size: args.max_file_size.map(|mib| mib.saturating_mul(1 << 20)),
         },

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::exec::program::policy::{self, Policy};
+use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::Launcher;
 
 /// Returns what starts sandboxes: this very program.
@@ -11,14 +12,8 @@ pub(super) fn launcher() -> Result<Launcher> {
     Launcher::of_this_program().map_err(|error| Error::refused(error.to_string(), ""))
 }
 
-/// Reads the policy.
-pub(super) fn policy(file: &Path) -> Result<Policy> {
-    let examined = policy::open(file);
-    examined.policy.ok_or_else(|| {
-        let all: Vec<String> = examined.problems.iter().map(ToString::to_string).collect();
-        Error::usage(
-            all.join("\n"),
-            "Mend the policy; nothing runs by a broken one.",
-        )
-    })
+/// Finds the policy that is in force for a home or a store, and watches it.
+pub(super) fn policy(flag: Option<&Path>, root: &Path) -> Result<Watched> {
+    let store = Client::open(root).ok();
+    Watched::locate(flag, store.as_ref().map(Client::path))
 }

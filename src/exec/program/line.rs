@@ -9,9 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::policy::{Allowed, Policy};
+use super::policy::{Allowed, Policy, Watched};
 use super::programs::{Command, Programs};
-use super::sandbox::{End, LaunchError, Plan, Service, Step, serve};
+use super::sandbox::{End, LaunchError, Limits, Plan, Service, Step, serve};
 use crate::exec::home::Home;
 use crate::exec::line_programs::{self, LinePrograms, NotRun, Program};
 use crate::exec::request::ProgramReport;
@@ -27,25 +27,36 @@ const SIGNALLED: i32 = 128;
 /// The programs of a policy, as lines of a shell may run them.
 pub struct LineSource {
     programs: Arc<Programs>,
-    policy: Policy,
+    policy: Watched,
 }
 
 impl LineSource {
-    /// Makes one of a home and a policy.
-    pub fn new(programs: Arc<Programs>, policy: Policy) -> LineSource {
+    /// Makes one of a home and a policy, which each line follows.
+    pub fn new(programs: Arc<Programs>, policy: Watched) -> LineSource {
         LineSource { programs, policy }
+    }
+
+    /// Returns the policy in force. A file that is broken now is said so, once, and does not count.
+    fn policy(&self) -> Policy {
+        let (policy, warning) = self.policy.current();
+        if let Some(warning) = warning {
+            log::warn!("{warning}");
+        }
+        policy
     }
 }
 
 impl line_programs::Programs for LineSource {
     fn knows(&self, name: &[u8]) -> bool {
-        self.policy.programs().any(|known| known.as_bytes() == name)
+        self.policy()
+            .programs()
+            .any(|known| known.as_bytes() == name)
     }
 
     fn begin(&self, home: Arc<dyn Home>) -> Arc<dyn LinePrograms> {
         Arc::new(OneLine {
             programs: self.programs.clone(),
-            policy: self.policy.clone(),
+            policy: self.policy(),
             home,
             service: Mutex::default(),
             report: Mutex::default(),
@@ -81,6 +92,7 @@ impl OneLine {
         let plan = Plan {
             // Each entry names what its program needs; which of them a line runs is known only as it runs.
             bind_ro: self.policy.all_bind_ro(),
+            limits: Limits::usual(),
             ..self.programs.plan([nothing()?, nothing()?, nothing()?])?
         };
         let made = serve(plan, &self.programs.launcher, |process| {

@@ -58,6 +58,21 @@ pub struct Limits {
     pub file_size: Option<u64>,
 }
 
+impl Limits {
+    /// The limits of whom nobody has given others: a thousand processes, and three quarters of the machine's memory. Enough for
+    /// a compiler on each processor, and not for a fork bomb.
+    #[must_use]
+    pub fn usual() -> Self {
+        let machine = rustix::system::sysinfo();
+        let memory = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
+        Self {
+            memory: Some(memory / 4 * 3),
+            processes: Some(1024),
+            ..Self::default()
+        }
+    }
+}
+
 /// What a program can connect to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Network {
