@@ -145,8 +145,13 @@ impl Judge {
                 paths: Box::new(TextPaths),
             });
         };
-        let paths = RootPaths::open(root)?;
-        let home = std::fs::canonicalize(root).map_err(|error| Error::io("realpath", &error))?;
+        // Root may not look into the home of another user, but into its store.
+        let is_closed = std::fs::metadata(root)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+        let store = is_closed.then(|| Client::open(root)).transpose()?;
+        let paths = RootPaths::open(store.as_ref().map_or(root, Client::path))?;
+        let home = std::fs::canonicalize(root).or_else(|_| std::path::absolute(root));
+        let home = home.map_err(|error| Error::io("realpath", &error))?;
         Ok(Judge {
             policy,
             home: home.into_os_string().into_vec(),

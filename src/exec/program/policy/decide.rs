@@ -120,7 +120,7 @@ fn no_entry(rules: &Rules, name: &[u8]) -> Refused {
         "{} is no program that the policy allows; {hint}",
         shown(name)
     );
-    Refused::new(Class::Program, "default", reason)
+    Refused::new(Class::Program, "default_deny", reason)
 }
 
 /// Returns a path in the home as an absolute one.

@@ -31,11 +31,16 @@ impl Policy {
     /// Returns the shipped policy `default`.
     pub fn shipped() -> Policy {
         // Tests read all shipped policies; were one broken, it would allow nothing.
-        let read = Policy::examine_shipped("default").and_then(|examined| examined.policy);
+        let read = Policy::shipped_as("default");
         read.unwrap_or_else(|| Policy(Arc::new(Rules::default())))
     }
 
-    /// Reads the shipped policy of this name.
+    /// Returns the shipped policy of this name. Its examples hold, as tests know.
+    pub(super) fn shipped_as(name: &str) -> Option<Policy> {
+        examine(shipped::text(name)?.as_bytes(), name, false).policy
+    }
+
+    /// Reads the shipped policy of this name and says all that is to say of it.
     pub fn examine_shipped(name: &str) -> Option<Examined> {
         let text = shipped::text(name)?;
         Some(Policy::examine(text.as_bytes(), name))
@@ -56,41 +61,46 @@ impl Policy {
 
     /// Reads a policy and says all that is to say of it.
     pub fn examine(text: &[u8], name: &str) -> Examined {
-        let mut reader = Reader::new(name);
-        let mut inherited = BTreeSet::new();
-        let rules = match yaml::read(text, name) {
-            Ok(Some(root)) => {
-                let (root, others) = extended(&mut reader, root);
-                inherited = others;
-                entries(&mut reader, &root)
-            }
-            Ok(None) => {
-                reader.problems.push(PolicyError::whole(
-                    name,
-                    "the file has no entry; an entry is the name of a program",
-                ));
-                Rules::default()
-            }
-            Err(problem) => {
-                reader.problems.push(problem);
-                Rules::default()
-            }
-        };
-        let policy = Policy(Arc::new(rules));
-        if reader.problems.is_empty() {
-            let own = policy.0.entries.values();
-            for entry in own.filter(|entry| !inherited.contains(&entry.name)) {
-                reader.under(&entry.name, |r| {
-                    examples(r, &policy, entry);
-                    lint::warn(r, entry);
-                });
-            }
+        examine(text, name, true)
+    }
+}
+
+/// Reads a policy; with `tries`, its examples are tried and what is hardly meant is warned of.
+fn examine(text: &[u8], name: &str, tries: bool) -> Examined {
+    let mut reader = Reader::new(name);
+    let mut inherited = BTreeSet::new();
+    let rules = match yaml::read(text, name) {
+        Ok(Some(root)) => {
+            let (root, others) = extended(&mut reader, root);
+            inherited = others;
+            entries(&mut reader, &root)
         }
-        Examined {
-            policy: reader.problems.is_empty().then_some(policy),
-            problems: reader.problems,
-            warnings: reader.warnings,
+        Ok(None) => {
+            reader.problems.push(PolicyError::whole(
+                name,
+                "the file has no entry; an entry is the name of a program",
+            ));
+            Rules::default()
         }
+        Err(problem) => {
+            reader.problems.push(problem);
+            Rules::default()
+        }
+    };
+    let policy = Policy(Arc::new(rules));
+    if tries && reader.problems.is_empty() {
+        let own = policy.0.entries.values();
+        for entry in own.filter(|entry| !inherited.contains(&entry.name)) {
+            reader.under(&entry.name, |r| {
+                examples(r, &policy, entry);
+                lint::warn(r, entry);
+            });
+        }
+    }
+    Examined {
+        policy: reader.problems.is_empty().then_some(policy),
+        problems: reader.problems,
+        warnings: reader.warnings,
     }
 }
 

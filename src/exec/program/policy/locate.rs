@@ -7,7 +7,6 @@ use super::error::PolicyError;
 use super::file::{self, Text};
 use super::load::Examined;
 use super::schema::Policy;
-use super::shipped;
 use super::trust::Trust;
 use crate::error::{Error, Result};
 
@@ -153,14 +152,12 @@ fn own_policy(store: &Path) -> Result<(PathBuf, Option<Text>)> {
 }
 
 fn by_name(name: &Path) -> Result<Found> {
-    if let Some(text) = name.to_str().filter(|name| shipped::text(name).is_some()) {
-        let examined = Policy::examine_shipped(text);
-        let policy = examined
-            .and_then(|examined| examined.policy)
-            .unwrap_or_else(Policy::shipped);
-        let source = Source::Shipped(text.to_owned());
+    let shipped = name
+        .to_str()
+        .and_then(|name| Some((name, Policy::shipped_as(name)?)));
+    if let Some((name, policy)) = shipped {
         return Ok(Found {
-            source,
+            source: Source::Shipped(name.to_owned()),
             policy,
             text: None,
         });

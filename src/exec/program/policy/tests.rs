@@ -233,6 +233,24 @@ proptest! {
         }
     }
 
+    /// A damaged file is read or refused; what is wrong has a line that the file has.
+    #[test]
+    fn every_text_is_read_or_refused(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in any::<prop::sample::Index>()) {
+        let mut text = POLICY.as_bytes().to_vec();
+        for (at, byte) in changes {
+            let at = at.index(text.len());
+            text[at] = byte;
+        }
+        for text in [&text[..], &text[..cut.index(text.len())]] {
+            let examined = Policy::examine(text, "p");
+            prop_assert_eq!(examined.policy.is_some(), examined.problems.is_empty());
+            let lines = text.iter().filter(|b| matches!(b, b'\n' | b'\r')).count() + 2;
+            for problem in &examined.problems {
+                prop_assert!(problem.line.is_none_or(|line| line >= 1 && line <= lines), "{}", problem);
+            }
+        }
+    }
+
     #[test]
     fn every_line_has_an_answer(line in prop::collection::vec(any::<u8>(), 0..60)) {
         let _ = split(&line);

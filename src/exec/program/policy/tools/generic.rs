@@ -90,17 +90,13 @@ fn without<'q>(case: &Case<'q>, tool: &str) -> Result<Checked<'q>, Refused> {
         clusters: known::has_clusters(tool),
         dashed_values: known::takes_dashed(tool),
     };
-    let runs_another = known::runs_another(tool);
-    let until = if runs_another {
-        Until::Argument
-    } else {
-        Until::End
-    };
+    // The words of another program are its own.
+    let is_rest = known::runs_another(tool) || known::ends_flags(tool);
+    let until = if is_rest { Until::Argument } else { Until::End };
     let lists = case.lists(&case.entry.flags, "flags");
     let mut scanned = scan(case.argv(), case.first, &lists, &grammar, until)?;
     case.check_values(&scanned)?;
-    if runs_another {
-        // The words of the other program are its own.
+    if is_rest {
         let rest = case.argv().iter().enumerate().skip(scanned.end);
         let argument = |(at, word): (usize, &'q Vec<u8>)| Argument {
             word: word.as_slice(),

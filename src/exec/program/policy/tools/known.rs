@@ -25,7 +25,7 @@ pub(super) fn takes(program: &str, flag: &str) -> Option<Takes> {
     if has(known.text, flag) {
         return Some(Takes::Value(ReadAs::Text));
     }
-    has(known.attached, flag).then_some(Takes::Attached(ReadAs::Text))
+    has(known.attached, flag).then_some(Takes::Attached(ReadAs::Path))
 }
 
 /// Returns what a sub-command is called that has another name too.
@@ -51,6 +51,11 @@ pub(super) fn has_clusters(program: &str) -> bool {
 /// clap, which reads Cargo's, does not.
 pub(super) fn takes_dashed(program: &str) -> bool {
     !matches!(program, "" | "cargo")
+}
+
+/// Returns whether the first argument ends the flags: what follows are texts, whatever they begin with.
+pub(super) fn ends_flags(program: &str) -> bool {
+    matches!(program, "echo" | "printf")
 }
 
 /// Returns whether the program starts another one, which its arguments name.
