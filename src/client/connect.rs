@@ -2,10 +2,12 @@
 //!
 //! The one place that says what it means that the daemon does not answer, or goes away before it has.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::control::{Answer, Request, send, socket_path};
 use crate::error::{Error, Result};
@@ -20,6 +22,8 @@ const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's
 pub(super) struct Connection {
     stream: BufReader<UnixStream>,
     is_lost: bool,
+    /// Whether an answer was waited for in vain.
+    is_silent: bool,
 }
 
 impl Connection {
@@ -33,10 +37,25 @@ impl Connection {
         Ok(Connection {
             stream: BufReader::new(stream),
             is_lost: false,
+            is_silent: false,
         })
     }
 
-    /// Returns whether the other end is gone.
+    /// Connects, for requests that are answered at once: an answer is waited for so long and no longer.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub(super) fn open_within(state: impl AsFd, limit: Duration) -> Result<Connection> {
+        let connection = Connection::open(state)?;
+        let stream = connection.stream.get_ref();
+        stream
+            .set_read_timeout(Some(limit))
+            .and_then(|()| stream.set_write_timeout(Some(limit)))
+            .map_err(|error| Error::io("setsockopt", &error))?;
+        Ok(connection)
+    }
+
+    /// Returns whether the other end was gone when it was last asked.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -48,6 +67,22 @@ impl Connection {
         if stream.shutdown(std::net::Shutdown::Write).is_ok() {
             let _ = self.stream.read_line(&mut String::new());
         }
+    }
+
+    /// Returns whether the other end let the limit of [`Connection::open_within`] pass.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Returns whether the other end is gone by now.
+    pub(super) fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self.stream.get_ref(), PollFlags::RDHUP)];
+        let now = Timespec::default();
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|_| {
+            let [fd] = fds;
+            fd.revents().intersects(gone)
+        })
     }
 
     /// Asks. The answer is never [`Answer::Failed`].
@@ -63,6 +98,13 @@ impl Connection {
         }
         let mut line = String::new();
         let heard = self.stream.read_line(&mut line);
+        if let Err(error) = &heard
+            && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+            && !request.changes()
+        {
+            (self.is_lost, self.is_silent) = (true, true);
+            return Err(silent());
+        }
         if heard.is_err() || !line.ends_with('\n') {
             self.is_lost = true;
             return Err(lost(request));
@@ -87,6 +129,13 @@ fn unreachable(error: Error) -> Error {
     Error::refused(
         format!("the daemon that serves this store does not answer: {error}"),
         "Only root and the user who mounted the store may ask, and only on the machine that serves it.",
+    )
+}
+
+fn silent() -> Error {
+    Error::refused(
+        "the daemon that serves this store does not answer",
+        "Its disk may hang, or somebody has stopped it; what was recorded is safe.",
     )
 }
 

@@ -19,7 +19,7 @@ use crate::world::layout::SCRATCH;
 use crate::world::root::open_beneath;
 use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id};
 
-/// How long a home that is just being unmounted is waited for.
+/// How long a home that is just being unmounted is waited for, and an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is left alone meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -85,9 +85,9 @@ impl Hold {
         &self.scratch
     }
 
-    /// Returns whether the daemon is still there.
+    /// Returns whether the daemon is gone, and the home with it.
     pub fn is_lost(&self) -> bool {
-        self.connection.is_lost()
+        self.connection.has_ended()
     }
 }
 
@@ -99,7 +99,7 @@ impl Hold {
 pub fn hold(target: &Path) -> Result<Hold> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let held = match site(target)? {
+        let held = match site_of(target)? {
             Site::Home => Client::open(target).and_then(|client| client.hold()),
             Site::Store => match served(target)? {
                 Some(client) => client.hold(),
@@ -120,6 +120,28 @@ pub fn hold(target: &Path) -> Result<Hold> {
     }
 }
 
+/// Returns the path, without links, of a directory that is a store which nobody has mounted, or may become one.
+///
+/// # Errors
+/// As [`site`].
+pub fn unmounted(target: &Path) -> Result<Option<PathBuf>> {
+    let is_free = site_of(target)? == Site::Store && served(target)?.is_none();
+    let path = || std::fs::canonicalize(target).map_err(|error| Error::io("realpath", &error));
+    is_free.then(path).transpose()
+}
+
+/// Finds out as [`site`], without looking at a home that somebody serves: where its daemon hangs, so does whoever looks.
+fn site_of(target: &Path) -> Result<Site> {
+    let has_daemon = || {
+        let client = Client::open(target);
+        client.is_ok_and(|client| Connection::open(client.store.state()).is_ok())
+    };
+    match table::find(target).is_some() && has_daemon() {
+        true => Ok(Site::Home),
+        false => site(target),
+    }
+}
+
 /// Returns the store of a directory where a daemon has it.
 fn served(target: &Path) -> Result<Option<Client>> {
     let Ok(client) = Client::open(target) else {
@@ -131,9 +153,11 @@ fn served(target: &Path) -> Result<Option<Client>> {
 impl Client {
     /// Holds the home of this store, which is mounted.
     fn hold(&self) -> Result<Hold> {
-        let mut connection = Connection::open(self.store.state()).map_err(ending)?;
+        let mut connection =
+            Connection::open_within(self.store.state(), PATIENCE).map_err(ending)?;
         let answer = connection.ask(&Request::Hold);
         let held = match answer {
+            Err(error) if connection.is_silent() => return Err(error),
             Err(error) if connection.is_lost() => return Err(ending(error)),
             Err(error) => return Err(error),
             Ok(Answer::Held(held)) => held,

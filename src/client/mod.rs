@@ -23,7 +23,7 @@ mod undo;
 
 pub use crate::control::Status;
 pub use crate::world::Purged;
-pub use hold::{Hold, hold};
+pub use hold::{Hold, hold, unmounted};
 pub use purge::Freed;
 pub use run::{LiveRun, Member, Runs};
 pub use status::{Mount, mounts};

@@ -11,6 +11,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -19,6 +20,9 @@ use super::target::Client;
 use crate::control::{Answer, Request, RunRequest};
 use crate::error::{Error, Result};
 use crate::world::{Run, RunId};
+
+/// How long the daemon may take to note something of a run: it answers at once, or it hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where this process registers its runs in a store that is mounted.
 #[derive(Debug)]
@@ -66,10 +70,11 @@ impl Runs {
         let mut connection = self.connection.lock();
         let known = connection.take();
         let was_known = known.is_some();
-        let connect = || Connection::open(&self.state);
+        let connect = || Connection::open_within(&self.state, PATIENCE);
         let mut asked = match known {
             Some(known) => known,
-            None => connect()?,
+            None if begins => connect()?,
+            None => return Err(Error::refused("the daemon went away during the run", "")),
         };
         let mut answer = asked.ask(&request);
         if answer.is_err() && asked.is_lost() && was_known && begins {

@@ -8,7 +8,7 @@ use chrono::SecondsFormat;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::request::{Outcome, ProgramReport, Status};
+use super::request::{Outcome, ProgramReport, START, Status};
 use crate::error::Error;
 use crate::name::escape;
 use crate::world::append_log::AppendLog;
@@ -19,6 +19,9 @@ const SCHEMA: u32 = 1;
 
 /// How much of a command a line has, and of a message, in bytes: what follows tells no more of it.
 const LONGEST: usize = 16 << 10;
+
+/// How much of a short output a line has, in bytes.
+const PREVIEW: usize = 500;
 
 /// Where the lines are.
 const LOG: AppendLog = AppendLog {
@@ -63,6 +66,14 @@ struct Line<'a> {
     event: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     severity: Option<&'static str>,
+    /// How much a program wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr_bytes: Option<u64>,
+    /// The start of a short output of a program that succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout_preview: Option<String>,
     #[serde(flatten)]
     program: Option<&'a ProgramReport>,
 }
@@ -81,6 +92,7 @@ impl Audit {
         outcome: &Outcome,
     ) -> Option<String> {
         let message = outcome.error_message.as_deref();
+        let [stdout, stderr] = &outcome.written;
         // A shell refuses what it does not know; a policy what somebody did not mean to allow.
         let is_blocked = outcome
             .program
@@ -108,6 +120,9 @@ impl Audit {
             uid: rustix::process::geteuid().as_raw(),
             event: is_blocked.then_some("command_blocked"),
             severity: is_blocked.then_some("HIGH"),
+            stdout_bytes: outcome.program.as_ref().map(|_| stdout.bytes),
+            stderr_bytes: outcome.program.as_ref().map(|_| stderr.bytes),
+            stdout_preview: preview(outcome),
             program: outcome.program.as_deref(),
         };
         let written = serde_json::to_vec(&line)
@@ -125,6 +140,18 @@ impl Audit {
 /// read.
 fn is_not_ours(error: &Error) -> bool {
     matches!(error.errno(), Errno::ACCESS | Errno::PERM | Errno::ROFS)
+}
+
+/// Returns the first 500 bytes of a short output (less than 1024 bytes) of a program that succeeded.
+fn preview(outcome: &Outcome) -> Option<String> {
+    let [stdout, _] = &outcome.written;
+    let is_short = stdout.bytes < START as u64 && stdout.bytes > 0;
+    if outcome.program.is_none() || outcome.status != Status::Success || !is_short {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&stdout.start);
+    let end = text.floor_char_boundary(PREVIEW);
+    Some(text.get(..end).unwrap_or_default().to_owned())
 }
 
 /// Returns as much of a command as a line has.

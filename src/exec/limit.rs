@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use super::request::Limits;
+use super::request::{Limits, Written};
 
 /// Passes output on, up to the limits.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub(super) struct Limited<W> {
     at_line_start: bool,
     tail: VecDeque<Vec<u8>>,
     held: u64,
+    written: Written,
 }
 
 /// The limit that was reached first.
@@ -67,7 +68,13 @@ impl<W: Write> Limited<W> {
             at_line_start: true,
             tail: VecDeque::new(),
             held: 0,
+            written: Written::default(),
         }
+    }
+
+    /// Returns what was written until now.
+    pub(super) fn written(&self) -> &Written {
+        &self.written
     }
 
     /// Reports how much was left out. Returns whether anything was.
@@ -157,9 +164,10 @@ impl<W: Write> Limited<W> {
 
 impl<W: Write> Write for Limited<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written.take(bytes);
         // Without limits, output passes unchanged.
         if self.lines == 0 && self.bytes == 0 {
-            return self.to.write(bytes);
+            return self.to.write_all(bytes).map(|()| bytes.len());
         }
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             self.piece(piece)?;

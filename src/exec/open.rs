@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::audit::Audit;
 use super::home::Home;
 use super::mounted_home::MountedHome;
@@ -88,9 +90,29 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
                 .and_then(|client| client.in_home(OsStr::new("")).ok());
             let store = client.and_then(|client| Root::open(client.path()).ok());
             let audit = store.map(|store| Audit::new(store, true));
-            (Arc::new(MountedHome::with(&root, runs)?), audit)
+            let home = MountedHome::with(&root, runs).map_err(|error| not_let_in(&root, error))?;
+            (Arc::new(home), audit)
         }
     };
     let place = Place::new(home, root.as_os_str().as_bytes(), audit);
     Ok(place.at(prefix.unwrap_or_default()))
+}
+
+/// Says whose a home is that this process is not let into: a home for one user lets nobody else in, not even root.
+fn not_let_in(home: &Path, error: Error) -> Error {
+    if error.errno() != Errno::ACCESS {
+        return error;
+    }
+    let owner = client::hold(home).map(|hold| hold.owner());
+    let whom = owner.map_or_else(
+        |_| "another user".to_owned(),
+        |(uid, _)| format!("user {uid}"),
+    );
+    Error::refused(
+        format!(
+            "{} is a home for {whom} alone: not even root gets in",
+            home.display()
+        ),
+        "Run this as that user, for instance with setpriv(1); or run a program with `trumanfs run`, which does so itself.",
+    )
 }

@@ -19,7 +19,7 @@ use super::cancel::Cancel;
 use super::home::{Beginning, Home};
 use super::limit::Limited;
 use super::place::Place;
-use super::request::{Outcome, ProgramReport, Refusal, Request, Status};
+use super::request::{Outcome, ProgramReport, Refusal, Request, Status, Written};
 use crate::error::Error;
 use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{OriginKind, Run, RunId};
@@ -202,6 +202,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         cwd: Vec::new(),
         error_message: None,
         unavailable: None,
+        written: Default::default(),
         warnings: Vec::new(),
         command: None,
         working_directory: None,
@@ -218,6 +219,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
             };
             let done = run_admitted(executor, request, admitted, streams, &mut outcome);
             outcome.truncated_stdout = stdout.finish();
+            outcome.written[0] = stdout.written();
             done
         }
     };
@@ -231,6 +233,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         outcome.error_message = Some(error.told());
     }
     outcome.truncated_stderr = stderr.finish();
+    outcome.written[1] = stderr.written();
     (outcome.status, outcome.return_code) = (done.status, done.return_code);
     executor.note(done.return_code);
     if done.left_behind {
@@ -334,6 +337,12 @@ impl Shared {
         if let Some(mut limited) = self.0.try_lock() {
             let _ = limited.write_all(&[message, b"\n"].concat());
         }
+    }
+
+    /// Returns what was written, as far as can be known.
+    fn written(&self) -> Written {
+        let limited = self.0.try_lock();
+        limited.map_or_else(Written::default, |limited| limited.written().clone())
     }
 
     /// Says what was cut. Returns whether anything was.

@@ -74,6 +74,28 @@ pub enum Status {
     Blocked,
 }
 
+/// How much was written to a stream, whatever left of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// How many bytes.
+    pub bytes: u64,
+    /// The first of them, up to [`START`].
+    pub start: Vec<u8>,
+}
+
+/// How much of what is written to a stream is kept, in bytes.
+pub(super) const START: usize = 1024;
+
+impl Written {
+    /// Takes note of what is written.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        let room = START.saturating_sub(self.start.len()).min(bytes.len());
+        self.start
+            .extend_from_slice(bytes.get(..room).unwrap_or_default());
+    }
+}
+
 /// What came of a request: the same for every executor. As JSON it has the names of its fields; what streams hold that
 /// is no UTF-8 is replaced there (U+FFFD), and names are escaped as in the log.
 #[derive(Debug, Clone, Serialize)]
@@ -107,6 +129,9 @@ pub struct Outcome {
     /// Why the store could not be had for changing, with a remedy: commands say no more than an errno.
     #[serde(skip)]
     pub unavailable: Option<Error>,
+    /// What was written to standard output and to standard error, cut or not, printed or not.
+    #[serde(skip)]
+    pub written: [Written; 2],
     /// What an operator should know, and who asked need not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -140,9 +165,12 @@ pub struct ProgramReport {
     /// Which limits were in force, and by what.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
-    /// The limit that ended it.
+    /// A limit that ended it, or that one of its processes met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// What else of this machine it could read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bound: Vec<String>,
     /// What it wanted to reach in the network, and was refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_refusals: Vec<String>,

@@ -365,6 +365,11 @@ impl Home {
         );
     }
 
+    /// Removes the dead mount that [`Home::kill_daemon_only`] has left.
+    pub(crate) fn detach(&mut self) {
+        watch::detach(&self.home);
+    }
+
     /// Runs a program with the home as working directory, within `limit`, and captures what it prints.
     pub(crate) fn run_within<A: AsRef<OsStr>>(
         &self,

@@ -22,4 +22,5 @@ mod limits;
 mod loads;
 mod network;
 mod ordinary_user;
+mod run;
 mod surroundings;

@@ -59,7 +59,8 @@ impl Executor {
 
     #[track_caller]
     fn end(&mut self, id: &str) {
-        self.done(json!({"act": "end", "id": id}));
+        let answer = self.ask(json!({"act": "end", "id": id}));
+        assert!(answer["runended"]["recorded"].is_boolean(), "{answer}");
     }
 }
 

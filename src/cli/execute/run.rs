@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::exec::pipeline::Streams;
 use crate::exec::program::cap::{self, Capped};
 use crate::exec::program::sandbox;
-use crate::exec::program::{Command, Programs};
+use crate::exec::program::{Command, Programs, RefusedCommand};
 use crate::exec::{Outcome, Status};
 
 /// What `trumanfs run` takes.
@@ -113,6 +113,10 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
     let (policy, _) = policy(args.policy.as_deref(), &args.root)?.current();
     let launcher = launcher()?;
+    let asked = command(&args, crate::exec::Cancel::default());
+    if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {
+        return print(refused.refuse(None), &args);
+    }
     let programs = Programs::open(&args.root, launcher)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.

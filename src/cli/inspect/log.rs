@@ -17,6 +17,7 @@ use crate::name::escape;
 use crate::operator::filter::{Filter, Paths};
 use crate::operator::fold::{Activity, Fold, FoldEvent};
 use crate::operator::log::Log;
+use crate::operator::session::{FOR_REQUESTS, is_for_requests};
 
 /// How often it is looked whether something has come.
 const POLL: Duration = Duration::from_millis(200);
@@ -217,11 +218,12 @@ impl LogPrinter {
         let record: Record = serde_json::from_slice(line)
             .map_err(|error| Error::Damaged(format!("session {session}: not a record: {error}")))?;
         if let Op::Begin { home, version, .. } = &record.op {
-            let home = home.as_ref().map_or_else(
-                || "worked on while not mounted".to_owned(),
-                |home| escape(&home.0),
-            );
-            self.heading(session, &format!(" at {home}, trumanfs {version}"));
+            let place = match home.as_ref().map(|home| escape(&home.0)) {
+                None => "worked on while not mounted".to_owned(),
+                Some(home) if is_for_requests(&home) => FOR_REQUESTS.to_owned(),
+                Some(home) => format!("at {home}"),
+            };
+            self.heading(session, &format!(" {place}, trumanfs {version}"));
             return Ok(());
         }
         self.heading(session, "");

@@ -8,7 +8,7 @@ use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, count, quote, time, warn};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::operator::session::{End, Session};
+use crate::operator::session::{End, FOR_REQUESTS, Session, is_for_requests};
 
 /// How many programs are named in the list.
 const PROGRAMS: usize = 5;
@@ -124,6 +124,7 @@ fn entry(printer: &mut Printer, session: &Session) {
 
 fn place(session: &Session) -> String {
     match (&session.home, session.end) {
+        (Some(home), _) if is_for_requests(home) => FOR_REQUESTS.to_owned(),
         (Some(home), _) => format!("home {home}"),
         (None, End::Absent) => "no journal".to_owned(),
         (None, _) => "worked on while not mounted".to_owned(),

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -18,8 +18,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::output::Stripped;
 use super::policy::Allowed;
 use super::programs::{Command, Decision, Programs};
+use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
 use super::sandbox::{self, End, Ended, LaunchError, Plan, Running, Step, Until};
-use crate::error::Error;
+use crate::error::{Error, reason};
 use crate::exec::cancel::{Cancel, Ended as Over};
 use crate::exec::drain::drain;
 use crate::exec::home::Home;
@@ -29,8 +30,6 @@ use crate::exec::request::{ProgramReport, Refusal, Request, Status};
 use crate::name::{WorldPath, escape};
 use crate::world::OriginKind;
 
-/// What a request ends with that is refused, or that no sandbox can be had for.
-const BLOCKED: u8 = 125;
 /// What a request ends with whose time is up.
 const TIMEOUT: u8 = 124;
 /// How often the token that ends a request is looked at.
@@ -57,27 +56,12 @@ impl<'p> Execution<'p> {
         let root = programs.place.root();
         let cwd = match &decision {
             Ok(allowed) => allowed.cwd.clone(),
-            Err(_) => command.cwd.clone(),
+            Err(_) => cwd_of(root, &command.cwd),
         };
         let below = cwd.strip_prefix(&root[..]).unwrap_or_default();
-        let report = match &decision {
-            Ok(allowed) => ProgramReport {
-                verdict: "allow",
-                rule: allowed.rule.clone(),
-                argv: allowed.argv.iter().map(|word| escape(word)).collect(),
-                suppress_success_output: allowed.suppress_success_output,
-                ..ProgramReport::default()
-            },
-            Err(refused) => ProgramReport {
-                verdict: "deny",
-                class: Some(refused.class.name()),
-                rule: refused.rule.clone(),
-                ..ProgramReport::default()
-            },
-        };
         Execution {
             directory: WorldPath::parse(below).unwrap_or_default(),
-            report,
+            report: report_of(&decision),
             programs,
             command,
             decision,
@@ -127,6 +111,14 @@ impl<'p> Execution<'p> {
         let mut running = sandbox::launch_with(plan, &self.programs.launcher, |process| {
             home.add_program(process.unsigned_abs());
         })?;
+        let shown = running.shown().iter();
+        self.report.bound = shown
+            .map(|path| escape(path.as_os_str().as_bytes()))
+            .collect();
+        let in_force = running.in_force().iter();
+        self.report.limits = in_force
+            .map(|one| format!("{} by {}", one.limit.name(), one.mechanism.name()))
+            .collect();
         let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
         let ended = Arc::new(ended);
         let (tell, told) = mpsc::channel();
@@ -143,8 +135,9 @@ impl<'p> Execution<'p> {
                 let _ = tell.send(());
             });
         }
-        let outcome = wait(&mut running, cancel);
+        let outcome = wait(&mut running, cancel, || self.programs.is_lost());
         drop(ending);
+        self.report.limit = outcome.hit.first().map(|limit| limit.name().to_owned());
         let end = Instant::now() + REST;
         let is_read = (0..2).all(|_| {
             told.recv_timeout(end.saturating_duration_since(Instant::now()))
@@ -155,8 +148,8 @@ impl<'p> Execution<'p> {
     }
 }
 
-/// Waits for a program's end, and ends it when the token says so.
-fn wait(running: &mut Running, cancel: &Cancel) -> Ended {
+/// Waits for a program's end, and ends it when the token says so, or when its home is gone.
+fn wait(running: &mut Running, cancel: &Cancel, is_lost: impl Fn() -> bool + Send) -> Ended {
     let Ok((cancelled, cancelling)) = pipe_with(PipeFlags::CLOEXEC) else {
         running.kill();
         return running.wait(Until::default());
@@ -164,7 +157,7 @@ fn wait(running: &mut Running, cancel: &Cancel) -> Ended {
     std::thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
         scope.spawn(move || {
-            while cancel.ended().is_none() {
+            while cancel.ended().is_none() && !is_lost() {
                 if is_over.recv_timeout(cancel.left(LOOK)) != Err(mpsc::RecvTimeoutError::Timeout) {
                     return;
                 }
@@ -198,22 +191,19 @@ impl Executor for Execution<'_> {
     }
 
     fn plan(&self, _: &Request) -> Result<Allowed, Refusal> {
-        let refusal = |message: String| Refusal {
-            message: message.into_bytes(),
-            return_code: BLOCKED,
-        };
         match &self.decision {
             Ok(allowed) if self.programs.is_read_only() && !allowed.read_only => {
-                Err(refusal(format!(
+                let message = format!(
                     "blocked: the home is mounted read-only, and {} does not say `read_only: true`",
                     allowed.rule
-                )))
+                );
+                Err(Refusal {
+                    message: message.into_bytes(),
+                    return_code: BLOCKED,
+                })
             }
             Ok(allowed) => Ok(allowed.clone()),
-            Err(refused) => Err(refusal(format!(
-                "blocked by {}: {}",
-                refused.rule, refused.reason
-            ))),
+            Err(refused) => Err(refusal(refused)),
         }
     }
 
@@ -253,10 +243,13 @@ impl Executor for Execution<'_> {
         let (ended, is_read) = match self.run(allowed, &cancel, &*home, streams) {
             Ok(ended) => ended,
             Err(error) => {
-                return Done::early(Status::Blocked, BLOCKED, format!("no sandbox: {error}"));
+                return Done::early(Status::Blocked, BLOCKED, error.to_string());
             }
         };
-        let done = done(&ended, &cancel, allowed);
+        let done = match self.programs.is_lost() {
+            true => lost(&ended),
+            false => done(&ended, &cancel, allowed),
+        };
         Done {
             left_behind: !is_read || !ended.all_gone,
             ..done
@@ -289,13 +282,39 @@ fn done(ended: &Ended, cancel: &Cancel, allowed: &Allowed) -> Done {
                 "the limit of {} is passed: everything that ran was killed",
                 limit.name()
             );
-            Done::early(Status::Failed, 137, what)
+            Done::early(Status::Error, 137, what)
         }
         End::Killed => Done::early(Status::Error, 137, "somebody killed the sandbox"),
-        End::NotStarted(error) => {
-            let is_missing = error.step == Step::Program && error.errno == Some(Errno::NOENT);
-            let code = if is_missing { 127 } else { 126 };
-            Done::early(Status::Error, code, error.to_string())
-        }
+        End::NotStarted(error) => not_started(error, allowed),
     }
+}
+
+/// Returns what a request ends with whose sandbox was there, and whose program did not begin.
+fn not_started(error: &LaunchError, allowed: &Allowed) -> Done {
+    let (code, what) = match (error.step, error.errno) {
+        (Step::Program, Some(Errno::NOENT)) => (127, allowed.argv.first()),
+        (Step::Program, _) => (126, allowed.argv.first()),
+        (Step::Directory, _) => (BLOCKED, Some(&allowed.cwd)),
+        _ => return Done::early(Status::Error, 126, error.to_string()),
+    };
+    let what = what.map(|what| escape(what)).unwrap_or_default();
+    let reason = error
+        .errno
+        .map(|errno| reason(&errno.into()))
+        .unwrap_or_default();
+    let message = format!("{what}: {reason}; {}", error.remedy());
+    Done::early(Status::Error, code, message)
+}
+
+/// Returns what a request ends with whose home went away while its program ran.
+fn lost(ended: &Ended) -> Done {
+    let how = match &ended.end {
+        End::Exited(code) => format!("the program then exited with {code}"),
+        End::Signalled(signal) => format!("signal {signal} then ended the program"),
+        _ => "everything that ran was killed".to_owned(),
+    };
+    let message = format!(
+        "the daemon of the home ended while the program ran; {how}. What was changed until then is recorded"
+    );
+    Done::early(Status::Error, BLOCKED, message)
 }

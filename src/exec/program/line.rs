@@ -105,7 +105,7 @@ impl OneLine {
     fn note(&self, words: &[Vec<u8>], decision: &super::Decision) {
         let mut report = self.report.lock();
         let report = report.get_or_insert_default();
-        report.programs.push(escape(&super::run::line(words)));
+        report.programs.push(escape(&super::quote::line(words)));
         match decision {
             Ok(allowed) if report.verdict.is_empty() => {
                 report.verdict = "allow";

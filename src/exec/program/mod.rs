@@ -6,8 +6,11 @@ mod line;
 mod output;
 pub mod policy;
 mod programs;
+mod quote;
+mod refuse;
 mod run;
 pub mod sandbox;
 
 pub use line::LineSource;
 pub use programs::{Command, Decision, Programs};
+pub use refuse::RefusedCommand;

@@ -126,6 +126,11 @@ impl Programs {
         Root::over(again.map_err(Error::os("fcntl"))?)
     }
 
+    /// Returns whether the home's daemon is gone, and the home with it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.hold.is_lost()
+    }
+
     /// Returns where the programs work.
     pub fn place(&self) -> &Place {
         &self.place

@@ -6,6 +6,7 @@ use super::facts::shell;
 use super::html::{Html, grouped, size};
 use super::{Listing, Page, changes};
 use crate::error::Result;
+use crate::operator::session::{FOR_REQUESTS, is_for_requests};
 
 impl Page {
     pub(super) fn header(&self, html: &mut Html, diff: &Result<Listing<'_>>) {
@@ -42,7 +43,13 @@ impl Page {
         let home = facts
             .home
             .as_deref()
-            .unwrap_or("not mounted: an operator's command");
+            .map_or("not mounted: an operator's command", |home| {
+                if is_for_requests(home) {
+                    FOR_REQUESTS
+                } else {
+                    home
+                }
+            });
         for (word, value) in [
             ("Home", home),
             ("Store", &self.store),

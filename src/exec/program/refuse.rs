@@ -1,0 +1,163 @@
+//! What a policy refuses is refused and written down, and nothing more: a store that nobody has mounted stays so.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::policy::{Policy, Question, Refused, RootPaths, decide};
+use super::programs::{Command, Decision};
+use super::quote::line;
+use crate::client;
+use crate::error::{Error, Result};
+use crate::exec::home::Home;
+use crate::exec::pipeline::{self, Admitted, Done, Executor, Streams};
+use crate::exec::place::Place;
+use crate::exec::request::{Outcome, ProgramReport, Refusal, Request, Status};
+use crate::exec::{Access, open};
+use crate::name::{WorldPath, escape};
+use crate::world::OriginKind;
+
+/// What a request ends with that is refused, or that no sandbox can be had for.
+pub(super) const BLOCKED: u8 = 125;
+
+/// A command that a policy refuses, in a store that nobody has mounted.
+pub struct RefusedCommand {
+    place: Place,
+    request: Request,
+    refused: Refused,
+    cwd: Vec<u8>,
+    directory: WorldPath,
+}
+
+impl RefusedCommand {
+    /// Decides about a command in a store that nobody has mounted. Returns nothing where the policy allows it, or where
+    /// the store is mounted: then [`Programs`](super::Programs) decides.
+    ///
+    /// # Errors
+    /// As [`client::unmounted`] and [`open()`].
+    pub fn find(
+        target: &Path,
+        policy: &Policy,
+        command: &Command,
+    ) -> Result<Option<RefusedCommand>> {
+        let Some(store) = client::unmounted(target)? else {
+            return Ok(None);
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let paths =
+            rustix::fs::openat(CWD, &store, flags, Mode::empty()).map_err(Error::os("open"))?;
+        let question = Question {
+            argv: &command.argv,
+            cwd: &command.cwd,
+            home: store.as_os_str().as_bytes(),
+            env: &command.env,
+            timeout: command.timeout,
+            paths: &RootPaths::from(paths),
+        };
+        let Err(refused) = decide(policy, &question) else {
+            return Ok(None);
+        };
+        Ok(Some(RefusedCommand {
+            place: open(&store, &Access::default())?,
+            request: Request {
+                command: line(&command.argv),
+                ..Request::default()
+            },
+            refused,
+            cwd: cwd_of(store.as_os_str().as_bytes(), &command.cwd),
+            directory: WorldPath::root(),
+        }))
+    }
+
+    /// Refuses it. Standard error says why.
+    pub fn refuse(mut self, stdin: Option<OwnedFd>) -> Outcome {
+        let request = self.request.clone();
+        pipeline::execute_gathering(&mut self, &request, stdin)
+    }
+}
+
+/// Returns what there is to know of a request, once it has been decided about.
+pub(super) fn report_of(decision: &Decision) -> ProgramReport {
+    match decision {
+        Ok(allowed) => ProgramReport {
+            verdict: "allow",
+            rule: allowed.rule.clone(),
+            argv: allowed.argv.iter().map(|word| escape(word)).collect(),
+            suppress_success_output: allowed.suppress_success_output,
+            ..ProgramReport::default()
+        },
+        Err(refused) => ProgramReport {
+            verdict: "deny",
+            class: Some(refused.class.name()),
+            rule: refused.rule.clone(),
+            ..ProgramReport::default()
+        },
+    }
+}
+
+/// Returns the working directory of a command that is refused: as an absolute path where it is one in the home.
+pub(super) fn cwd_of(home: &[u8], cwd: &[u8]) -> Vec<u8> {
+    match WorldPath::parse(cwd) {
+        Ok(path) if path.is_root() && !cwd.starts_with(b"/") => home.to_vec(),
+        Ok(path) if !cwd.starts_with(b"/") => [home, path.bytes()].join(&b'/'),
+        _ => cwd.to_vec(),
+    }
+}
+
+/// Words a refusal of the policy.
+pub(super) fn refusal(refused: &Refused) -> Refusal {
+    Refusal {
+        message: format!("blocked by {}: {}", refused.rule, refused.reason).into_bytes(),
+        return_code: BLOCKED,
+    }
+}
+
+impl Executor for RefusedCommand {
+    type Plan = ();
+    const KIND: OriginKind = OriginKind::Program;
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn cwd(&self) -> Vec<u8> {
+        self.cwd.clone()
+    }
+
+    fn directory(&self) -> &WorldPath {
+        &self.directory
+    }
+
+    fn plan(&self, _: &Request) -> std::result::Result<(), Refusal> {
+        Err(refusal(&self.refused))
+    }
+
+    fn may_change(&self, _: &()) -> bool {
+        false
+    }
+
+    fn noun(&self, _: &()) -> &'static str {
+        "lines"
+    }
+
+    fn unavailable(&self, _: &Error) -> Refusal {
+        refusal(&self.refused)
+    }
+
+    fn interrupted(&self) -> Done {
+        Done::early(Status::Cancelled, 130, "cancelled")
+    }
+
+    fn note(&mut self, _: u8) {}
+
+    fn report(&mut self) -> Option<Box<ProgramReport>> {
+        Some(Box::new(report_of(&Err(self.refused.clone()))))
+    }
+
+    fn carry_out(&mut self, _: Admitted<()>, _: Arc<dyn Home>, _: Streams) -> Done {
+        refusal(&self.refused).into()
+    }
+}
