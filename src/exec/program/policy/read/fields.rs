@@ -209,7 +209,9 @@ impl<'f> Reader<'f> {
             let Some(text) = self.text(item) else {
                 continue;
             };
-            let syntax = regex_automata::util::syntax::Config::new().case_insensitive(true);
+            // Without Unicode's tables, which this program is built without and its tests are not.
+            let syntax = regex_automata::util::syntax::Config::new();
+            let syntax = syntax.case_insensitive(true).unicode(false).utf8(false);
             match regex_automata::meta::Regex::builder()
                 .syntax(syntax)
                 .build(&text)
