@@ -78,6 +78,21 @@ struct Line<'a> {
     program: Option<&'a ProgramReport>,
 }
 
+/// A line about something that happened in a request.
+#[derive(Debug, Serialize)]
+struct Happened<'a, T> {
+    v: u32,
+    time: String,
+    run: RunId,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    severity: Option<&'static str>,
+    #[serde(flatten)]
+    what: &'a T,
+}
+
 impl Audit {
     /// Returns the log of the store behind a home.
     pub fn new(store: Root, is_served: bool) -> Audit {
@@ -100,7 +115,7 @@ impl Audit {
             .is_some_and(|program| program.verdict == "deny" || outcome.status == Status::Blocked);
         let line = Line {
             v: SCHEMA,
-            time: chrono::Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true),
+            time: now(),
             run: outcome.run,
             kind,
             command: escape(start(command)),
@@ -125,7 +140,31 @@ impl Audit {
             stdout_preview: preview(outcome),
             program: outcome.program.as_deref(),
         };
-        let written = serde_json::to_vec(&line)
+        self.append(&line)
+    }
+
+    /// Writes a line about something that happened in a request: its kind, and what it was. `event` is its name where
+    /// an operator should look at it. Returns what an operator should know where that was not possible.
+    pub fn happened(
+        &self,
+        run: RunId,
+        kind: &'static str,
+        event: Option<&'static str>,
+        what: &impl Serialize,
+    ) -> Option<String> {
+        self.append(&Happened {
+            v: SCHEMA,
+            time: now(),
+            run,
+            kind,
+            event,
+            severity: event.map(|_| "HIGH"),
+            what,
+        })
+    }
+
+    fn append(&self, line: &impl Serialize) -> Option<String> {
+        let written = serde_json::to_vec(line)
             .map_err(|error| Error::Damaged(error.to_string()))
             .and_then(|line| LOG.append(&self.store, &line, self.is_served));
         match written {
@@ -134,6 +173,10 @@ impl Audit {
             Err(error) => Some(format!("the audit log was not written: {error}")),
         }
     }
+}
+
+fn now() -> String {
+    chrono::Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 /// Returns whether it is not for this process to write in the store: another user's, or one on a disk that is only

@@ -83,6 +83,7 @@ pub struct Admitted<P> {
     /// What ends it, where anything can.
     cancel: Option<Cancel>,
     memory: u64,
+    run: RunId,
 }
 
 impl<P> Admitted<P> {
@@ -99,6 +100,11 @@ impl<P> Admitted<P> {
     /// Returns how many bytes it may hold in memory; 0 is no limit.
     pub fn memory(&self) -> u64 {
         self.memory
+    }
+
+    /// Returns the run that it is.
+    pub fn run(&self) -> RunId {
+        self.run
     }
 }
 
@@ -175,11 +181,16 @@ impl From<Refusal> for Done {
 ///
 /// # Errors
 /// Why nothing of it runs.
-fn admit<E: Executor>(executor: &E, request: &Request) -> Result<Admitted<E::Plan>, Refusal> {
+fn admit<E: Executor>(
+    executor: &E,
+    request: &Request,
+    run: RunId,
+) -> Result<Admitted<E::Plan>, Refusal> {
     Ok(Admitted {
         plan: executor.plan(request)?,
         cancel: request.cancel.clone(),
         memory: request.limits.memory,
+        run,
     })
 }
 
@@ -208,7 +219,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         working_directory: None,
         program: None,
     };
-    let done = match admit(executor, request) {
+    let done = match admit(executor, request, run) {
         Err(refusal) => refusal.into(),
         Ok(admitted) => {
             let stdout = Shared::new(streams.stdout, request, executor.noun(&admitted.plan));

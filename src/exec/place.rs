@@ -63,6 +63,11 @@ impl Place {
         &self.root
     }
 
+    /// Returns the audit log, where there is one.
+    pub(super) fn audit_log(&self) -> Option<Arc<Audit>> {
+        self.audit.clone()
+    }
+
     /// Writes the line of a request. Returns what an operator should know where that was not possible.
     pub(super) fn audit(
         &self,

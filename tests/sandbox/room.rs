@@ -144,13 +144,23 @@ impl Room {
     }
 
     /// Runs a plan until its end or a limit.
-    pub(crate) fn run_until(&self, mut plan: Plan, until: Until<'_>) -> Outcome {
+    pub(crate) fn run_until(&self, plan: Plan, until: Until<'_>) -> Outcome {
+        self.run_beside(plan, until, |_| {})
+    }
+
+    /// Runs a plan likewise, and something beside it as soon as it has begun.
+    pub(crate) fn run_beside(
+        &self,
+        mut plan: Plan,
+        until: Until<'_>,
+        beside: impl FnOnce(&mut Running),
+    ) -> Outcome {
         let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         plan.stdout = out.try_clone().unwrap().into();
         plan.stderr = err.try_clone().unwrap().into();
-        let ended = start(plan)
-            .unwrap_or_else(|error| panic!("{error}"))
-            .wait(until);
+        let mut running = start(plan).unwrap_or_else(|error| panic!("{error}"));
+        beside(&mut running);
+        let ended = running.wait(until);
         let read = |file: &mut File| {
             let mut bytes = Vec::new();
             file.rewind().unwrap();

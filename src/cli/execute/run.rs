@@ -17,6 +17,7 @@ use super::with_policy::{launcher, policy};
 use crate::error::Result;
 use crate::exec::pipeline::Streams;
 use crate::exec::program::cap::{self, Capped};
+use crate::exec::program::network::Asked;
 use crate::exec::program::sandbox;
 use crate::exec::program::{Command, Programs, RefusedCommand};
 use crate::exec::{Outcome, Status};
@@ -48,6 +49,10 @@ pub(in crate::cli) struct RunArgs {
     /// A file or directory of this machine that the program may read
     #[arg(long, value_name = "PATH")]
     bind_ro: Vec<PathBuf>,
+    /// The network: `none`, or `allow=HOST[:PORT],…`, which must be hosts that the policy allows; without, all that it
+    /// allows
+    #[arg(long, value_name = "WHAT", value_parser = network)]
+    net: Option<Asked>,
     /// Let so many lines of each stream out at most; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_lines: u64,
@@ -107,6 +112,16 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
             // Whatever the reason, the program did not run.
             ExitCode::from(125)
         }
+    }
+}
+
+fn network(text: &str) -> std::result::Result<Asked, String> {
+    match (text, text.strip_prefix("allow=")) {
+        ("none", _) => Ok(Asked::Nothing),
+        (_, Some(hosts)) if !hosts.is_empty() => {
+            Ok(Asked::Hosts(hosts.split(',').map(str::to_owned).collect()))
+        }
+        _ => Err(format!("{text}: write it as none or allow=HOST[:PORT],…")),
     }
 }
 
@@ -177,6 +192,7 @@ fn command(args: &RunArgs, cancel: crate::exec::Cancel) -> Command {
             open_files: args.max_files,
             file_size: args.max_file_size.map(|mib| mib.saturating_mul(1 << 20)),
         },
+        network: args.net.clone(),
         cancel: Some(cancel),
     }
 }

@@ -15,11 +15,13 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::network::{Opened, Settings};
 use super::output::Stripped;
 use super::policy::Allowed;
 use super::programs::{Command, Decision, Programs};
+use super::reach::reach;
 use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
-use super::sandbox::{self, End, Ended, LaunchError, Plan, Running, Step, Until};
+use super::sandbox::{self, End, Ended, LaunchError, Network, Plan, Running, Step, Until};
 use crate::error::{Error, reason};
 use crate::exec::cancel::{Cancel, Ended as Over};
 use crate::exec::drain::drain;
@@ -28,7 +30,7 @@ use crate::exec::pipeline::{Admitted, Done, Executor, Streams};
 use crate::exec::place::Place;
 use crate::exec::request::{ProgramReport, Refusal, Request, Status};
 use crate::name::{WorldPath, escape};
-use crate::world::OriginKind;
+use crate::world::{OriginKind, RunId};
 
 /// What a request ends with whose time is up.
 const TIMEOUT: u8 = 124;
@@ -45,6 +47,8 @@ pub(super) struct Execution<'p> {
     cwd: Vec<u8>,
     directory: WorldPath,
     report: ProgramReport,
+    /// Its network, or why it cannot have what it asks for.
+    network: Result<Option<Settings>, String>,
 }
 
 impl<'p> Execution<'p> {
@@ -59,9 +63,19 @@ impl<'p> Execution<'p> {
             Err(_) => cwd_of(root, &command.cwd),
         };
         let below = cwd.strip_prefix(&root[..]).unwrap_or_default();
+        let mut report = report_of(&decision);
+        let network = match &decision {
+            Ok(allowed) => Settings::new(&allowed.network, command.network.as_ref()),
+            Err(_) => Ok(None),
+        };
+        if network.is_err() {
+            (report.verdict, report.class) = ("deny", Some("network"));
+            report.rule = format!("{}.network", report.rule);
+        }
         Execution {
+            network,
             directory: WorldPath::parse(below).unwrap_or_default(),
-            report: report_of(&decision),
+            report,
             programs,
             command,
             decision,
@@ -93,7 +107,8 @@ impl<'p> Execution<'p> {
         &mut self,
         allowed: &Allowed,
         cancel: &Cancel,
-        home: &dyn Home,
+        (home, run): (&dyn Home, RunId),
+        opened: Option<Opened>,
         streams: Streams,
     ) -> Result<(Ended, bool), LaunchError> {
         let (stdout, of_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -107,7 +122,10 @@ impl<'p> Execution<'p> {
                 Mode::empty(),
             )?,
         };
-        let plan = self.plan_of(allowed, [stdin, of_stdout, of_stderr])?;
+        let mut plan = self.plan_of(allowed, [stdin, of_stdout, of_stderr])?;
+        if let Some(opened) = &opened {
+            plan.network = Network::Captured(opened.prepare(&mut plan.env));
+        }
         let mut running = sandbox::launch_with(plan, &self.programs.launcher, |process| {
             home.add_program(process.unsigned_abs());
         })?;
@@ -119,6 +137,7 @@ impl<'p> Execution<'p> {
         self.report.limits = in_force
             .map(|one| format!("{} by {}", one.limit.name(), one.mechanism.name()))
             .collect();
+        let gateway = reach(&mut running, opened, self.programs.place.audit_log(), run)?;
         let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
         let ended = Arc::new(ended);
         let (tell, told) = mpsc::channel();
@@ -144,6 +163,9 @@ impl<'p> Execution<'p> {
                 .is_ok()
         });
         home.programs_have_ended();
+        if let Some(gateway) = gateway {
+            self.report.network_refusals = gateway.finish().in_words();
+        }
         Ok((outcome, is_read))
     }
 }
@@ -191,6 +213,12 @@ impl Executor for Execution<'_> {
     }
 
     fn plan(&self, _: &Request) -> Result<Allowed, Refusal> {
+        if let Err(why) = &self.network {
+            return Err(Refusal {
+                message: format!("blocked: {why}").into_bytes(),
+                return_code: BLOCKED,
+            });
+        }
         match &self.decision {
             Ok(allowed) if self.programs.is_read_only() && !allowed.read_only => {
                 let message = format!(
@@ -240,7 +268,13 @@ impl Executor for Execution<'_> {
     ) -> Done {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
         let allowed = admitted.plan();
-        let (ended, is_read) = match self.run(allowed, &cancel, &*home, streams) {
+        let network = self.network.as_mut().ok().and_then(Option::take);
+        let opened = match network.map(Settings::open).transpose() {
+            Ok(opened) => opened,
+            Err(why) => return Done::early(Status::Blocked, BLOCKED, format!("blocked: {why}")),
+        };
+        let beside = (&*home, admitted.run());
+        let (ended, is_read) = match self.run(allowed, &cancel, beside, opened, streams) {
             Ok(ended) => ended,
             Err(error) => {
                 return Done::early(Status::Blocked, BLOCKED, error.to_string());

@@ -1,12 +1,15 @@
-//! Real programs in a home: what is meant to run ([`policy`]), and in what surroundings it runs ([`sandbox`]).
+//! Real programs in a home: what is meant to run ([`policy`]), in what surroundings it runs ([`sandbox`]),
+//! and whom it reaches from there ([`network`]).
 
 pub mod cap;
 mod executor;
 mod line;
+pub mod network;
 mod output;
 pub mod policy;
 mod programs;
 mod quote;
+mod reach;
 mod refuse;
 mod run;
 pub mod sandbox;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
 use crate::client::{Client, Hold, Runs, hold};
@@ -44,6 +45,8 @@ pub struct Command {
     pub strips_ansi: bool,
     /// What all its processes may use together.
     pub limits: sandbox::Limits,
+    /// What it asks for of the network that the policy allows it; without, it has all of that.
+    pub network: Option<Asked>,
     /// What ends it before its time.
     pub cancel: Option<Cancel>,
 }

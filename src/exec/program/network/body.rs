@@ -1,0 +1,199 @@
+//! [`Body`]: how much of what follows the head of an HTTP/1 request is its body (RFC 9112, 6 and 7.1).
+//!
+//! What follows the body would be the next request, and is nobody's: it has not been decided about.
+
+use super::http::Framing;
+
+/// How long a line of the chunked form may be, and all lines of trailers.
+const LONGEST_LINE: usize = 4096;
+
+/// A body of which some has passed.
+#[derive(Debug)]
+pub(super) struct Body {
+    at: At,
+    /// How many bytes of lines there were since the last data.
+    line: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// So many bytes are left of a body of known length.
+    Length(u64),
+    /// In the number of a chunk, which is this so far; whether there was a digit.
+    Size(u64, bool),
+    /// Behind the number, before the end of its line.
+    Extension(u64),
+    /// Before the line feed of a chunk's first line.
+    SizeEnd(u64),
+    /// In a chunk.
+    Data(u64),
+    /// Before the carriage return, and the line feed, after a chunk.
+    DataReturn,
+    DataEnd,
+    /// At the start of a line of trailers; in one; before its line feed, and before the last of all.
+    TrailerStart,
+    Trailer,
+    TrailerEnd,
+    LastEnd,
+    Done,
+    /// It is no body.
+    Broken,
+}
+
+impl Body {
+    pub(super) fn new(framing: Framing) -> Body {
+        let at = match framing {
+            Framing::Length(0) => At::Done,
+            Framing::Length(length) => At::Length(length),
+            Framing::Chunked => At::Size(0, false),
+        };
+        Body { at, line: 0 }
+    }
+
+    /// Whether all of it has passed, or what came was none.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.at, At::Done | At::Broken)
+    }
+
+    /// Takes note of what comes next. Returns how much of that is the body's.
+    pub(super) fn pass(&mut self, bytes: &[u8]) -> usize {
+        let mut passed = 0;
+        while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
+            match self.at {
+                At::Done | At::Broken => break,
+                At::Length(left) | At::Data(left) => {
+                    let some =
+                        usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
+                    let left = left - some as u64;
+                    passed += some;
+                    self.line = 0;
+                    self.at = match (self.at, left) {
+                        (At::Length(_), 0) => At::Done,
+                        (At::Length(_), _) => At::Length(left),
+                        (_, 0) => At::DataReturn,
+                        _ => At::Data(left),
+                    };
+                }
+                at => {
+                    let Some(byte) = rest.first() else { break };
+                    self.line += 1;
+                    self.at = match self.line > LONGEST_LINE {
+                        true => At::Broken,
+                        false => next(at, *byte),
+                    };
+                    if self.at != At::Broken {
+                        passed += 1;
+                    }
+                }
+            }
+        }
+        passed
+    }
+}
+
+/// Returns where a byte of a line leads.
+fn next(at: At, byte: u8) -> At {
+    match (at, byte) {
+        (At::Size(size, _), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            let digit = char::from(byte).to_digit(16).unwrap_or(0);
+            match size.checked_mul(16) {
+                Some(size) => At::Size(size | u64::from(digit), true),
+                None => At::Broken,
+            }
+        }
+        (At::Size(size, true) | At::Extension(size), b'\r') => At::SizeEnd(size),
+        (At::Size(size, true), b';') => At::Extension(size),
+        (At::Extension(size), b'\t' | b' '..=b'~') => At::Extension(size),
+        (At::SizeEnd(0), b'\n') => At::TrailerStart,
+        (At::SizeEnd(size), b'\n') => At::Data(size),
+        (At::DataReturn, b'\r') => At::DataEnd,
+        (At::DataEnd, b'\n') => At::Size(0, false),
+        (At::TrailerStart, b'\r') => At::LastEnd,
+        (At::LastEnd, b'\n') => At::Done,
+        (At::Trailer, b'\r') => At::TrailerEnd,
+        (At::TrailerEnd, b'\n') => At::TrailerStart,
+        (At::TrailerStart | At::Trailer, b'\t' | b' '..=b'~' | 0x80..) => At::Trailer,
+        _ => At::Broken,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    /// How much of bytes is a body, when they come in pieces of this size.
+    fn passed(framing: Framing, bytes: &[u8], size: usize) -> (usize, bool) {
+        let mut body = Body::new(framing);
+        let mut all = 0;
+        for piece in bytes.chunks(size) {
+            let some = body.pass(piece);
+            all += some;
+            if some < piece.len() {
+                assert!(body.is_over());
+                break;
+            }
+        }
+        (all, body.is_over())
+    }
+
+    #[test]
+    fn a_body_ends_where_it_says() {
+        use Framing::{Chunked, Length};
+        let second = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+        for (framing, body) in [
+            (Length(0), &b""[..]),
+            (Length(5), b"12345"),
+            (Chunked, b"0\r\n\r\n"),
+            (Chunked, b"5\r\nabcde\r\n0\r\n\r\n"),
+            (
+                Chunked,
+                b"A;x=\"y\"\r\n0123456789\r\n00\r\nTrailer: x\r\nB: y\r\n\r\n",
+            ),
+            (Chunked, b"2\r\n\r\n\r\n0\r\n\r\n"),
+        ] {
+            for size in [1, 2, 3, 7, 1000] {
+                let bytes = [body, second].concat();
+                assert_eq!(
+                    passed(framing, &bytes, size),
+                    (body.len(), true),
+                    "{framing:?} {body:?} by {size}"
+                );
+                if let Some((_, most)) = body.split_last() {
+                    assert_eq!(
+                        passed(framing, most, size),
+                        (most.len(), false),
+                        "{framing:?} {body:?} by {size}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_ends_it() {
+        for (body, len) in [
+            (&b"x\r\n"[..], 0),
+            (b"\r\n", 0),
+            (b"5\nabcde", 1),
+            (b"5 \r\n", 1),
+            (b"-5\r\n", 0),
+            (b"0x5\r\n", 1),
+            (b"5\r\nabcdeX", 8),
+            (b"5\r\nabcde\n0", 8),
+            (b"5;\n", 2),
+            (b"11111111111111111\r\n", 16),
+            (b"0\r\nA: b\n\r\n", 7),
+        ] {
+            for size in [1, 3, 1000] {
+                assert_eq!(
+                    passed(Framing::Chunked, body, size),
+                    (len, true),
+                    "{body:?} by {size}"
+                );
+            }
+        }
+        let long = [&b"0\r\n"[..], &[b'a'; 5000]].concat();
+        assert_eq!(passed(Framing::Chunked, &long, 1000), (LONGEST_LINE, true));
+    }
+}

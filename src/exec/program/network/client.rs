@@ -1,0 +1,89 @@
+//! [`Client`]: a connection that a program has made, and what it has sent so far.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::wait::{Stop, Waited};
+
+/// How long a program may take to say what it wants.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a program may take to read a refusal.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How much is read at once.
+const CHUNK: usize = 4096;
+
+/// A connection of a program.
+pub(super) struct Client<'s> {
+    pub(super) stream: TcpStream,
+    /// What was read and not used.
+    pub(super) buffer: Vec<u8>,
+    stop: &'s Stop,
+}
+
+impl<'s> Client<'s> {
+    pub(super) fn new(stream: TcpStream, stop: &'s Stop) -> Client<'s> {
+        // Small messages go to and fro while it is found out what is wanted.
+        let _ = stream.set_nodelay(true);
+        let _ = stream.set_write_timeout(Some(PATIENCE));
+        Client {
+            stream,
+            buffer: Vec::new(),
+            stop,
+        }
+    }
+
+    /// Returns when everything ends that waits for this client's network.
+    pub(super) fn stop(&self) -> &'s Stop {
+        self.stop
+    }
+
+    /// Reads until what there is can be understood; nothing if it ends or takes too long before that.
+    pub(super) fn until<T>(&mut self, understand: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(understood) = understand(&self.buffer) {
+                return Some(understood);
+            }
+            let mut chunk = [0; CHUNK];
+            match self.read(&mut chunk, end) {
+                0 => return None,
+                len => self.buffer.extend(chunk.get(..len).unwrap_or_default()),
+            }
+        }
+    }
+
+    /// Takes so much of what was read.
+    pub(super) fn take(&mut self, len: usize) -> Vec<u8> {
+        let rest = self.buffer.split_off(len.min(self.buffer.len()));
+        std::mem::replace(&mut self.buffer, rest)
+    }
+
+    /// Reads some; nothing at its end, at this time, or when the network ends.
+    fn read(&mut self, chunk: &mut [u8], end: Instant) -> usize {
+        let fds: [(&dyn AsFd, PollFlags); 1] = [(&self.stream, PollFlags::IN)];
+        match self.stop.wait(&fds, Some(end)) {
+            Waited::Ready(_) => self.stream.read(chunk).unwrap_or(0),
+            Waited::Late | Waited::Stopped => 0,
+        }
+    }
+
+    /// Says something. Whether it could be said does not matter: the next step shows it.
+    pub(super) fn say(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Says the last thing, and lets it be read: closing with something unread would take it away (RFC 9112, 9.6).
+    pub(super) fn say_last(&mut self, bytes: &[u8]) {
+        self.say(bytes);
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let end = Instant::now() + GOODBYE;
+        let mut chunk = [0; CHUNK];
+        while self.read(&mut chunk, end) > 0 && Instant::now() < end {}
+    }
+}

@@ -1,0 +1,150 @@
+//! [`Gate`]: the one decision about a host, whichever way a program asks for it.
+//!
+//! First the rules, and only then the resolver: what is not allowed is not looked up, so names carry nothing out. What a
+//! name resolves to must be public, all of it, or an allowed name could lead to a service of this machine or beside it.
+//! The connection goes to an address that was looked at, not to the name again.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::address::is_public;
+use super::dns::{self, Answer};
+use super::host::Host;
+use super::log::{Log, begun};
+use super::names::Names;
+use super::rules::{Denied, Rules};
+
+/// How long connecting to one address may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How many addresses of a name are tried.
+const TRIED: usize = 4;
+
+/// What decides about connections of one program.
+pub(super) struct Gate {
+    pub(super) rules: Rules,
+    pub(super) host_ports: Vec<u16>,
+    pub(super) names: Mutex<Names>,
+    pub(super) log: Log,
+}
+
+/// A host that may be reached, with the addresses that it has.
+#[derive(Debug)]
+pub(super) struct Permit {
+    pub(super) host: Host,
+    /// The pattern that allows it.
+    pub(super) rule: String,
+    addresses: Vec<SocketAddr>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// A rule.
+    Denied(Denied),
+    /// The network; the pattern that allowed the host.
+    Failed { rule: String, reason: String },
+}
+
+impl Gate {
+    /// Decides about a host, and finds out its addresses.
+    pub(super) fn permit(&self, host: &Host, port: u16) -> Result<Permit, Failure> {
+        let rule = self.rules.decide(host, port).map_err(Failure::Denied)?;
+        let addresses = match host {
+            Host::Address(address) => vec![SocketAddr::new(*address, port)],
+            Host::Name(name) => {
+                let found =
+                    (name.as_str(), port)
+                        .to_socket_addrs()
+                        .map_err(|error| Failure::Failed {
+                            rule: rule.to_owned(),
+                            reason: format!("{name} cannot be resolved: {error}"),
+                        })?;
+                found.collect()
+            }
+        };
+        self.check(host, &addresses).map_err(Failure::Denied)?;
+        Ok(Permit {
+            host: host.clone(),
+            rule: rule.to_owned(),
+            addresses,
+        })
+    }
+
+    /// Checks what a host resolved to.
+    fn check(&self, host: &Host, addresses: &[SocketAddr]) -> Result<(), Denied> {
+        for address in addresses {
+            let ip = address.ip();
+            if !is_public(ip) {
+                let reason = match host {
+                    Host::Address(_) => "it is no public address".to_owned(),
+                    Host::Name(_) => format!("it resolves to {ip}, which is no public address"),
+                };
+                return Err(Denied::new("network: addresses", reason));
+            }
+            self.rules
+                .check_denied(&Host::Address(ip), address.port())?;
+        }
+        Ok(())
+    }
+
+    /// Answers a question of the DNS. Nothing: no answer is due.
+    pub(super) fn answer(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let question = match dns::read(message) {
+            Ok(question) => question,
+            Err(refusal) => return refusal,
+        };
+        let answer = match Host::parse(&question.name) {
+            Ok(Host::Name(name)) => self.answer_name(name, question.is_address),
+            // Addresses have no addresses, and what is no host has none either.
+            _ => Answer::NoName,
+        };
+        Some(question.answer(answer))
+    }
+
+    fn answer_name(&self, name: String, is_address: bool) -> Answer {
+        let host = Host::Name(name);
+        if let Err(denied) = self.rules.decide_name(&host) {
+            // What an address is called is asked by programs of their own accord.
+            if !host.to_string().ends_with(".arpa") {
+                self.log.add(&begun("dns", &host, 53).denied(&denied));
+            }
+            return Answer::NoName;
+        }
+        match is_address {
+            false => Answer::NoData,
+            true => match self.names.lock().address_of(&host.to_string()) {
+                Some(address) => Answer::Address(address),
+                None => Answer::Failure,
+            },
+        }
+    }
+
+    /// Returns what a program meant that connects to an address in its sandbox.
+    pub(super) fn meant(&self, address: Ipv4Addr) -> Host {
+        match self.names.lock().name_of(address) {
+            Some(name) => Host::Name(name.to_owned()),
+            None => Host::Address(address.into()),
+        }
+    }
+}
+
+impl Permit {
+    /// Connects to an address of the host.
+    pub(super) fn connect(&self) -> Result<(TcpStream, IpAddr), Failure> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in self.addresses.iter().take(TRIED) {
+            match TcpStream::connect_timeout(address, CONNECT) {
+                Ok(stream) => return Ok((stream, address.ip())),
+                Err(error) => last = error,
+            }
+        }
+        Err(Failure::Failed {
+            rule: self.rule.clone(),
+            reason: format!("no connection to {}: {last}", self.host),
+        })
+    }
+}

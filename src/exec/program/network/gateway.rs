@@ -1,0 +1,235 @@
+//! [`Gateway`]: what answers for the network of one program while it runs.
+//!
+//! Threads: one that waits at all listeners and answers questions of names; one for each connection, of which there are
+//! only so many. They end when the gateway does, but for one that waits for the host's resolver or for a connection.
+
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::event::PollFlags;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::super::sandbox::{Sockets, Within};
+use super::gate::Gate;
+use super::host::Host;
+use super::log::{Log, Observer, Report, begun};
+use super::names::Names;
+use super::relay::relay;
+use super::session::serve;
+use super::settings::Opened;
+use super::wait::{Stop, Waited};
+
+/// How many connections there are at once; others wait to be accepted.
+const MOST: usize = 128;
+
+/// How often it is looked whether there may be more connections again.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the end of connections is waited for when the program has ended.
+const END: Duration = Duration::from_secs(2);
+
+/// How long a connection to what the program serves may take.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// What answers for a network. Dropping it ends all connections.
+pub struct Gateway {
+    gate: Arc<Gate>,
+    stopping: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    /// Ends when every connection has.
+    ended: Receiver<()>,
+}
+
+/// What the thread that accepts has.
+struct Listening {
+    gate: Arc<Gate>,
+    udp: UdpSocket,
+    /// Those in the sandbox.
+    tcp: Vec<TcpListener>,
+    /// Those on the host.
+    published: Vec<TcpListener>,
+    within: Option<Arc<Mutex<Within>>>,
+    stop: Stop,
+    count: Arc<AtomicUsize>,
+    alive: Sender<()>,
+}
+
+impl Gateway {
+    /// Begins to answer. `observer` gets a line for each connection.
+    ///
+    /// # Errors
+    /// `EMFILE` and the like, where there can be no pipe or no thread.
+    pub fn start(sockets: Sockets, opened: Opened, observer: Observer) -> std::io::Result<Gateway> {
+        let settings = opened.settings;
+        let gate = Arc::new(Gate {
+            rules: settings.rules,
+            host_ports: settings.host_ports,
+            names: Mutex::new(Names::default()),
+            log: Log::new(observer),
+        });
+        let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (alive, ended) = mpsc::channel();
+        let listening = Listening {
+            gate: gate.clone(),
+            udp: sockets.udp.into(),
+            tcp: sockets.tcp.into_iter().map(TcpListener::from).collect(),
+            published: opened.published,
+            within: sockets.within.map(|within| Arc::new(Mutex::new(within))),
+            stop: Stop(Arc::new(stop)),
+            count: Arc::new(AtomicUsize::new(0)),
+            alive,
+        };
+        listening.udp.set_nonblocking(true)?;
+        for listener in listening.tcp.iter().chain(&listening.published) {
+            listener.set_nonblocking(true)?;
+        }
+        let thread = std::thread::Builder::new()
+            .name("network".to_owned())
+            .spawn(move || listening.run())?;
+        Ok(Gateway {
+            gate,
+            stopping: Some(stopping),
+            thread: Some(thread),
+            ended,
+        })
+    }
+
+    /// Ends all connections, and returns what came of them.
+    #[must_use]
+    pub fn finish(mut self) -> Report {
+        self.stop();
+        self.gate.log.report()
+    }
+
+    fn stop(&mut self) {
+        drop(self.stopping.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+            // All senders are gone, or it takes too long.
+            let _ = self.ended.recv_timeout(END);
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Listening {
+    fn run(self) {
+        loop {
+            let is_full = self.count.load(Ordering::Acquire) >= MOST;
+            let mut fds: Vec<(&dyn AsFd, PollFlags)> = vec![(&self.udp, PollFlags::IN)];
+            let all = self.tcp.iter().chain(&self.published);
+            fds.extend(
+                all.take_while(|_| !is_full)
+                    .map(|l| (l as &dyn AsFd, PollFlags::IN)),
+            );
+            let until = is_full.then(|| Instant::now() + LOOK);
+            let ready = match self.stop.wait(&fds, until) {
+                Waited::Stopped => return,
+                Waited::Late => continue,
+                Waited::Ready(ready) => ready,
+            };
+            let mut ready = ready.into_iter();
+            if ready.next() == Some(true) {
+                self.answer_names();
+            }
+            let all = self.tcp.iter().map(|listener| (listener, false));
+            let all = all.chain(self.published.iter().map(|listener| (listener, true)));
+            for ((listener, is_published), _) in all.zip(ready).filter(|(_, ready)| *ready) {
+                match listener.accept() {
+                    Ok((stream, _)) => self.begin(stream, is_published),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    // No descriptors are left, for one: others may end.
+                    Err(_) => std::thread::sleep(LOOK),
+                }
+            }
+        }
+    }
+
+    /// Answers some questions of names.
+    fn answer_names(&self) {
+        /// Longer ones come by TCP.
+        const LONGEST: usize = 4096;
+        let mut message = [0; LONGEST];
+        for _ in 0..MOST {
+            let Ok((len, from)) = self.udp.recv_from(&mut message) else {
+                return;
+            };
+            if let Some(answer) = message
+                .get(..len)
+                .and_then(|message| self.gate.answer(message))
+            {
+                let _ = self.udp.send_to(&answer, from);
+            }
+        }
+    }
+
+    /// Serves a connection on a thread of its own.
+    fn begin(&self, stream: TcpStream, is_published: bool) {
+        // What is accepted blocks, whatever the listener does (accept(2)).
+        if self.count.load(Ordering::Acquire) >= MOST || stream.set_nonblocking(false).is_err() {
+            return;
+        }
+        self.count.fetch_add(1, Ordering::AcqRel);
+        let one = One(self.count.clone());
+        let (gate, stop, alive) = (self.gate.clone(), self.stop.clone(), self.alive.clone());
+        let within = self.within.clone();
+        // A thread that cannot be started drops all this, and the connection with it.
+        let _ = std::thread::Builder::new()
+            .name("connection".to_owned())
+            .spawn(move || {
+                match (is_published, within) {
+                    (false, _) => serve(&gate, stream, &stop),
+                    (true, Some(within)) => publish(&gate, &stream, &within, &stop),
+                    (true, None) => {}
+                }
+                drop((one, alive));
+            });
+    }
+}
+
+/// One of the connections that there are.
+struct One(Arc<AtomicUsize>);
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Connects somebody on the host to what the program serves at the same port.
+fn publish(gate: &Gate, client: &TcpStream, within: &Mutex<Within>, stop: &Stop) {
+    let Ok(port) = client.local_addr().map(|address| address.port()) else {
+        return;
+    };
+    let began = Instant::now();
+    let mut line = begun("publish", &Host::Address(Ipv4Addr::LOCALHOST.into()), port);
+    line.rule = format!("network.publish: {port}");
+    match connect_within(within, port) {
+        Ok(server) => {
+            let counts = relay(client, &server, Vec::new(), None, stop);
+            // As the program sees it.
+            (line.bytes_sent, line.bytes_received) = (counts.received, counts.sent);
+        }
+        Err(errno) => line.reason = Some(format!("no connection to the program: {errno}")),
+    }
+    gate.log.add(&line.since(began));
+}
+
+fn connect_within(within: &Mutex<Within>, port: u16) -> rustix::io::Result<TcpStream> {
+    let socket = within.lock().socket()?;
+    set_socket_timeout(&socket, Timeout::Send, Some(WITHIN))?;
+    rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    Ok(socket.into())
+}

@@ -1,0 +1,169 @@
+//! What was reached and what was refused: a line for each connection, and the refusals in words.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::host::Host;
+use super::rules::Denied;
+
+/// How many connections of one program have a line of their own: it must not be able to fill the audit log, from which
+/// what came before would go.
+const MOST_LINES: usize = 1000;
+
+/// How many different refusals are kept.
+const MOST_REFUSALS: usize = 100;
+
+/// One connection, as the audit log has it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Connection {
+    /// The host, as the program named it and as it was decided about.
+    pub host: String,
+    /// The port; 53 of a name that was refused an address.
+    pub port: u16,
+    /// The address that was connected to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// How it arrived: `http`, `connect`, `socks`, `captured`, `dns`, `host_ports`, `publish`.
+    pub by: &'static str,
+    /// `allow` or `deny`.
+    pub verdict: &'static str,
+    /// The rule that decided: a pattern of the policy, or what refuses.
+    pub rule: String,
+    /// Why it was refused, or what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What the program sent, in bytes.
+    pub bytes_sent: u64,
+    /// What it received.
+    pub bytes_received: u64,
+    /// How long it lasted.
+    pub duration_ms: u64,
+}
+
+/// What came of all connections of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What was refused and why, each once.
+    pub refusals: Vec<String>,
+    /// How many connections got no line, because there were too many.
+    pub without_line: u64,
+}
+
+impl Report {
+    /// Returns the refusals, and what there is to say beside them.
+    #[must_use]
+    pub fn in_words(self) -> Vec<String> {
+        let mut words = self.refusals;
+        if self.without_line > 0 {
+            words.push(format!(
+                "{} connections more than {MOST_LINES} have no line in the audit log",
+                self.without_line
+            ));
+        }
+        words
+    }
+}
+
+/// Takes the line of a connection.
+pub type Observer = Box<dyn Fn(&Connection) + Send + Sync>;
+
+/// The log of one program's connections.
+pub(super) struct Log {
+    observer: Observer,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lines: usize,
+    known: HashSet<String>,
+    report: Report,
+}
+
+impl Log {
+    pub(super) fn new(observer: Observer) -> Log {
+        Log {
+            observer,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Takes note of a connection that has ended, or that there never was.
+    pub(super) fn add(&self, connection: &Connection) {
+        let mut state = self.state.lock();
+        if connection.verdict == "deny" && state.report.refusals.len() < MOST_REFUSALS {
+            let refusal = refusal(
+                &connection.host,
+                connection.port,
+                &connection.rule,
+                connection.reason.as_deref().unwrap_or_default(),
+            );
+            // A name is asked for again and again; once is enough, of its lines too.
+            if !state.known.insert(refusal.clone()) {
+                if connection.by == "dns" {
+                    return;
+                }
+            } else {
+                state.report.refusals.push(refusal);
+            }
+        }
+        if state.lines >= MOST_LINES {
+            state.report.without_line += 1;
+            return;
+        }
+        state.lines += 1;
+        drop(state);
+        (self.observer)(connection);
+    }
+
+    /// Returns what there is to report so far.
+    pub(super) fn report(&self) -> Report {
+        self.state.lock().report.clone()
+    }
+}
+
+/// Words a refusal, for whoever reads what the program printed, too.
+pub(super) fn refusal(host: &str, port: u16, rule: &str, reason: &str) -> String {
+    format!("trumanfs: {host}:{port} is refused by {rule}: {reason}")
+}
+
+/// Returns the line of a connection that begins.
+pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> Connection {
+    Connection {
+        host: host.to_string(),
+        port,
+        address: None,
+        by,
+        verdict: "allow",
+        rule: String::new(),
+        reason: None,
+        bytes_sent: 0,
+        bytes_received: 0,
+        duration_ms: 0,
+    }
+}
+
+impl Connection {
+    /// The same, refused.
+    pub(super) fn denied(self, denied: &Denied) -> Connection {
+        Connection {
+            verdict: "deny",
+            rule: denied.rule.clone(),
+            reason: Some(denied.reason.clone()),
+            ..self
+        }
+    }
+
+    /// The same, after so long.
+    pub(super) fn since(self, began: Instant) -> Connection {
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Connection {
+            duration_ms,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The network of programs in sandboxes: which hosts they reach, and how.
+//!
+//! A sandbox hands the sockets of its network to its launcher ([`super::sandbox::Sockets`]). Here is what answers at
+//! them: a stub of the DNS, proxies for HTTP and SOCKS, and what connections to addresses arrive at. All of it decides
+//! by the same [`Settings`], which come from a policy; nothing that is not decided about leaves.
+//!
+//! Nothing here runs in the sandbox, and no byte of a program is believed: what is not understood is refused.
+
+mod address;
+mod body;
+mod bytes;
+mod client;
+mod dns;
+mod gate;
+mod gateway;
+mod hello;
+mod host;
+mod http;
+mod log;
+mod names;
+mod relay;
+mod rules;
+mod session;
+mod settings;
+mod socks;
+mod ssh;
+mod wait;
+
+pub use gateway::Gateway;
+pub use log::{Connection, Observer, Report};
+pub use settings::{Asked, Opened, Settings};

@@ -1,0 +1,221 @@
+//! [`Rules`]: which hosts may be reached. A pure function of a host and a port.
+
+use super::host::Host;
+
+/// Allowed and refused hosts. Without a pattern that allows a host, it is refused.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules {
+    allow: Vec<Pattern>,
+    deny: Vec<Pattern>,
+    /// What one command asks for; both lists have to allow a host then.
+    asked: Option<Vec<Pattern>>,
+}
+
+/// `host`, `host:port`, `*.host` (what is below it), `**.host` (what is below it and itself).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pattern {
+    /// As somebody has written it.
+    text: String,
+    host: Hosts,
+    /// Without one, every port.
+    port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hosts {
+    Only(Host),
+    Below(String),
+    AtAndBelow(String),
+}
+
+/// Which rule refuses a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Denied {
+    pub(super) rule: String,
+    pub(super) reason: String,
+}
+
+impl Denied {
+    pub(super) fn new(rule: impl Into<String>, reason: impl Into<String>) -> Denied {
+        let (rule, reason) = (rule.into(), reason.into());
+        Denied { rule, reason }
+    }
+}
+
+impl Rules {
+    /// Reads the patterns of a policy. Returns which of them means nothing, and why.
+    pub(super) fn new(allow: &[String], deny: &[String]) -> Result<Rules, String> {
+        let read = |key: &str, texts: &[String]| -> Result<Vec<Pattern>, String> {
+            let patterns = texts.iter().map(|text| {
+                Pattern::parse(text).map_err(|why| format!("network.{key}: {text:?}: {why}"))
+            });
+            patterns.collect()
+        };
+        Ok(Rules {
+            allow: read("allow", allow)?,
+            deny: read("deny", deny)?,
+            asked: None,
+        })
+    }
+
+    /// Narrows the rules to hosts that a command asks for. Returns what it asks for in vain.
+    pub(super) fn narrow(mut self, asked: &[String]) -> Result<Rules, String> {
+        let mut patterns = Vec::new();
+        for text in asked {
+            let pattern = Pattern::parse(text).map_err(|why| format!("--net: {text:?}: {why}"))?;
+            if !self.allow.iter().any(|allowed| allowed.covers(&pattern)) {
+                return Err(format!(
+                    "--net: the policy does not allow {text}; it allows {}",
+                    self.in_words()
+                ));
+            }
+            patterns.push(pattern);
+        }
+        self.asked = Some(patterns);
+        Ok(self)
+    }
+
+    /// Returns the pattern that allows a host at a port, or what refuses it.
+    pub(super) fn decide(&self, host: &Host, port: u16) -> Result<&str, Denied> {
+        self.check_denied(host, port)?;
+        let matches = |pattern: &&Pattern| {
+            pattern.host.matches(host) && pattern.port.is_none_or(|allowed| allowed == port)
+        };
+        self.allowed(host, matches)
+    }
+
+    /// Returns the pattern that allows a host at some port, or what refuses it at all of them.
+    pub(super) fn decide_name(&self, host: &Host) -> Result<&str, Denied> {
+        self.denied(host, |denied| denied.is_none())?;
+        self.allowed(host, |pattern| pattern.host.matches(host))
+    }
+
+    /// Returns the rule that refuses a host at a port whatever is allowed, if there is one.
+    pub(super) fn check_denied(&self, host: &Host, port: u16) -> Result<(), Denied> {
+        self.denied(host, |denied| denied.is_none_or(|denied| denied == port))
+    }
+
+    fn denied(&self, host: &Host, at: impl Fn(Option<u16>) -> bool) -> Result<(), Denied> {
+        let mut patterns = self.deny.iter();
+        match patterns.find(|pattern| at(pattern.port) && pattern.host.matches(host)) {
+            None => Ok(()),
+            Some(pattern) => Err(Denied::new(
+                format!("network.deny: {}", pattern.text),
+                "the policy refuses it",
+            )),
+        }
+    }
+
+    fn allowed(&self, host: &Host, matches: impl Fn(&&Pattern) -> bool) -> Result<&str, Denied> {
+        let Some(pattern) = self.allow.iter().find(&matches) else {
+            let reason = match host {
+                Host::Name(_) => format!("the policy allows {}", self.in_words()),
+                Host::Address(_) => format!(
+                    "an address has to be listed as such; the policy allows {}",
+                    self.in_words()
+                ),
+            };
+            return Err(Denied::new("network.allow", reason));
+        };
+        match &self.asked {
+            Some(asked) if !asked.iter().any(|pattern| matches(&pattern)) => {
+                let texts: Vec<&str> = asked.iter().map(|pattern| &*pattern.text).collect();
+                let reason = format!("this command may reach {}", texts.join(" "));
+                Err(Denied::new("--net", reason))
+            }
+            _ => Ok(&pattern.text),
+        }
+    }
+
+    /// The ports that allowed hosts are listed with.
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+        self.allow.iter().filter_map(|pattern| pattern.port)
+    }
+
+    /// Whether no host is allowed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.allow.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn in_words(&self) -> String {
+        /// How many patterns a message has.
+        const SHOWN: usize = 12;
+        let texts = self.allow.iter().map(|pattern| &*pattern.text);
+        let mut shown: Vec<&str> = texts.take(SHOWN).collect();
+        if shown.is_empty() {
+            return "no host".to_owned();
+        }
+        if self.allow.len() > SHOWN {
+            shown.push("and others");
+        }
+        shown.join(" ")
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Pattern, &'static str> {
+        let (host, port) = match text.rsplit_once(':') {
+            // An IPv6 address with a port has brackets; without one it may go without.
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                (host, Some(parse_port(port)?))
+            }
+            _ => (text, None),
+        };
+        let below = |host: &str| match Host::parse(host.as_bytes())? {
+            Host::Name(name) => Ok(name),
+            Host::Address(_) => Err("nothing is below an address"),
+        };
+        let hosts = match (host.strip_prefix("**."), host.strip_prefix("*.")) {
+            (Some(host), _) => Hosts::AtAndBelow(below(host)?),
+            (_, Some(host)) => Hosts::Below(below(host)?),
+            _ => Hosts::Only(Host::parse(host.as_bytes())?),
+        };
+        Ok(Pattern {
+            text: text.to_owned(),
+            host: hosts,
+            port,
+        })
+    }
+
+    /// Whether what another pattern means at a port of this one is meant by this one too.
+    fn covers(&self, other: &Pattern) -> bool {
+        let is_port = self.port.is_none() || other.port.is_none() || self.port == other.port;
+        is_port
+            && match (&self.host, &other.host) {
+                (hosts, Hosts::Only(host)) => hosts.matches(host),
+                (Hosts::Only(_), _) => false,
+                (Hosts::Below(own), Hosts::AtAndBelow(name)) => is_below(name, own),
+                (Hosts::Below(own) | Hosts::AtAndBelow(own), Hosts::Below(name))
+                | (Hosts::AtAndBelow(own), Hosts::AtAndBelow(name)) => {
+                    name == own || is_below(name, own)
+                }
+            }
+    }
+}
+
+fn parse_port(text: &str) -> Result<u16, &'static str> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let port = text.parse().ok().filter(|port| is_number && *port > 0);
+    port.ok_or("the port must be a number from 1 to 65535")
+}
+
+impl Hosts {
+    fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Hosts::Only(own), host) => own == host,
+            (Hosts::Below(own), Host::Name(name)) => is_below(name, own),
+            (Hosts::AtAndBelow(own), Host::Name(name)) => name == own || is_below(name, own),
+            (_, Host::Address(_)) => false,
+        }
+    }
+}
+
+/// Whether a name lies below another one.
+fn is_below(name: &str, above: &str) -> bool {
+    let start = name.strip_suffix(above);
+    start.is_some_and(|start| start.len() > 1 && start.ends_with('.'))
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used, clippy::indexing_slicing)]
+mod tests;

@@ -1,0 +1,364 @@
+//! One connection of a program, from what it asks for to its end.
+//!
+//! There are four ways of asking: a request to HTTP's proxy, CONNECT there, SOCKS, and a connection to an address that
+//! means a host ([`Gate::meant`]). All lead to the same decision ([`Gate::permit`]), and then to the same look at what is
+//! said on the two ports where a connection can name another host than the decided one.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Instant;
+
+use super::body::Body;
+use super::client::Client;
+use super::gate::{Failure, Gate, Permit};
+use super::hello::{self, Hello};
+use super::host::Host;
+use super::http::{self, Head};
+use super::log::{Connection, begun, refusal};
+use super::relay::relay;
+use super::rules::Denied;
+use super::settings::{DNS, PROXY, SOCKS};
+use super::socks::{self, Part, Reply};
+use super::ssh;
+use super::wait::Stop;
+
+/// How a program hears that it does not reach what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Http,
+    Socks,
+    /// As the protocol would say it that usually goes to the port.
+    OfPort(u16),
+}
+
+/// Serves one connection.
+pub(super) fn serve(gate: &Gate, stream: TcpStream, stop: &Stop) {
+    let Ok(SocketAddr::V4(meant)) = stream.local_addr() else {
+        return;
+    };
+    let client = Client::new(stream, stop);
+    match (meant.ip().is_loopback(), meant.port()) {
+        (true, PROXY) => proxy(gate, client),
+        (true, SOCKS) => by_socks(gate, client),
+        (true, port) if gate.host_ports.contains(&port) => host_port(gate, client, port),
+        (_, DNS) => names(gate, client),
+        (_, port) => {
+            let host = gate.meant(*meant.ip());
+            let mut way = Way::new(gate, client, "captured", host, port);
+            if let Some((permit, server)) = way.reach(Tone::OfPort(port)) {
+                way.carry(&permit, server);
+            }
+        }
+    }
+}
+
+/// Answers questions of the DNS that come by TCP, each with its length before it.
+fn names(gate: &Gate, mut client: Client<'_>) {
+    /// How many questions a connection may have.
+    const MOST: usize = 1000;
+    for _ in 0..MOST {
+        let question = client.until(|bytes| {
+            let (len, rest) = bytes.split_at_checked(2)?;
+            let len = len
+                .iter()
+                .fold(0, |len, byte| len << 8 | usize::from(*byte));
+            rest.get(..len).map(<[u8]>::to_vec)
+        });
+        let Some(question) = question else { return };
+        client.take(2 + question.len());
+        let Some(answer) = gate.answer(&question) else {
+            return;
+        };
+        let len = u16::try_from(answer.len()).unwrap_or(0).to_be_bytes();
+        client.say(&[&len, &answer[..]].concat());
+    }
+}
+
+/// Connects to a service of the host's loopback.
+fn host_port(gate: &Gate, client: Client<'_>, port: u16) {
+    let host = Host::Address(Ipv4Addr::LOCALHOST.into());
+    let mut way = Way::new(gate, client, "host_ports", host, port);
+    way.line.rule = format!("network.host_ports: {port}");
+    match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+        Ok(server) => way.relay(&server, Vec::new(), None),
+        Err(error) => way.line.reason = Some(format!("no connection to it on the host: {error}")),
+    }
+}
+
+/// Serves as HTTP's proxy.
+fn proxy(gate: &Gate, mut client: Client<'_>) {
+    let read = client.until(|bytes| match http::read(bytes) {
+        Ok(None) => None,
+        Ok(Some(head)) => Some(Ok((asked(&head), head.len))),
+        Err(why) => Some(Err(why)),
+    });
+    let Some(read) = read else { return };
+    let ((authority, usual, path), len) = match read {
+        Ok((Some(asked), len)) => (asked, len),
+        Ok((None, _)) => {
+            let why = "a proxy is asked for `http://HOST/PATH`, or by CONNECT for HOST:PORT";
+            return client.say_last(&http::refusal("400 Bad Request", why));
+        }
+        Err(why) => return client.say_last(&http::refusal("400 Bad Request", why)),
+    };
+    let by = if path.is_some() { "http" } else { "connect" };
+    let parsed = http::authority(&authority, usual)
+        .ok_or("it is no host and port")
+        .and_then(|(host, port)| Ok((Host::parse(host.as_bytes())?, port)));
+    let (host, port) = match parsed {
+        Ok(parsed) => parsed,
+        Err(why) => {
+            let text = unclear(gate, by, authority.as_bytes(), why);
+            return client.say_last(&http::refusal("403 Forbidden", &text));
+        }
+    };
+    let mut way = Way::new(gate, client, by, host, port);
+    let Some((permit, server)) = way.reach(Tone::Http) else {
+        return;
+    };
+    match path {
+        None => {
+            way.client.take(len);
+            way.client
+                .say(b"HTTP/1.1 200 Connection established\r\n\r\n");
+            way.carry(&permit, server);
+        }
+        Some(path) => way.carry_request(&server, Some((&path, &authority))),
+    }
+}
+
+/// Returns whom a request to a proxy asks for: the authority, the usual port, and the path unless it is a CONNECT.
+fn asked(head: &Head<'_>) -> Option<(String, u16, Option<String>)> {
+    if head.method == "CONNECT" {
+        return Some((head.target.to_owned(), 443, None));
+    }
+    let (authority, path) = http::absolute(head.target)?;
+    Some((authority.to_owned(), 80, Some(path)))
+}
+
+/// Serves as SOCKS' server.
+fn by_socks(gate: &Gate, mut client: Client<'_>) {
+    let known = |part: Part<_>| match part {
+        Part::Partial => None,
+        other => Some(other),
+    };
+    let Some(Part::Whole(is_offered, len)) = client.until(|bytes| known(socks::greeting(bytes)))
+    else {
+        return;
+    };
+    client.take(len);
+    client.say(&socks::chosen(is_offered));
+    if !is_offered {
+        return;
+    }
+    let asked = client.until(|bytes| match socks::request(bytes) {
+        Part::Partial => None,
+        other => Some(other),
+    });
+    let Some(Part::Whole(wanted, len)) = asked else {
+        return;
+    };
+    client.take(len);
+    let (host, port) = match wanted {
+        Ok((Ok(host), port)) => (host, port),
+        Ok((Err(spelled), _)) => {
+            unclear(gate, "socks", &spelled, "it is no host");
+            return client.say_last(&socks::reply(Reply::NotAllowed));
+        }
+        Err(reply) => return client.say_last(&socks::reply(reply)),
+    };
+    let mut way = Way::new(gate, client, "socks", host, port);
+    if let Some((permit, server)) = way.reach(Tone::Socks) {
+        way.client.say(&socks::reply(Reply::Done));
+        way.carry(&permit, server);
+    }
+}
+
+/// Takes note of a host that cannot be understood. Returns what to say of it.
+fn unclear(gate: &Gate, by: &'static str, spelled: &[u8], why: &str) -> String {
+    let nobody = Host::Address(Ipv4Addr::UNSPECIFIED.into());
+    let line = Connection {
+        host: crate::name::escape(spelled.get(..255).unwrap_or(spelled)),
+        ..begun(by, &nobody, 0)
+    };
+    let line = line.denied(&Denied::new("network: hosts", why));
+    gate.log.add(&line);
+    refusal(&line.host, 0, &line.rule, why)
+}
+
+/// A connection that knows where it wants to go. Its line is written when it ends.
+struct Way<'s> {
+    gate: &'s Gate,
+    client: Client<'s>,
+    host: Host,
+    port: u16,
+    line: Connection,
+    began: Instant,
+}
+
+impl Drop for Way<'_> {
+    fn drop(&mut self) {
+        self.gate.log.add(&self.line.clone().since(self.began));
+    }
+}
+
+impl<'s> Way<'s> {
+    fn new(gate: &'s Gate, client: Client<'s>, by: &'static str, host: Host, port: u16) -> Way<'s> {
+        Way {
+            line: begun(by, &host, port),
+            gate,
+            client,
+            host,
+            port,
+            began: Instant::now(),
+        }
+    }
+
+    /// Connects to the host if that is allowed; else says why not.
+    fn reach(&mut self, tone: Tone) -> Option<(Permit, TcpStream)> {
+        let permit = self.gate.permit(&self.host, self.port);
+        match permit.and_then(|permit| permit.connect().map(|to| (permit, to))) {
+            Ok((permit, (server, address))) => {
+                self.line.rule.clone_from(&permit.rule);
+                self.line.address = Some(address);
+                let _ = server.set_nodelay(true);
+                Some((permit, server))
+            }
+            Err(Failure::Denied(denied)) => {
+                self.deny(tone, &denied);
+                None
+            }
+            Err(Failure::Failed { rule, reason }) => {
+                self.line.rule = rule;
+                let text = format!("trumanfs: {reason}");
+                self.line.reason = Some(reason);
+                match tone {
+                    Tone::Http | Tone::OfPort(80) => {
+                        self.client
+                            .say_last(&http::refusal("502 Bad Gateway", &text));
+                    }
+                    Tone::Socks => self.client.say_last(&socks::reply(Reply::Unreachable)),
+                    Tone::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
+                    Tone::OfPort(_) => {}
+                }
+                None
+            }
+        }
+    }
+
+    /// Says which rule refuses it.
+    fn deny(&mut self, tone: Tone, denied: &Denied) {
+        /// A fatal alert: access_denied (RFC 8446, 6.2).
+        const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+        self.line = self.line.clone().denied(denied);
+        let text = refusal(&self.line.host, self.port, &denied.rule, &denied.reason);
+        match tone {
+            Tone::Http | Tone::OfPort(80) => {
+                self.client.say_last(&http::refusal("403 Forbidden", &text));
+            }
+            Tone::Socks => self.client.say_last(&socks::reply(Reply::NotAllowed)),
+            Tone::OfPort(443) => self.client.say_last(&ALERT),
+            Tone::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
+            Tone::OfPort(_) => {}
+        }
+    }
+
+    /// Carries a connection on which the program can say what it likes, once it is clear that it names no other host.
+    fn carry(&mut self, permit: &Permit, server: TcpStream) {
+        match self.port {
+            443 => match self.check_hello(permit) {
+                Ok(()) => {
+                    let first = std::mem::take(&mut self.client.buffer);
+                    self.relay(&server, first, None);
+                }
+                Err(denied) => self.deny(Tone::OfPort(443), &denied),
+            },
+            80 => self.carry_request(&server, None),
+            _ => {
+                let first = std::mem::take(&mut self.client.buffer);
+                self.relay(&server, first, None);
+            }
+        }
+    }
+
+    /// Checks that TLS asks for the decided host.
+    fn check_hello(&mut self, permit: &Permit) -> Result<(), Denied> {
+        let deny = |reason: String| Err(Denied::new("network: TLS server name", reason));
+        let read = self.client.until(|bytes| match hello::read(bytes) {
+            Hello::Partial => None,
+            read => Some(read),
+        });
+        let named = match read {
+            Some(Hello::Complete(named)) => named,
+            _ => {
+                return deny(
+                    "what is sent to port 443 is no TLS that can be understood".to_owned(),
+                );
+            }
+        };
+        match (&permit.host, named) {
+            (Host::Address(_), None) => Ok(()),
+            (host, Some(name)) if Host::parse(&name).as_ref() == Ok(host) => Ok(()),
+            (host, Some(name)) => {
+                let name = crate::name::escape(name.get(..255).unwrap_or(&name));
+                deny(format!("TLS asks for {name} on a connection to {host}"))
+            }
+            (host, None) => deny(format!("TLS does not name {host}, which was decided about")),
+        }
+    }
+
+    /// Carries one HTTP request and its answer. What a client sends after that, nobody gets: it is not decided about.
+    /// A request to the proxy is for a path of an authority; another one has to name the decided host itself.
+    fn carry_request(&mut self, server: &TcpStream, of_proxy: Option<(&str, &str)>) {
+        let (host, port) = (self.host.clone(), self.port);
+        let read = self.client.until(|bytes| match http::read(bytes) {
+            Ok(None) => None,
+            Err(why) => Some(Err(Denied::new("network: HTTP", why))),
+            Ok(Some(head)) => Some(match of_proxy {
+                None => named_itself(&head, &host, port)
+                    .map(|named| (head.for_server(head.target, named), head.framing, head.len)),
+                Some((path, authority)) => {
+                    Ok((head.for_server(path, authority), head.framing, head.len))
+                }
+            }),
+        });
+        match read {
+            None => self.line.reason = Some("no whole request came".to_owned()),
+            Some(Err(denied)) => self.deny(Tone::Http, &denied),
+            Some(Ok((mut first, framing, len))) => {
+                self.client.take(len);
+                let rest = std::mem::take(&mut self.client.buffer);
+                let mut body = Body::new(framing);
+                let passed = body.pass(&rest);
+                first.extend(rest.get(..passed).unwrap_or_default());
+                self.relay(server, first, Some(body));
+            }
+        }
+    }
+
+    fn relay(&mut self, server: &TcpStream, first: Vec<u8>, body: Option<Body>) {
+        let counts = relay(&self.client.stream, server, first, body, self.client.stop());
+        self.line.bytes_sent = counts.sent;
+        self.line.bytes_received = counts.received;
+    }
+}
+
+/// Returns the host that a request to a server names, if it is the decided one.
+fn named_itself<'h>(head: &'h Head<'h>, host: &Host, port: u16) -> Result<&'h str, Denied> {
+    let deny = |reason: String| Err(Denied::new("network: HTTP Host", reason));
+    if !head.target.starts_with('/') && head.target != "*" {
+        return deny("a server is asked for a path".to_owned());
+    }
+    let Some(named) = head.host() else {
+        return deny(format!(
+            "the request does not name {host} in one field `Host`"
+        ));
+    };
+    let parsed = http::authority(named, port).map(|(name, at)| (Host::parse(name.as_bytes()), at));
+    match parsed {
+        Some((Ok(name), at)) if name == *host && at == port => Ok(named),
+        _ => deny(format!(
+            "the request names {} on a connection to {host}:{port}",
+            crate::name::escape(named.as_bytes())
+        )),
+    }
+}

@@ -1,0 +1,228 @@
+//! [`Settings`]: what a policy and a command say of the network, ready for a sandbox.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, TcpListener};
+
+use super::super::policy::NetworkRule;
+use super::super::sandbox::Captured;
+use super::rules::Rules;
+
+/// The port of 127.0.0.1 in the sandbox at which HTTP's proxy answers.
+pub(super) const PROXY: u16 = 3128;
+/// The port of 127.0.0.1 in the sandbox at which SOCKS answers.
+pub(super) const SOCKS: u16 = 1080;
+/// The port at which names are asked for.
+pub(super) const DNS: u16 = 53;
+/// Ports of every address that are listened at: those of SSH, names, HTTP and TLS.
+const USUAL: [u16; 4] = [22, DNS, 80, 443];
+/// How many ports there may be in all.
+const MOST: usize = 200;
+
+/// What one command asks for of what the policy allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// No network.
+    Nothing,
+    /// These hosts, as the policy writes them, and nothing else.
+    Hosts(Vec<String>),
+}
+
+/// The network of one program.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub(super) rules: Rules,
+    pub(super) host_ports: Vec<u16>,
+    pub(super) publish: Vec<u16>,
+    anywhere: Vec<u16>,
+}
+
+/// Settings with what has to be open for them on the host.
+#[derive(Debug)]
+pub struct Opened {
+    pub(super) settings: Settings,
+    /// Ports of the host's loopback that stand for those of the program.
+    pub(super) published: Vec<TcpListener>,
+}
+
+impl Opened {
+    /// Returns the ports that the sandbox listens at, and adds the variables by which programs find the proxies.
+    pub fn prepare(&self, env: &mut Vec<(OsString, OsString)>) -> Captured {
+        self.settings.hint(env);
+        self.settings.captured()
+    }
+}
+
+impl Settings {
+    /// Puts together what a policy says and what a command asks for. Nothing: there is no network at all.
+    ///
+    /// # Errors
+    /// What of it means nothing, contradicts itself, or is more than the policy allows. Nothing may run then.
+    pub fn new(rule: &NetworkRule, asked: Option<&Asked>) -> Result<Option<Settings>, String> {
+        let rules = Rules::new(&rule.allow, &rule.deny)?;
+        let (rules, host_ports, publish) = match asked {
+            Some(Asked::Nothing) => return Ok(None),
+            Some(Asked::Hosts(hosts)) => (rules.narrow(hosts)?, Vec::new(), Vec::new()),
+            None => (rules, rule.host_ports.clone(), rule.publish.clone()),
+        };
+        if rules.is_empty() && host_ports.is_empty() && publish.is_empty() {
+            return Ok(None);
+        }
+        let mut anywhere: Vec<u16> = USUAL.into_iter().chain(rules.ports()).collect();
+        anywhere.sort_unstable();
+        anywhere.dedup();
+        if anywhere.len() + host_ports.len() + publish.len() > MOST {
+            return Err(format!("network: more than {MOST} ports"));
+        }
+        for port in &host_ports {
+            if [PROXY, SOCKS, DNS].contains(port) {
+                let why = "the sandbox answers there itself; give the service another port";
+                return Err(format!("network.host_ports: {port}: {why}"));
+            }
+        }
+        for port in &publish {
+            let is_taken = [PROXY, SOCKS].contains(port)
+                || anywhere.contains(port)
+                || host_ports.contains(port);
+            if is_taken {
+                let why =
+                    "the program cannot listen there, because connections to hosts arrive there";
+                return Err(format!("network.publish: {port}: {why}"));
+            }
+        }
+        Ok(Some(Settings {
+            rules,
+            host_ports,
+            publish,
+            anywhere,
+        }))
+    }
+
+    /// Returns the ports that the sandbox listens at.
+    fn captured(&self) -> Captured {
+        let own = [PROXY, SOCKS].into_iter().chain(self.host_ports.clone());
+        let mut loopback: Vec<u16> = own.filter(|port| !self.anywhere.contains(port)).collect();
+        loopback.sort_unstable();
+        loopback.dedup();
+        Captured {
+            anywhere: self.anywhere.clone(),
+            loopback,
+            within: !self.publish.is_empty(),
+        }
+    }
+
+    /// Adds the variables by which programs find the proxies. They are a hint: what does not heed them is captured.
+    fn hint(&self, env: &mut Vec<(OsString, OsString)>) {
+        let http = format!("http://127.0.0.1:{PROXY}");
+        let socks = format!("socks5h://127.0.0.1:{SOCKS}");
+        let local = "localhost,127.0.0.1,::1";
+        for (name, value) in [
+            ("HTTP_PROXY", &*http),
+            ("HTTPS_PROXY", &http),
+            ("ALL_PROXY", &socks),
+            ("NO_PROXY", local),
+            ("http_proxy", &http),
+            ("https_proxy", &http),
+            ("all_proxy", &socks),
+            ("no_proxy", local),
+            ("NODE_USE_ENV_PROXY", "1"),
+        ] {
+            if !env.iter().any(|(known, _)| known == name) {
+                env.push((name.into(), value.into()));
+            }
+        }
+    }
+
+    /// Opens what the host has to have open: the ports that are published.
+    ///
+    /// # Errors
+    /// The port that cannot be had, and why.
+    pub fn open(self) -> Result<Opened, String> {
+        let open = |port: &u16| {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(|error| {
+                format!("network.publish: port {port} of this machine's 127.0.0.1: {error}; end what listens there, or publish another port")
+            })
+        };
+        let published: Result<Vec<TcpListener>, String> = self.publish.iter().map(open).collect();
+        Ok(Opened {
+            published: published?,
+            settings: self,
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn rule(allow: &[&str], host_ports: &[u16], publish: &[u16]) -> NetworkRule {
+        NetworkRule {
+            allow: allow.iter().map(|host| (*host).to_owned()).collect(),
+            deny: Vec::new(),
+            host_ports: host_ports.to_vec(),
+            publish: publish.to_vec(),
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_network() {
+        assert!(
+            Settings::new(&NetworkRule::default(), None)
+                .unwrap()
+                .is_none()
+        );
+        let rule = rule(&["a.example"], &[5432], &[3000]);
+        assert!(
+            Settings::new(&rule, Some(&Asked::Nothing))
+                .unwrap()
+                .is_none()
+        );
+        let none = Asked::Hosts(Vec::new());
+        assert!(Settings::new(&rule, Some(&none)).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_command_gets_no_more_than_the_policy_allows() {
+        let asked = Asked::Hosts(vec!["a.example".to_owned()]);
+        let why = Settings::new(&NetworkRule::default(), Some(&asked)).unwrap_err();
+        assert_eq!(
+            why,
+            "--net: the policy does not allow a.example; it allows no host"
+        );
+        let rule = rule(&["a.example", "b.example"], &[5432], &[3000]);
+        let settings = Settings::new(&rule, Some(&asked)).unwrap().unwrap();
+        assert!(settings.host_ports.is_empty() && settings.publish.is_empty());
+    }
+
+    #[test]
+    fn ports_are_listened_at_once() {
+        let rule = rule(
+            &["a.example:8443", "b.example:8443", "c.example:5432"],
+            &[5432, 6000],
+            &[3000],
+        );
+        let captured = Settings::new(&rule, None).unwrap().unwrap().captured();
+        assert_eq!(captured.anywhere, [22, 53, 80, 443, 5432, 8443]);
+        assert_eq!(captured.loopback, [1080, 3128, 6000]);
+        assert!(captured.within);
+    }
+
+    #[test]
+    fn ports_that_cannot_be_are_named() {
+        for (rule, part) in [
+            (rule(&[], &[3128], &[]), "network.host_ports: 3128"),
+            (rule(&[], &[53], &[]), "network.host_ports: 53"),
+            (
+                rule(&["a.example:8443"], &[], &[8443]),
+                "network.publish: 8443",
+            ),
+            (rule(&[], &[5432], &[5432]), "network.publish: 5432"),
+            (rule(&["*"], &[], &[]), "network.allow: \"*\""),
+        ] {
+            let why = Settings::new(&rule, None).unwrap_err();
+            assert!(why.starts_with(part), "{why}");
+        }
+        let many: Vec<u16> = (10_000..10_300).collect();
+        assert!(Settings::new(&rule(&[], &many, &[]), None).is_err());
+    }
+}

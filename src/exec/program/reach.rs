@@ -1,0 +1,43 @@
+//! Answering for the network of a program that runs, with a line in the audit log for each of its connections.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::network::{Connection, Gateway, Opened};
+use super::sandbox::{LaunchError, Running, Step};
+use crate::exec::audit::Audit;
+use crate::world::RunId;
+
+/// What an audit line is called that an operator should look at.
+const REFUSED: &str = "connection_refused";
+
+/// Answers for the network of a program, if it has one.
+///
+/// # Errors
+/// No thread can be started, or no pipe made; the program must not run then.
+pub(super) fn reach(
+    running: &mut Running,
+    opened: Option<Opened>,
+    audit: Option<Arc<Audit>>,
+    run: RunId,
+) -> Result<Option<Gateway>, LaunchError> {
+    let (Some(sockets), Some(opened)) = (running.take_sockets(), opened) else {
+        return Ok(None);
+    };
+    let observer = move |connection: &Connection| {
+        let event = (connection.verdict == "deny").then_some(REFUSED);
+        if let Some(audit) = &audit {
+            // The line of the request has a warning where none can be written.
+            let _ = audit.happened(run, "connection", event, connection);
+        }
+    };
+    let failed = |error: std::io::Error| LaunchError {
+        step: Step::Network,
+        about: "answering for it".to_owned(),
+        errno: Errno::from_io_error(&error),
+    };
+    Gateway::start(sockets, opened, Box::new(observer))
+        .map(Some)
+        .map_err(failed)
+}

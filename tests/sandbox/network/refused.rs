@@ -1,0 +1,241 @@
+//! What is refused and how a program hears of it; and the host's loopback. No address of the world is needed for that.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use trumanfs::exec::program::policy::NetworkRule;
+use trumanfs::exec::program::sandbox::Network;
+
+use super::net::{allow, run_during, sh};
+use crate::common::need_tools;
+use crate::room::Room;
+
+#[test]
+fn without_a_rule_there_is_no_network() {
+    let room = Room::new();
+    let plan = room.plan(&[
+        "bash",
+        "-uc",
+        "! exec 3<>/dev/tcp/93.184.216.34/80; cat /etc/resolv.conf",
+    ]);
+    let reached = super::net::run(&room, &NetworkRule::default(), plan);
+    assert!(reached.outcome.err.contains("unreachable"), "{reached:?}");
+    assert!(reached.lines.is_empty());
+    assert_eq!(room.plan(&["true"]).network, Network::None);
+}
+
+#[test]
+fn a_refusal_names_its_rule_whichever_way_is_taken() {
+    need_tools!("curl");
+    let room = Room::new();
+    let rule = allow(&["good.test"]);
+    // By the proxy, by its CONNECT, by SOCKS, and straight to an address: names that are not allowed have none.
+    for (script, said, noted) in [
+        (
+            "curl -sS -m20 http://evil.test/",
+            "trumanfs: evil.test:80 is refused by network.allow: the policy allows good.test\n",
+            "evil.test:80 is refused by network.allow",
+        ),
+        (
+            "curl -sS -m20 https://evil.test/ 2>&1",
+            "response 403",
+            "evil.test:443 is refused by network.allow",
+        ),
+        (
+            "curl -sS -m20 --proxy socks5h://127.0.0.1:1080 http://evil.test/ 2>&1",
+            "(2)",
+            "evil.test:80 is refused by network.allow",
+        ),
+        (
+            "curl -sS -m20 --noproxy '*' http://evil.test/ 2>&1",
+            "Could not resolve host",
+            "evil.test:53 is refused by network.allow",
+        ),
+        (
+            "curl -sS -m20 --noproxy '*' http://93.184.216.34/",
+            "93.184.216.34:80 is refused by network.allow: an address has to be listed as such; the policy allows good.test",
+            "93.184.216.34:80 is refused by network.allow",
+        ),
+        (
+            "curl -sS -m20 --noproxy '*' https://93.184.216.34/ 2>&1",
+            "alert access denied",
+            "93.184.216.34:443 is refused by network.allow",
+        ),
+    ] {
+        let reached = sh(&room, &rule, script);
+        assert!(reached.outcome.out.contains(said), "{script}: {reached:#?}");
+        reached.refused(noted);
+    }
+}
+
+#[test]
+fn ssh_tells_why_it_does_not_reach() {
+    need_tools!("ssh");
+    let room = Room::new();
+    let script = "ssh -o StrictHostKeyChecking=no -o BatchMode=yes git@93.184.216.34 2>&1";
+    let reached = sh(&room, &allow(&["good.test"]), script);
+    let said = &reached.outcome.out;
+    assert!(said.contains("Received disconnect"), "{said}");
+    assert!(
+        said.contains("93.184.216.34:22 is refused by network.allow"),
+        "{said}"
+    );
+    reached.refused("93.184.216.34:22 is refused");
+}
+
+#[test]
+fn names_are_answered_without_asking_anybody() {
+    let room = Room::new();
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        crate::need::skip!("system-python", "there is no /usr/bin/python3");
+    }
+    std::fs::write(room.home.join("ask.py"), include_str!("ask.py")).unwrap();
+    let rule = NetworkRule {
+        deny: vec!["bad.good.test".to_owned()],
+        ..allow(&["**.good.test", "only.test:8443"])
+    };
+    let reached = sh(&room, &rule, "/usr/bin/python3 ask.py");
+    assert_eq!(
+        reached.outcome.out,
+        "good.test A 0 198.18.0.1\n\
+         good.test A 0 198.18.0.1\n\
+         a.good.test A 0 198.18.0.2\n\
+         GOOD.Test A 0 198.18.0.1\n\
+         good.test AAAA 0 -\n\
+         good.test HTTPS 0 -\n\
+         good.test SVCB 0 -\n\
+         good.test TXT 0 -\n\
+         only.test A 0 198.18.0.3\n\
+         bad.good.test A 3 -\n\
+         evil.test A 3 -\n\
+         c2VjcmV0.evil.test TXT 3 -\n\
+         34.216.184.93.in-addr.arpa PTR 3 -\n\
+         2130706433 A 3 -\n\
+         tcp good.test A 0 198.18.0.1\n\
+         tcp evil.test A 3 -\n"
+    );
+    let refusals = reached.report.refusals.join("\n");
+    assert!(
+        refusals.contains("c2VjcmV0.evil.test:53".to_lowercase().as_str()),
+        "{refusals}"
+    );
+    assert!(refusals.contains("bad.good.test:53 is refused by network.deny: bad.good.test"));
+    assert!(!refusals.contains("arpa"));
+}
+
+#[test]
+fn a_service_of_the_host_is_seen_where_its_port_is_listed() {
+    need_tools!("curl");
+    let listed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, hidden) = (
+        listed.local_addr().unwrap().port(),
+        other.local_addr().unwrap().port(),
+    );
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listed.accept().unwrap();
+        let mut head = [0; 1024];
+        assert!(client.read(&mut head).unwrap() > 0);
+        client
+            .write_all(b"HTTP/1.0 200 OK\r\n\r\nfrom the host\n")
+            .unwrap();
+    });
+    let room = Room::new();
+    let rule = NetworkRule {
+        host_ports: vec![port],
+        ..NetworkRule::default()
+    };
+    let script = format!(
+        "curl -sS -m20 http://localhost:{port}/
+         curl -sS -m20 http://127.0.0.1:{hidden}/ 2>/dev/null || echo hidden
+         curl -sS -m20 --noproxy '' -x http://127.0.0.1:3128 http://127.0.0.1:{hidden}/
+         curl -sS -m20 --noproxy '' -x http://127.0.0.1:3128 http://localhost:{port}/"
+    );
+    let reached = sh(&room, &rule, &script);
+    let said: Vec<&str> = reached.outcome.out.lines().collect();
+    assert_eq!(said[..2], ["from the host", "hidden"], "{reached:#?}");
+    assert!(said[2].contains("is refused by network.allow"), "{said:?}");
+    assert!(said[3].contains("is refused by network.allow"), "{said:?}");
+    server.join().unwrap();
+    let line = reached
+        .lines
+        .iter()
+        .find(|line| line.by == "host_ports")
+        .unwrap();
+    assert_eq!(
+        (line.port, line.verdict, line.bytes_received),
+        (port, "allow", 33)
+    );
+    assert!(other.set_nonblocking(true).is_ok() && other.accept().is_err());
+}
+
+#[test]
+fn a_port_of_the_program_is_seen_where_it_is_published() {
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        crate::need::skip!("system-python", "there is no /usr/bin/python3");
+    }
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let room = Room::new();
+    let rule = NetworkRule {
+        publish: vec![port],
+        ..NetworkRule::default()
+    };
+    let script = format!(
+        "import socket\ns = socket.create_server(('127.0.0.1', {port}))\nopen('ready', 'w')\n\
+         for _ in range(2):\n c, _ = s.accept(); n = c.recv(9); c.sendall(b'served ' + n); c.close()\n"
+    );
+    let plan = room.plan(&["/usr/bin/python3", "-c", &script]);
+    let reached = run_during(&room, &rule, plan, || {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !room.home.join("ready").exists() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for name in ["one", "two"] {
+            let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            client.write_all(name.as_bytes()).unwrap();
+            let mut said = String::new();
+            client.read_to_string(&mut said).unwrap();
+            assert_eq!(said, format!("served {name}"));
+        }
+    });
+    let lines: Vec<_> = reached
+        .lines
+        .iter()
+        .map(|line| (line.by, line.bytes_sent, line.bytes_received))
+        .collect();
+    assert_eq!(lines, [("publish", 10, 3); 2], "{reached:#?}");
+    // It ends with the program.
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn many_connections_neither_hang_nor_fill_the_log() {
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        crate::need::skip!("system-python", "there is no /usr/bin/python3");
+    }
+    let room = Room::new();
+    // More at once than are served at once, which say nothing; then more than have a line.
+    let script = "
+import socket, time
+idle = [socket.create_connection(('127.0.0.1', 3128)) for _ in range(100)]
+for _ in range(1200):
+    s = socket.create_connection(('127.0.0.1', 3128))
+    s.sendall(b'GET http://evil.test/ HTTP/1.1\\r\\n\\r\\n')
+    assert s.recv(12) == b'HTTP/1.1 403'
+    s.close()
+print('done')
+";
+    let plan = room.plan(&["/usr/bin/python3", "-c", script]);
+    let reached = super::net::run(&room, &allow(&["good.test"]), plan);
+    assert_eq!(reached.outcome.out, "done\n", "{:?}", reached.outcome);
+    assert_eq!(reached.lines.len(), 1000);
+    assert_eq!(
+        (reached.report.refusals.len(), reached.report.without_line),
+        (1, 200)
+    );
+}
