@@ -3,6 +3,7 @@
 //! clap lives here and nowhere else, and so does every word that is printed.
 
 mod check;
+mod doctor;
 mod execute;
 mod exit;
 mod inspect;
@@ -87,6 +88,8 @@ enum Command {
     /// Policies of real programs: which may run in a home, with which flags
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Says what this machine can do for sandboxes, by trying it, and how to mend what it cannot
+    Doctor(doctor::DoctorArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
 }
@@ -161,6 +164,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Run(args) => return Ok(execute::run::run(*args)),
         Command::Exec(args) => return Ok(execute::exec(&args)),
         Command::Shell(args) => return Ok(execute::shell(&args)),

@@ -17,6 +17,7 @@ mod need;
 mod room;
 
 mod calls;
+mod doctor;
 mod kill;
 mod limits;
 mod loads;

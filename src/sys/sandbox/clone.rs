@@ -195,7 +195,12 @@ fn change_identity(uid: u32, gid: u32) -> rustix::io::Result<()> {
         rustix::process::Uid::from_raw(uid),
         rustix::process::Gid::from_raw(gid),
     );
-    rustix::thread::set_thread_groups(&[])?;
+    let (own_uid, own_gid) = (rustix::process::getuid(), rustix::process::getgid());
+    match rustix::thread::set_thread_groups(&[]) {
+        // Root of a user namespace may not; who stays who they are gains nothing by the groups that they have.
+        Err(Errno::PERM) if (own_uid, own_gid) == (uid, gid) => {}
+        dropped => dropped?,
+    }
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)
 }

@@ -131,6 +131,9 @@ fn go_through(page: &Page, target: &str, first: &str) {
         0,
     );
     check("fsck", &["fsck", target], 0);
+    // Where there can be no sandbox, it ends with 1, and has the same object.
+    let code = trumanfs(&["doctor"]).status.code().unwrap();
+    check("doctor", &["doctor"], code);
     check(
         "exec",
         &["exec", "--root", target, "echo one; cat nothing"],

@@ -105,6 +105,9 @@ impl Step {
             (Self::Namespaces, Some(Errno::NOSPC)) => {
                 "raise the sysctl user.max_user_namespaces (and the other user.max_*_namespaces), or leave the sandbox that this process is in"
             }
+            (Self::UserMap, Some(Errno::PERM)) if rustix::process::geteuid().is_root() => {
+                "root needs CAP_SETFCAP to enter itself into a user namespace: add it to the capabilities of the container or service, or run as an ordinary user"
+            }
             (
                 Self::Namespaces | Self::UserMap | Self::Root | Self::Loopback,
                 Some(Errno::PERM | Errno::ACCESS),
@@ -155,6 +158,21 @@ impl LaunchError {
         }
     }
 
+    /// What failed and why, without what to do about it.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let mut text = format!("cannot {}", self.step.in_words());
+        if !self.about.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.about);
+        }
+        if let Some(errno) = self.errno {
+            text.push_str(": ");
+            text.push_str(&std::io::Error::from(errno).to_string());
+        }
+        text
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
@@ -174,14 +192,7 @@ impl From<Failure> for LaunchError {
 
 impl fmt::Display for LaunchError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "no sandbox: cannot {}", self.step.in_words())?;
-        if !self.about.is_empty() {
-            write!(out, ": {}", self.about)?;
-        }
-        if let Some(errno) = self.errno {
-            write!(out, ": {}", std::io::Error::from(errno))?;
-        }
-        write!(out, "; {}", self.remedy())
+        write!(out, "no sandbox: {}; {}", self.what(), self.remedy())
     }
 }
 

@@ -1,0 +1,151 @@
+//! What a launch costs: our sandbox against `bwrap` with the same namespaces, mounts and files, for a program that does
+//! nothing. Prints medians; the launches alternate, so that both meet the same machine.
+//!
+//! `cargo bench --bench launch [-- LAUNCHES]`, as root or not. Needs bubblewrap.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use trumanfs::exec::program::sandbox::{End, Launcher, Limits, Network, Plan, Until, launch};
+
+fn main() {
+    let given = std::env::args().skip(1).find_map(|word| word.parse().ok());
+    let count: usize = given.unwrap_or(300);
+    let dir = tempfile::tempdir().unwrap();
+    let (home, scratch) = (dir.path().join("home"), dir.path().join("scratch"));
+    std::fs::create_dir(&home).unwrap();
+    std::fs::create_dir(&scratch).unwrap();
+    let launcher = Launcher::of(Path::new(env!("CARGO_BIN_EXE_trumanfs"))).unwrap();
+    let limited = Limits {
+        memory: Some(1 << 30),
+        processes: Some(1000),
+        ..Limits::default()
+    };
+    let mut kinds: Vec<(&str, Box<dyn Fn()>, Vec<Duration>)> = vec![
+        ("a process", Box::new(plain), Vec::new()),
+        (
+            "our sandbox",
+            Box::new(|| ours(&home, &scratch, &launcher, Limits::default())),
+            Vec::new(),
+        ),
+        (
+            "our sandbox, memory and processes limited",
+            Box::new(|| ours(&home, &scratch, &launcher, limited.clone())),
+            Vec::new(),
+        ),
+        ("bwrap", Box::new(|| bwrap(&home, &scratch)), Vec::new()),
+    ];
+    for _ in 0..count {
+        for (_, run, times) in &mut kinds {
+            let began = Instant::now();
+            run();
+            times.push(began.elapsed());
+        }
+    }
+    for (name, _, times) in &mut kinds {
+        times.sort();
+        let at = |part: usize| times.get(times.len() * part / 100).unwrap().as_micros();
+        println!(
+            "{name:45} median {:6} µs   tenth {:6} µs   ninetieth {:6} µs",
+            at(50),
+            at(10),
+            at(90)
+        );
+    }
+}
+
+fn null() -> File {
+    File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .unwrap()
+}
+
+fn plain() {
+    assert!(Command::new("/usr/bin/true").status().unwrap().success());
+}
+
+fn ours(home: &Path, scratch: &Path, launcher: &Launcher, limits: Limits) {
+    let plan = Plan {
+        home: File::open(home).unwrap().into(),
+        home_path: home.to_owned(),
+        cwd: home.to_owned(),
+        read_only: false,
+        scratch: File::open(scratch).unwrap().into(),
+        argv: vec!["/usr/bin/true".into()],
+        env: Vec::new(),
+        bind_ro: Vec::new(),
+        ptrace: false,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        limits,
+        stdin: null().into(),
+        stdout: null().into(),
+        stderr: null().into(),
+        network: Network::None,
+    };
+    let ended = launch(plan, launcher).unwrap().wait(Until::default());
+    assert_eq!(ended.end, End::Exited(0));
+}
+
+fn bwrap(home: &Path, scratch: &Path) {
+    let mut command = Command::new("bwrap");
+    command.args([
+        "--unshare-all",
+        "--unshare-user",
+        "--die-with-parent",
+        "--new-session",
+        "--hostname",
+        "sandbox",
+    ]);
+    command.args(["--ro-bind", "/usr", "/usr"]);
+    for name in ["bin", "sbin", "lib", "lib64", "lib32", "libx32"] {
+        let path = Path::new("/").join(name);
+        if let Ok(target) = std::fs::read_link(&path) {
+            command
+                .arg("--symlink")
+                .args([target.as_path(), path.as_path()]);
+        } else if path.exists() {
+            command.arg("--ro-bind").args([&path, &path]);
+        }
+    }
+    for name in [
+        "alternatives",
+        "ca-certificates",
+        "ld.so.cache",
+        "ld.so.conf",
+        "ld.so.conf.d",
+        "localtime",
+        "perl",
+        "protocols",
+        "python3",
+        "services",
+        "ssl",
+        "terminfo",
+        "timezone",
+    ] {
+        let path = Path::new("/etc").join(name);
+        command.arg("--ro-bind-try").args([&path, &path]);
+    }
+    command.args(["--dev", "/dev", "--proc", "/proc"]);
+    command.arg("--bind").arg(scratch).arg("/tmp");
+    command
+        .arg("--bind")
+        .args([home, home])
+        .arg("--chdir")
+        .arg(home);
+    command.args(["--cap-drop", "ALL", "/usr/bin/true"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    assert!(command.status().unwrap().success());
+}

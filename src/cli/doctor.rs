@@ -1,0 +1,67 @@
+//! `doctor`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::output::{Printer, Style};
+use crate::error::{Error, Result};
+use crate::exec::program::sandbox::{Capability, Launcher, probe};
+
+/// What `trumanfs doctor` takes.
+#[derive(Args, Debug)]
+pub(super) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Whether programs can be run in a sandbox.
+    sandbox: bool,
+    capabilities: Vec<Capability>,
+}
+
+/// Says what this machine can do for sandboxes, by trying it. Ends with 1 where there can be none.
+pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
+    let launcher = Launcher::of_this_program().map_err(|error| Error::System {
+        what: error.what(),
+        remedy: "/proc must be mounted".to_owned(),
+    })?;
+    let capabilities = probe(&launcher);
+    let sandbox = capabilities
+        .iter()
+        .all(|one| !one.needed || one.works == Some(true));
+    let report = Report {
+        sandbox,
+        capabilities,
+    };
+    let mut out = Printer::new();
+    match args.json {
+        true => out.json(&report)?,
+        false => print(&report, &mut out),
+    }
+    Ok(if sandbox { Exit::Ok } else { Exit::Nothing })
+}
+
+fn print(report: &Report, out: &mut Printer) {
+    for one in &report.capabilities {
+        let (sign, style) = match one.works {
+            Some(true) => ("ok", Style::Added),
+            Some(false) if one.needed => ("FAILED", Style::Removed),
+            Some(false) => ("without", Style::Changed),
+            None => ("-", Style::Faint),
+        };
+        let sign = out.style(style, &format!("{sign:8}"));
+        out.line(format_args!("{sign}{:16}{}", one.name, one.found));
+        if let Some(remedy) = &one.remedy {
+            out.line(format_args!("{:24}{remedy}", ""));
+        }
+    }
+    let end = match report.sandbox {
+        true => "Programs can be run in a sandbox.",
+        false => "No program can be run: there is no sandbox, and nothing runs without one.",
+    };
+    out.line(format_args!("{end}"));
+}

@@ -1,0 +1,284 @@
+//! What this machine can do: a sandbox is made as any other is, and what it fails at is named, with what is in the way.
+//!
+//! Nothing is guessed from versions or settings. Settings are read only to say why something that was tried failed.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use serde::Serialize;
+
+use super::error::{LaunchError, Step};
+use super::launch::{Launcher, launch};
+use super::limits::{InForce, Limit, Mechanism};
+use super::plan::{Limits, Network, Plan};
+use super::running::{End, Until};
+
+/// Something that a sandbox needs or uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Capability {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether it works; nothing where it could not be tried, because something before it failed.
+    pub works: Option<bool>,
+    /// Whether there is no sandbox without it. What is not needed has something that takes its place.
+    pub needed: bool,
+    /// What was found.
+    pub found: String,
+    /// What to do about it, where it does not work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// What is tried, in this order: the name, the steps of a launch that belong to it, and what works if they do.
+const PARTS: [(&str, &[Step], &str); 6] = [
+    (
+        "namespaces",
+        &[
+            Step::Plan,
+            Step::Identity,
+            Step::Namespaces,
+            Step::Init,
+            Step::UserMap,
+        ],
+        "user, mount, PID, network, IPC, UTS and cgroup namespaces can be made",
+    ),
+    (
+        "mounts",
+        &[Step::Source, Step::Root, Step::Mount, Step::Pivot],
+        "a root can be made in which only system software and the home are",
+    ),
+    (
+        "proc",
+        &[Step::Proc],
+        "a /proc of the sandbox's own can be mounted",
+    ),
+    (
+        "loopback",
+        &[Step::Loopback],
+        "a network of the sandbox's own can be brought up",
+    ),
+    (
+        "filter",
+        &[Step::Limits, Step::Privileges, Step::Filter],
+        "privileges can be given up, and system calls filtered",
+    ),
+    (
+        "program",
+        &[Step::Directory, Step::Program, Step::Control],
+        "a program was run",
+    ),
+];
+
+/// The order in which the first process goes through the parts.
+const ORDER: [Step; 14] = [
+    Step::Plan,
+    Step::Identity,
+    Step::Namespaces,
+    Step::Init,
+    Step::UserMap,
+    Step::Source,
+    Step::Root,
+    Step::Mount,
+    Step::Proc,
+    Step::Pivot,
+    Step::Loopback,
+    Step::Limits,
+    Step::Privileges,
+    Step::Filter,
+];
+
+/// Settings that forbid namespaces: the file, the value that does, and what to do about it.
+const SETTINGS: [(&str, &str, &str); 5] = [
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "load the AppArmor profile that comes with trumanfs; mount-scripts/trumanfs.apparmor says how",
+    ),
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "/proc/sys/user/max_user_namespaces",
+        "0",
+        "sysctl user.max_user_namespaces=10000",
+    ),
+    (
+        "/proc/sys/user/max_net_namespaces",
+        "0",
+        "sysctl user.max_net_namespaces=10000",
+    ),
+    (
+        "/proc/sys/user/max_mnt_namespaces",
+        "0",
+        "sysctl user.max_mnt_namespaces=10000",
+    ),
+];
+
+/// Tries everything, by making a sandbox that shows no home and runs `true`.
+#[must_use]
+pub fn probe(launcher: &Launcher) -> Vec<Capability> {
+    let outcome = plan()
+        .and_then(|plan| launch(plan, launcher))
+        .and_then(|mut running| {
+            let in_force = running.in_force().to_vec();
+            match running.wait(Until::default()).end {
+                End::Exited(0) => Ok(in_force),
+                End::NotStarted(error) => Err(error),
+                other => Err(LaunchError::refused(
+                    Step::Program,
+                    format!("`true` ended with {other:?}"),
+                )),
+            }
+        });
+    let failed = outcome.as_ref().err();
+    let mut all: Vec<Capability> = PARTS.iter().map(|part| part_of(part, failed)).collect();
+    let in_force = outcome.as_deref().unwrap_or_default();
+    all.push(limit(Limit::Memory, in_force, "memory"));
+    all.push(limit(Limit::Processes, in_force, "processes"));
+    all
+}
+
+/// A plan that needs nothing of this machine but what each sandbox needs.
+fn plan() -> Result<Plan, LaunchError> {
+    let open = |path: &str, flags: OFlags| -> Result<OwnedFd, LaunchError> {
+        rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| LaunchError::new(Step::Source, path, errno))
+    };
+    Ok(Plan {
+        home: open("/usr", OFlags::PATH)?,
+        home_path: "/home/nobody".into(),
+        cwd: "/".into(),
+        read_only: true,
+        scratch: open("/usr", OFlags::PATH)?,
+        argv: vec!["true".into()],
+        env: Vec::new(),
+        bind_ro: Vec::new(),
+        ptrace: false,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        limits: Limits {
+            memory: Some(1 << 30),
+            processes: Some(100),
+            ..Limits::default()
+        },
+        stdin: open("/dev/null", OFlags::RDWR)?,
+        stdout: open("/dev/null", OFlags::RDWR)?,
+        stderr: open("/dev/null", OFlags::RDWR)?,
+        network: Network::None,
+    })
+}
+
+fn part_of(
+    (name, steps, good): &(&'static str, &[Step], &str),
+    failed: Option<&LaunchError>,
+) -> Capability {
+    let when = |step: Step| {
+        ORDER
+            .iter()
+            .position(|one| *one == step)
+            .unwrap_or(ORDER.len())
+    };
+    let works = failed.is_none_or(|error| {
+        !steps.contains(&error.step) && steps.iter().all(|step| when(*step) < when(error.step))
+    });
+    let error = failed.filter(|error| steps.contains(&error.step));
+    let (works, found) = match (error, works) {
+        (Some(error), _) => (Some(false), error.what()),
+        (None, true) => (Some(true), (*good).to_owned()),
+        (None, false) => (
+            None,
+            "not tried, because something before it failed".to_owned(),
+        ),
+    };
+    Capability {
+        name,
+        works,
+        needed: true,
+        found,
+        remedy: error.map(remedy),
+    }
+}
+
+/// What to do: by the setting that is in the way, if one can be named.
+fn remedy(error: &LaunchError) -> String {
+    let set = SETTINGS.iter().find(|(file, value, _)| {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut text = [0; 16];
+        let read = rustix::fs::openat(CWD, *file, flags, Mode::empty())
+            .and_then(|file| rustix::io::read(file, &mut text));
+        read.is_ok_and(|len| {
+            text.get(..len)
+                .is_some_and(|text| text.trim_ascii() == value.as_bytes())
+        })
+    });
+    let about_namespaces = [Step::Namespaces, Step::UserMap, Step::Root, Step::Loopback];
+    match set.filter(|_| about_namespaces.contains(&error.step)) {
+        Some((file, value, remedy)) => format!("{file} is {value}: {remedy}"),
+        None => error.remedy().to_owned(),
+    }
+}
+
+fn limit(limit: Limit, in_force: &[InForce], what: &str) -> Capability {
+    let mechanism = in_force
+        .iter()
+        .find(|one| one.limit == limit)
+        .map(|one| one.mechanism);
+    let name = match limit {
+        Limit::Memory => "memory-limit",
+        _ => "process-limit",
+    };
+    let (works, found, remedy) = match mechanism {
+        None => (None, "not tried, because there is no sandbox".to_owned(), None),
+        Some(Mechanism::Watched) => (
+            Some(false),
+            format!("no cgroup can be made: {what} of a sandbox is looked at several times a second, and may be passed for a moment"),
+            Some("start trumanfs where cgroups can be made: as root, or by `systemd-run --user --scope --property=Delegate=yes`".to_owned()),
+        ),
+        Some(mechanism) => (
+            Some(true),
+            format!("the kernel limits {what} of a sandbox as a whole: {}", mechanism.name()),
+            None,
+        ),
+    };
+    Capability {
+        name,
+        works,
+        needed: false,
+        found,
+        remedy,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn of(error: &LaunchError) -> Vec<Option<bool>> {
+        PARTS
+            .iter()
+            .map(|part| part_of(part, Some(error)).works)
+            .collect()
+    }
+
+    #[test]
+    fn what_failed_is_told_from_what_was_not_tried() {
+        let (yes, no) = (Some(true), Some(false));
+        let userns = LaunchError::new(Step::Namespaces, "", Errno::PERM);
+        assert_eq!(of(&userns), [no, None, None, None, None, None]);
+        let proc = LaunchError::new(Step::Proc, "", Errno::PERM);
+        // The root is left after /proc was mounted, so nobody knows yet.
+        assert_eq!(of(&proc), [yes, None, no, None, None, None]);
+        let part = part_of(&PARTS[2], Some(&proc));
+        assert!(
+            part.remedy
+                .is_some_and(|remedy| remedy.contains("systempaths"))
+        );
+        let filter = LaunchError::new(Step::Filter, "", Errno::INVAL);
+        assert_eq!(of(&filter), [yes, yes, yes, yes, no, None]);
+    }
+}

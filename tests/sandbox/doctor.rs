@@ -1,0 +1,155 @@
+//! `trumanfs doctor`: what works is named, what does not as well, with what to do about it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::common::{binary, describe, need_root, need_tools, run_limited, trumanfs};
+
+#[test]
+fn a_machine_that_can_says_so() {
+    let output = trumanfs(&["doctor"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    for name in [
+        "namespaces",
+        "mounts",
+        "proc",
+        "loopback",
+        "filter",
+        "program",
+    ] {
+        assert!(
+            said.contains(&format!("ok      {name}")),
+            "{name} in {said}"
+        );
+    }
+    assert!(
+        said.ends_with("Programs can be run in a sandbox.\n"),
+        "{said}"
+    );
+}
+
+/// Runs doctor behind a command that takes something away, and returns what it says in JSON.
+fn doctor(before: &[&str], code: i32) -> serde_json::Value {
+    let (program, arguments) = before.split_first().unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .arg(binary())
+        .args(["doctor", "--json"]);
+    let output = run_limited(command, Duration::from_secs(60));
+    assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn capability<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let all = report["capabilities"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == name).unwrap()
+}
+
+#[test]
+fn a_system_without_user_namespaces_is_told_what_forbids_them() {
+    need_root!("to forbid user namespaces");
+    need_tools!("unshare");
+    // In a user namespace of its own, so that the limit is nobody else's.
+    let script = "echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"";
+    let report = doctor(
+        &[
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        ],
+        1,
+    );
+    assert_eq!(report["sandbox"], false);
+    let namespaces = capability(&report, "namespaces");
+    assert_eq!(namespaces["works"], false);
+    let remedy = namespaces["remedy"].as_str().unwrap();
+    assert!(remedy.contains("max_user_namespaces"), "{remedy}");
+    assert!(capability(&report, "proc")["works"].is_null());
+}
+
+#[test]
+fn a_container_that_covers_parts_of_proc_is_told_apart() {
+    need_root!("to cover parts of /proc");
+    need_tools!("unshare");
+    let script =
+        "mount -t tmpfs none /proc/scsi 2>/dev/null || mount -t tmpfs none /proc/irq; exec \"$@\"";
+    let report = doctor(
+        &[
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        ],
+        1,
+    );
+    assert_eq!(capability(&report, "namespaces")["works"], true);
+    let proc = capability(&report, "proc");
+    assert_eq!(proc["works"], false);
+    assert!(
+        proc["remedy"]
+            .as_str()
+            .unwrap()
+            .contains("systempaths=unconfined")
+    );
+}
+
+#[test]
+fn root_without_rights_still_has_a_sandbox() {
+    need_root!("to give rights up");
+    need_tools!("setpriv");
+    // As in a container: no CAP_SYS_ADMIN, but what changes identities, and what enters root into a user namespace.
+    let keep = "--bounding-set=-all,+setuid,+setgid,+setfcap";
+    let report = doctor(&["setpriv", keep, "--inh-caps=-all"], 0);
+    assert_eq!(report["sandbox"], true);
+    let keep = "--bounding-set=-all,+setuid,+setgid";
+    let report = doctor(&["setpriv", keep, "--inh-caps=-all"], 1);
+    let remedy = capability(&report, "namespaces")["remedy"]
+        .as_str()
+        .unwrap();
+    assert!(remedy.contains("CAP_SETFCAP"), "{remedy}");
+}
+
+#[test]
+fn in_a_sandbox_there_is_none_and_it_says_why() {
+    let room = crate::room::Room::new();
+    let program = room.home.join("trumanfs");
+    crate::common::copy_program(binary(), &program);
+    let outcome = room.run(room.plan(&[program.as_os_str(), "doctor".as_ref()]));
+    use trumanfs::exec::program::sandbox::End;
+    assert_eq!(outcome.ended.end, End::Exited(1), "{outcome:?}");
+    assert!(outcome.out.contains("FAILED  namespaces"), "{outcome:?}");
+    assert!(
+        outcome
+            .out
+            .contains("In a sandbox of trumanfs none can be made"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn in_bubblewrap_it_works_or_says_why() {
+    need_tools!("bwrap");
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-all", "--dev-bind", "/", "/", "--proc", "/proc"]);
+    command.arg(binary()).args(["doctor", "--json"]);
+    let output = run_limited(command, Duration::from_secs(60));
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    if report["sandbox"] != true {
+        let all = report["capabilities"].as_array().unwrap();
+        let failed = all
+            .iter()
+            .find(|one| one["works"] == false && one["needed"] == true);
+        assert!(failed.unwrap()["remedy"].is_string(), "{report}");
+    }
+}
