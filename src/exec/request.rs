@@ -79,7 +79,7 @@ pub enum Status {
 pub struct Written {
     /// How many bytes.
     pub bytes: u64,
-    /// The first of them, up to [`START`].
+    /// The first of them, up to a KiB.
     pub start: Vec<u8>,
 }
 
