@@ -67,27 +67,11 @@ fn allows(entry: &Entry, flag: &str) -> bool {
 }
 
 fn starters(r: &mut Reader<'_>, entry: &Entry) {
-    // An empty entry has no script and no arguments.
-    let has_arguments =
-        entry.has_flags || entry.subcommands.is_some() || entry.arguments.kinds.is_some();
     let starter = STARTERS.iter().find(|(name, _)| *name == entry.name);
-    if let Some((name, how)) = starter.filter(|_| has_arguments && !requires(entry, "--sandbox")) {
+    if let Some((name, how)) = starter.filter(|_| !requires(entry, "--sandbox")) {
         r.warn(entry.line, format!("`{name}` can start any program: {how}. What it starts stays in the sandbox, and this policy does not judge it"));
     }
-    if entry.name == "find"
-        && entry
-            .tool
-            .deny_tokens
-            .as_ref()
-            .is_some_and(|tokens| !tokens.iter().any(|token| token == "-exec"))
-    {
-        let list = ["-exec", "-execdir", "-ok", "-okdir", "-delete"]
-            .into_iter()
-            .filter(|flag| allows(entry, flag));
-        for flag in list {
-            r.warn(entry.line, format!("`find {flag}` can start any program or delete a tree; deny_tokens without it allows that"));
-        }
-    }
+    find(r, entry);
     for (validator, flags) in [
         (Validator::Python, &["-c", "-m"][..]),
         (
@@ -125,6 +109,27 @@ fn starters(r: &mut Reader<'_>, entry: &Entry) {
                 format!("`{flag}` runs code that the policy does not judge"),
             );
         }
+    }
+}
+
+fn find(r: &mut Reader<'_>, entry: &Entry) {
+    if entry.name != "find" {
+        return;
+    }
+    let tokens = entry.tool.deny_tokens.as_ref();
+    for flag in ["-exec", "-execdir", "-ok", "-okdir", "-delete"] {
+        // Without a list of its own, an entry has the built-in one, which has all of these.
+        let is_denied = tokens.is_none_or(|tokens| tokens.iter().any(|token| token == flag));
+        let message = match (allows(entry, flag), is_denied) {
+            (false, _) => continue,
+            (true, true) => format!(
+                "`find {flag}` could start any program or delete a tree; deny_tokens refuses it all the same"
+            ),
+            (true, false) => format!(
+                "`find {flag}` can start any program or delete a tree; deny_tokens without it allows that"
+            ),
+        };
+        r.warn(entry.line, message);
     }
 }
 

@@ -110,7 +110,7 @@ fn examples(reader: &mut Reader<'_>, policy: &Policy, entry: &Entry) {
         let verdict = judge(policy, &example.text);
         let said = match verdict {
             Err(reason) => format!("`{}` is not allowed: {reason}", example.text),
-            Ok(rule) if rule.split('.').next() != Some(&entry.name) => {
+            Ok(rule) if !is_of(&rule, &entry.name) => {
                 format!("`{}` is allowed by {rule}, not by this entry", example.text)
             }
             Ok(_) => continue,
@@ -123,6 +123,12 @@ fn examples(reader: &mut Reader<'_>, policy: &Policy, entry: &Entry) {
             reader.under("not_match", |r| r.problem(example.line, said));
         }
     }
+}
+
+/// Returns whether a rule is one of an entry, whose name may have dots.
+fn is_of(rule: &str, entry: &str) -> bool {
+    let rest = rule.strip_prefix(entry);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Returns the rule that allows a line, or why it is refused.

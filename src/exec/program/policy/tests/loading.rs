@@ -165,6 +165,12 @@ fn messages_name_file_line_and_key() {
 }
 
 #[test]
+fn names_may_have_dots() {
+    let text = "python3.11: { validator: python, flags: [\"-V\"], match: [python3.11 -V] }\npython3: { flags: [] }\n";
+    assert_eq!(said(text), Vec::<String>::new());
+}
+
+#[test]
 fn everything_that_is_wrong_is_said() {
     let said = said("a: { flagz: 1 }\nb: { default_timeout: x }\nc: { ptrace: 3, flags: [y] }\n");
     assert_eq!(said.len(), 4, "{said:#?}");
@@ -231,7 +237,9 @@ fn entries_that_can_start_anything_are_warned_of() {
             "{text}"
         );
     }
-    assert!(warned("find: { flags: [-exec], deny_tokens: [] }\n").contains("find -exec"));
+    assert!(warned("make: {}\n").contains("can start any program"));
+    assert!(warned("find: { flags: [-exec], deny_tokens: [] }\n").contains("`find -exec` can"));
+    assert!(warned("find: { flags: [-exec] }\n").contains("`find -exec` could"));
     assert!(warned("python: { flags: [-c] }\n").contains("`-c` runs code"));
     assert!(warned("git: { subcommands: { config: {} } }\n").contains("first_argument"));
     assert!(warned("a: { flags: [-x], deny_global_flags: [-x] }\n").contains("which wins"));
