@@ -24,7 +24,7 @@ const LONGEST: usize = 16 << 10;
 const PREVIEW: usize = 500;
 
 /// Where the lines are.
-const LOG: AppendLog = AppendLog {
+pub(super) const LOG: AppendLog = AppendLog {
     name: layout::AUDIT,
     former: layout::FORMER_AUDIT,
     longest: 8 << 20,

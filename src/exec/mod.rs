@@ -21,6 +21,7 @@ pub mod place;
 pub mod program;
 pub mod request;
 pub mod shell;
+pub mod totals;
 mod with_scratch;
 
 pub use cancel::Cancel;

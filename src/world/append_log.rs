@@ -63,6 +63,24 @@ impl AppendLog {
         Ok(true)
     }
 
+    /// Opens what there is of the log of a store, for reading: the older part first.
+    ///
+    /// # Errors
+    /// What `openat2(2)` says; [`Error::Refused`] where something else stands in the log's place.
+    pub fn files(&self, store: &Root) -> Result<Vec<File>> {
+        let Some(state) = open_unlocked(store)? else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for name in [self.former, self.name] {
+            match own::open(state.as_fd(), name.as_bytes(), OFlags::RDONLY) {
+                Err(Error::NotFound) => {}
+                file => found.push(file?),
+            }
+        }
+        Ok(found)
+    }
+
     /// Gives the log its second name, unless somebody else does.
     fn put_aside(&self, state: BorrowedFd<'_>, file: &File) -> Result<bool> {
         if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {

@@ -3,6 +3,7 @@
 
 mod diff;
 mod log;
+mod metrics;
 mod patch;
 mod session;
 mod show;

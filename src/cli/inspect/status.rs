@@ -1,5 +1,6 @@
 //! `status`: what is mounted, and how it is going.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -7,9 +8,11 @@ use clap::Args;
 
 use super::super::exit::Exit;
 use super::super::output::{Printer, bytes, quote, say, warn};
+use super::metrics::{self, Source};
 use crate::client::{Client, Mount, Status, mounts};
 use crate::error::Result;
-use crate::name::escape;
+use crate::exec::totals::Totals;
+use crate::name::{escape, unescape};
 
 /// What `trumanfs status` takes.
 #[derive(Args, Debug)]
@@ -19,14 +22,25 @@ pub(in crate::cli) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print counters and durations for Prometheus, also of a store that is not mounted
+    #[arg(long, conflicts_with = "json")]
+    metrics: bool,
 }
 
 /// Says how mounts are going.
 pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
     let Some(target) = &args.target else {
-        return status_of_all(args.json);
+        return match args.metrics {
+            true => metrics_of_all(),
+            false => status_of_all(args.json),
+        };
     };
     let client = Client::open(target)?;
+    if args.metrics {
+        let source = source(client.path(), client.status()?)?;
+        print_metrics(&[source]);
+        return Ok(Exit::Ok);
+    }
     let status = client.status()?;
     let dead = client.dead_home().filter(|_| status.is_none());
     if let Some(home) = &dead {
@@ -68,7 +82,37 @@ impl Served<'_> {
     }
 }
 
-fn status_of_all(as_json: bool) -> Result<Exit> {
+/// Gathers what there is to count of a store.
+fn source(store: &Path, status: Option<Status>) -> Result<Source> {
+    Ok(Source {
+        store: escape(store.as_os_str().as_bytes()),
+        status,
+        totals: Totals::read(store)?,
+    })
+}
+
+fn print_metrics(sources: &[Source]) {
+    let mut printer = Printer::new();
+    printer.bytes(metrics::text(sources).as_bytes());
+    printer.flush();
+}
+
+fn metrics_of_all() -> Result<Exit> {
+    let mut sources = Vec::new();
+    for status in served(false) {
+        let store = unescape(&status.store).unwrap_or_default();
+        let store = Path::new(OsStr::from_bytes(&store));
+        match source(store, Some(*status)) {
+            Ok(source) => sources.push(source),
+            Err(error) => warn(false, &format!("{}: {error}", path(store))),
+        }
+    }
+    print_metrics(&sources);
+    Ok(Exit::Ok)
+}
+
+/// Returns the homes of this machine that are served, and says of the others what is known.
+fn served(as_json: bool) -> Vec<Box<Status>> {
     let mut found = Vec::new();
     for mount in mounts() {
         match mount {
@@ -81,6 +125,11 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
             Mount::Unknown(home, error) => warn(as_json, &format!("{}: {error}", path(&home))),
         }
     }
+    found
+}
+
+fn status_of_all(as_json: bool) -> Result<Exit> {
+    let found = served(as_json);
     if as_json {
         let served = |status| Served::of(Some(status), String::new());
         let mounts: Vec<_> = found.iter().map(|status| served(&**status)).collect();

@@ -8,6 +8,7 @@ mod held;
 mod history;
 mod json;
 mod killed;
+mod metrics;
 mod output;
 mod owners;
 mod scratch;

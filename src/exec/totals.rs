@@ -1,0 +1,168 @@
+//! Totals of an audit log: how many requests there were, how they ended, how long they took.
+//!
+//! The log is bounded, so what stands in it begins anew from time to time: the totals are those of the lines that are
+//! there.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::audit::LOG;
+use crate::error::{Error, Result};
+use crate::world::Root;
+
+/// The upper bounds of durations that are counted together, in milliseconds.
+pub const BOUNDS: [u64; 12] = [
+    5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 30_000, 120_000, 600_000,
+];
+
+/// What requests have in common that are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sort {
+    /// The executor: `shell`, `program`.
+    pub kind: String,
+    /// How they ended.
+    pub status: String,
+    /// What a policy said of them; empty where none was asked.
+    pub verdict: String,
+}
+
+/// How long requests took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// How many took no longer than each of [`BOUNDS`].
+    pub within: [u64; BOUNDS.len()],
+    /// How many there were.
+    pub count: u64,
+    /// How long all of them took, in milliseconds.
+    pub sum_ms: u64,
+}
+
+impl Durations {
+    fn take(&mut self, ms: u64) {
+        self.count += 1;
+        self.sum_ms = self.sum_ms.saturating_add(ms);
+        for (within, bound) in self.within.iter_mut().zip(BOUNDS) {
+            *within += u64::from(ms <= bound);
+        }
+    }
+}
+
+/// The totals of a log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many requests there were of each sort.
+    pub requests: BTreeMap<Sort, u64>,
+    /// How long they took, by executor.
+    pub durations: BTreeMap<String, Durations>,
+    /// How many events there were that an operator should look at, by name and severity.
+    pub events: BTreeMap<(String, String), u64>,
+    /// How many limits were met, by name.
+    pub limits: BTreeMap<String, u64>,
+    /// How many requests had output cut.
+    pub truncated: u64,
+    /// How many lines cannot be understood.
+    pub unreadable: u64,
+}
+
+/// What of a line is counted. A line that is not about a request has no status.
+#[derive(Deserialize)]
+struct Line {
+    kind: Option<String>,
+    status: Option<String>,
+    verdict: Option<String>,
+    duration_ms: Option<u64>,
+    event: Option<String>,
+    severity: Option<String>,
+    limit: Option<String>,
+    #[serde(default)]
+    truncated_stdout: bool,
+    #[serde(default)]
+    truncated_stderr: bool,
+}
+
+impl Totals {
+    /// Reads the audit log of a store. There may be none yet.
+    ///
+    /// # Errors
+    /// What `open(2)` and `read(2)` say; [`Error::Refused`] where something else stands in the log's place.
+    pub fn read(store: &Path) -> Result<Totals> {
+        let mut totals = Totals::default();
+        for file in LOG.files(&Root::open(store)?)? {
+            let mut reader = BufReader::new(file);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                let read = reader.read_until(b'\n', &mut line);
+                if read.map_err(|error| Error::io("read", &error))? == 0 {
+                    break;
+                }
+                totals.take(&line);
+            }
+        }
+        Ok(totals)
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+            self.unreadable += 1;
+            return;
+        };
+        if let Some(event) = line.event {
+            let severity = line.severity.unwrap_or_default();
+            *self.events.entry((event, severity)).or_default() += 1;
+        }
+        let (Some(kind), Some(status)) = (line.kind, line.status) else {
+            return;
+        };
+        if let Some(limit) = line.limit {
+            *self.limits.entry(limit).or_default() += 1;
+        }
+        self.truncated += u64::from(line.truncated_stdout || line.truncated_stderr);
+        let durations = self.durations.entry(kind.clone()).or_default();
+        durations.take(line.duration_ms.unwrap_or(0));
+        let sort = Sort {
+            kind,
+            status,
+            verdict: line.verdict.unwrap_or_default(),
+        };
+        *self.requests.entry(sort).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_by_sort() {
+        let mut totals = Totals::default();
+        for line in [
+            r#"{"kind":"program","status":"success","verdict":"allow","duration_ms":5,"truncated_stdout":true}"#,
+            r#"{"kind":"program","status":"success","verdict":"allow","duration_ms":700000}"#,
+            r#"{"kind":"program","status":"blocked","verdict":"deny","duration_ms":0,"event":"command_blocked","severity":"HIGH"}"#,
+            r#"{"kind":"shell","status":"failed","duration_ms":60}"#,
+            r#"{"kind":"network","event":"connection_refused","severity":"MEDIUM"}"#,
+            "{\"kind\":\"pro",
+        ] {
+            totals.take(line.as_bytes());
+        }
+        let sort = |kind: &str, status: &str, verdict: &str| Sort {
+            kind: kind.to_owned(),
+            status: status.to_owned(),
+            verdict: verdict.to_owned(),
+        };
+        assert_eq!(totals.requests[&sort("program", "success", "allow")], 2);
+        assert_eq!(totals.requests[&sort("shell", "failed", "")], 1);
+        assert_eq!(totals.requests.values().sum::<u64>(), 4);
+        let programs = &totals.durations["program"];
+        assert_eq!((programs.count, programs.sum_ms), (3, 700_005));
+        assert_eq!(programs.within, [2; BOUNDS.len()]);
+        assert_eq!(totals.durations["shell"].within[..5], [0, 0, 0, 0, 1]);
+        assert_eq!(totals.events.len(), 2);
+        assert_eq!((totals.truncated, totals.unreadable), (1, 1));
+    }
+}
