@@ -13,6 +13,7 @@ use super::target::{Client, Site, site};
 use crate::control::{Answer, Held, Request};
 use crate::daemon::{self, Wanted};
 use crate::error::{Error, Kind, Result};
+use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::operator::Store;
 use crate::world::layout::SCRATCH;
@@ -43,6 +44,9 @@ impl Drop for Hold {
         let Some(store) = &self.store else {
             return;
         };
+        if self.is_lost() {
+            return self.clear_away();
+        }
         self.connection.finish();
         let Ok(store) = Store::open(store) else {
             return;
@@ -59,6 +63,17 @@ impl Drop for Hold {
 }
 
 impl Hold {
+    /// Takes away the dead mount of a daemon that was killed: nobody else knows where it is.
+    fn clear_away(&self) {
+        let home = self.mounted_at();
+        let is_dead = |home: &Path| std::fs::metadata(home).is_err_and(|e| table::is_dead(&e));
+        if table::find(&home).is_some() && is_dead(&home) {
+            // This process may still have it open.
+            let _ = unmount(&home, true);
+        }
+        let _ = std::fs::remove_dir(&home);
+    }
+
     /// Returns where the home is mounted.
     pub fn mounted_at(&self) -> PathBuf {
         PathBuf::from(std::ffi::OsString::from_vec(self.held.home.0.clone()))

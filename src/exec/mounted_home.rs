@@ -221,7 +221,8 @@ impl Home for MountedHome {
 
     fn programs_have_ended(&self) {
         let live = self.run.as_ref().and_then(|run| run.live.get()?.as_ref());
-        if live.is_some_and(|live| live.end().unwrap_or(false)) {
+        // Where the daemon cannot be asked any more, it may have.
+        if live.is_some_and(|live| live.end().unwrap_or(true)) {
             self.changed.store(true, Ordering::Relaxed);
         }
     }

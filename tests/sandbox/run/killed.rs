@@ -1,5 +1,6 @@
 //! Ends that nobody planned: of the launcher, of the daemon, of the disk.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LIMIT, Place, Store, audit, begin, err, until};
-use crate::common::{describe, need_mount, need_root, need_tools, run_limited};
+use crate::common::watch::is_mountpoint;
+use crate::common::{describe, need_mount, need_root, need_tools, run_limited, trumanfs};
 
 /// A script that leaves a process behind which has left its session and its parents, and then waits.
 fn waits(file: &str) -> String {
@@ -81,6 +83,31 @@ fn a_daemon_that_dies_ends_the_run() {
         "the home is gone, whatever the program made of that"
     );
     place.home.detach();
+}
+
+/// Nobody knows where a store was mounted for a run, so what a daemon that was killed leaves there is taken away.
+#[test]
+fn a_daemon_that_dies_leaves_no_mount_for_a_run() {
+    need_mount!();
+    let store = Store::new();
+    let mut child = begin(store.command(&[], &["sh", "-c", &waits("begun")]));
+    until("it runs", || store.store.join("begun").exists());
+    let status = trumanfs(&[
+        OsStr::new("status"),
+        store.store.as_os_str(),
+        OsStr::new("--json"),
+    ]);
+    let status = super::parsed(&status);
+    let home = PathBuf::from(status["home"].as_str().unwrap());
+    assert!(is_mountpoint(&home));
+    let daemon = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(125));
+    assert!(!is_mountpoint(&home) && !home.exists());
+    assert_eq!(audit(&store.store)[0]["changed"], true, "it may have");
+    // The next one finds a store that was not unmounted, and goes on.
+    let next = store.run(&[], &["sh", "-c", "ls"]);
+    assert_eq!(super::good(&next), "begun\n");
 }
 
 /// A program that waits for a file system that does not answer cannot be killed; nobody waits for it.
