@@ -1,9 +1,9 @@
 //! `run`: a real program, under a policy and in a sandbox.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,13 +14,15 @@ use super::super::output::Printer;
 use super::super::values::seconds;
 use super::line::{interrupt, stdin, tell};
 use super::with_policy::{launcher, policy};
-use crate::error::Result;
+use crate::client::Client;
+use crate::error::{Error, Result};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::cap::{self, Capped};
 use crate::exec::program::network::Asked;
 use crate::exec::program::sandbox;
 use crate::exec::program::{Command, Programs, RefusedCommand};
 use crate::exec::{Outcome, Status};
+use crate::name::escape;
 
 /// What `trumanfs run` takes.
 #[derive(Args, Debug)]
@@ -57,7 +59,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_lines: u64,
     /// Let so many bytes of each stream out at most, where the policy lets out more
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_bytes: Option<u64>,
     /// Where the output has to be cut, keep its end too: half of what may leave
     #[arg(long)]
@@ -133,6 +135,7 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
         return print(refused.refuse(None), &args);
     }
     let programs = Programs::open(&args.root, launcher)?;
+    is_whole(&args.root)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
     let (outcome, _) = interrupt.during(|cancel| {
@@ -155,6 +158,23 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
         }
     });
     print(outcome, &args)
+}
+
+/// A directory in a home is not what programs are kept in: the whole home is.
+fn is_whole(root: &Path) -> Result<()> {
+    let client = Client::open(root)?;
+    let below = client.in_home(OsStr::new("")).unwrap_or_default();
+    if below.is_root() {
+        return Ok(());
+    }
+    let below = escape(below.bytes());
+    Err(Error::usage(
+        format!(
+            "{}: it lies in a home, and is {below} there",
+            root.display()
+        ),
+        format!("Give the home, and `--cwd {below}`: a program sees the whole of it."),
+    ))
 }
 
 /// Returns the limit that was given, where 0 is none, else the usual one.

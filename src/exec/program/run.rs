@@ -22,10 +22,9 @@ impl Programs {
         };
         if let Ok(allowed) = &decision {
             limits.time = Some(allowed.timeout);
-            limits.bytes = match command.bytes {
-                Some(bytes) => bytes.min(allowed.max_output_bytes),
-                None => allowed.max_output_bytes,
-            };
+            let bytes = command.bytes.unwrap_or(u64::MAX);
+            // 0 would be no limit.
+            limits.bytes = bytes.min(allowed.max_output_bytes).max(1);
         }
         let request = Request {
             command: line(&command.argv),

@@ -101,6 +101,7 @@ fn what_is_mistyped_runs_nothing() {
         (&["--env", "x"][..], 2),
         (&["--timeout", "soon"], 2),
         (&["--max-tokens", "0"], 2),
+        (&["--max-bytes", "0"], 2),
         (&["--root", "/nowhere/at/all"], 2), // twice
     ] {
         let output = place.run(options, &["sh", "-c", "echo ran"]);
@@ -191,6 +192,23 @@ fn a_program_begins_where_it_is_told_to() {
     let said = err(&output);
     assert!(said.contains("missing"), "{said}");
     assert_eq!(output.status.code(), Some(125), "{said}");
+}
+
+#[test]
+fn a_directory_in_a_home_is_no_home() {
+    need_mount!();
+    let place = Place::mounted();
+    let sub = place.home.path("a/b");
+    fs::create_dir_all(&sub).unwrap();
+    let command = super::command(&sub, &place.policy(), &[], &["pwd"]);
+    let output = run_limited(command, LIMIT);
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    assert!(err(&output).contains("--cwd a/b"), "{}", err(&output));
+    fs::write(place.home.path("file"), "").unwrap();
+    let output = place.run(&["--cwd", "file"], &["pwd"]);
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    let said = err(&output);
+    assert!(said.contains("file: Not a directory; give"), "{said}");
 }
 
 #[test]

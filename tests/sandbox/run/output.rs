@@ -99,6 +99,13 @@ fn the_caller_can_only_lower_the_cap() {
         "sh: {flags: {-c: text}, arguments: text, max_output_bytes: 8}\n",
     )
     .unwrap();
+    // 0 is no way to have no limit.
+    let eight = fs::read(place.policy()).unwrap();
+    let none = "sh: {flags: {-c: text}, arguments: text, max_output_bytes: 0}\n";
+    fs::write(place.policy(), none).unwrap();
+    let said = run(&[]);
+    assert!(said.starts_with("l\n... (62 more bytes"), "{said}");
+    fs::write(place.policy(), eight).unwrap();
     assert_eq!(
         run(&["--max-bytes", "40"]),
         "line 1\nl\n... (55 more bytes, 63 total)\n"

@@ -121,6 +121,9 @@ impl Step {
                 "something covers parts of this process's /proc, as in containers: start the container with --security-opt systempaths=unconfined"
             }
             (Self::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
+            (Self::Directory, _) => "give a directory of the home that its owner may enter",
+            (Self::Source, Some(Errno::NOENT)) => "name what is there, by an absolute path",
+            (Self::Plan, None) => "leave that out, or give another home",
             (Self::Program, Some(Errno::NOENT)) => {
                 "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"
             }
