@@ -3,6 +3,8 @@
 //! One pass over a session's journal, without parsing its records; memory grows with the number of different programs
 //! only.
 
+pub use crate::world::holder::is_for_requests;
+
 use std::collections::BTreeMap;
 use std::io::BufReader;
 
@@ -43,17 +45,6 @@ pub struct Mark {
 
 /// What is said of a session's home where there was none that anybody knows.
 pub const FOR_REQUESTS: &str = "mounted for as long as programs ran";
-
-/// Returns whether a home was mounted for requests of an executor, at a directory that nobody chose: by its name, because
-/// the session may be another machine's, or another user's.
-pub fn is_for_requests(home: &str) -> bool {
-    let mut names = home.rsplit('/');
-    let id = names.next().unwrap_or_default();
-    let is_id = id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit());
-    is_id
-        && names.next() == Some("homes")
-        && names.next().is_some_and(|dir| dir.starts_with("trumanfs"))
-}
 
 /// The summary of a session.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

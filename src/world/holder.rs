@@ -79,3 +79,14 @@ pub(super) fn read_holder(file: &mut File) -> Option<Holder> {
     let mut holders = serde_json::Deserializer::from_str(&text).into_iter();
     holders.next()?.ok()
 }
+
+/// Returns whether a home was mounted for requests of an executor, at a directory that nobody chose: by its name, because
+/// the session may be another machine's, or another user's.
+pub fn is_for_requests(home: &str) -> bool {
+    let mut names = home.rsplit('/');
+    let id = names.next().unwrap_or_default();
+    let is_id = id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit());
+    is_id
+        && names.next() == Some("homes")
+        && names.next().is_some_and(|dir| dir.starts_with("trumanfs"))
+}

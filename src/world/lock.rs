@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::holder::{Holder, boot_id, read_holder};
+use super::holder::{Holder, boot_id, is_for_requests, read_holder};
 use super::layout::LOCK;
 use super::own;
 use crate::error::{Error, Result};
@@ -207,6 +207,15 @@ fn lives(pid: u32) -> bool {
 }
 
 fn served(holder: &Holder) -> Error {
+    if holder.home.as_deref().is_some_and(is_for_requests) {
+        return Error::refused(
+            format!(
+                "the store is mounted for as long as programs run in it, by process {} on {} since {}",
+                holder.pid, holder.host, holder.since
+            ),
+            "Wait for their end. `trumanfs run`, and `exec` and `shell` with --policy, work beside them.",
+        );
+    }
     Error::refused(
         format!(
             "the store is already being served: {}, by process {} on {} since {}",

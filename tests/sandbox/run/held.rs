@@ -34,6 +34,22 @@ fn two_share_one_mount_and_the_last_one_unmounts() {
         store.store.join("one").exists() && store.store.join("two").exists()
     });
     assert_eq!(store.sessions(), 1, "one mount");
+    // Who wants it alone hears why that cannot be.
+    let home = store.base.join("home");
+    fs::create_dir(&home).unwrap();
+    let (at, to) = (store.store.to_str().unwrap(), home.to_str().unwrap());
+    for words in [
+        &["mount", at, to][..],
+        &["exec", "--root", at, "--", "touch x"],
+    ] {
+        let output = trumanfs(words);
+        assert_eq!(output.status.code(), Some(6), "{}", describe(&output));
+        assert!(
+            err(&output).contains("for as long as programs run"),
+            "{}",
+            err(&output)
+        );
+    }
     // They see each other.
     assert_eq!(
         good(&store.run(&[], &["sh", "-c", "ls; echo >one.go"])),
