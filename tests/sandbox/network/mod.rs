@@ -3,6 +3,8 @@
 //! `sockets` and `refused` need nothing of the machine. `inside` has servers of its own at public addresses, in a network
 //! namespace without a way out that `world` makes for them.
 
+mod inside;
 mod net;
 mod refused;
 mod sockets;
+mod world;

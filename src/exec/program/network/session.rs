@@ -122,7 +122,7 @@ fn proxy(gate: &Gate, mut client: Client<'_>) {
                 .say(b"HTTP/1.1 200 Connection established\r\n\r\n");
             way.carry(&permit, server);
         }
-        Some(path) => way.carry_request(&server, Some((&path, &authority))),
+        Some(path) => way.carry_request(&server, Some(&path)),
     }
 }
 
@@ -307,18 +307,21 @@ impl<'s> Way<'s> {
     }
 
     /// Carries one HTTP request and its answer. What a client sends after that, nobody gets: it is not decided about.
-    /// A request to the proxy is for a path of an authority; another one has to name the decided host itself.
-    fn carry_request(&mut self, server: &TcpStream, of_proxy: Option<(&str, &str)>) {
+    /// A request to the proxy is for this path; another one has to name the decided host itself.
+    fn carry_request(&mut self, server: &TcpStream, of_proxy: Option<&str>) {
         let (host, port) = (self.host.clone(), self.port);
+        // In the spelling that was decided about: a server may read another one differently.
+        let named = match port {
+            80 => host.to_string(),
+            port => format!("{host}:{port}"),
+        };
         let read = self.client.until(|bytes| match http::read(bytes) {
             Ok(None) => None,
             Err(why) => Some(Err(Denied::new("network: HTTP", why))),
             Ok(Some(head)) => Some(match of_proxy {
                 None => named_itself(&head, &host, port)
-                    .map(|named| (head.for_server(head.target, named), head.framing, head.len)),
-                Some((path, authority)) => {
-                    Ok((head.for_server(path, authority), head.framing, head.len))
-                }
+                    .map(|()| (head.for_server(head.target, &named), head.framing, head.len)),
+                Some(path) => Ok((head.for_server(path, &named), head.framing, head.len)),
             }),
         });
         match read {
@@ -342,8 +345,11 @@ impl<'s> Way<'s> {
     }
 }
 
-/// Returns the host that a request to a server names, if it is the decided one.
-fn named_itself<'h>(head: &'h Head<'h>, host: &Host, port: u16) -> Result<&'h str, Denied> {
+/// Checks that a request to a server names the decided host.
+///
+/// # Errors
+/// What it names instead.
+fn named_itself(head: &Head<'_>, host: &Host, port: u16) -> Result<(), Denied> {
     let deny = |reason: String| Err(Denied::new("network: HTTP Host", reason));
     if !head.target.starts_with('/') && head.target != "*" {
         return deny("a server is asked for a path".to_owned());
@@ -355,7 +361,7 @@ fn named_itself<'h>(head: &'h Head<'h>, host: &Host, port: u16) -> Result<&'h st
     };
     let parsed = http::authority(named, port).map(|(name, at)| (Host::parse(name.as_bytes()), at));
     match parsed {
-        Some((Ok(name), at)) if name == *host && at == port => Ok(named),
+        Some((Ok(name), at)) if name == *host && at == port => Ok(()),
         _ => deny(format!(
             "the request names {} on a connection to {host}:{port}",
             crate::name::escape(named.as_bytes())

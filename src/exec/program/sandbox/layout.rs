@@ -181,7 +181,7 @@ impl Layout {
         );
         file(
             "hosts",
-            b"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
+            b"127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost ip6-loopback\n",
         );
         file("host.conf", b"multi on\n");
         match plan.network {

@@ -1,0 +1,453 @@
+//! Programs, in the world that `world` makes: what they reach, and what they do not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
+use trumanfs::exec::program::policy::NetworkRule;
+use trumanfs::exec::program::sandbox::Plan;
+
+use super::net::{Reached, allow, run};
+use crate::common::{need_mount, need_tools};
+use crate::room::Room;
+
+fn world() -> PathBuf {
+    std::env::var_os("WORLD")
+        .expect("a world: run network::world")
+        .into()
+}
+
+/// A room that trusts the world's certificates.
+fn room() -> Room {
+    let room = Room::new();
+    fs::copy(world().join("ca.pem"), room.home.join("ca.pem")).unwrap();
+    room
+}
+
+/// A plan for a script, in which the tools find the certificates.
+fn plan(room: &Room, script: &str) -> Plan {
+    let mut plan = room.plan(&["bash", "-uc", script]);
+    let ca = room.home.join("ca.pem");
+    for name in [
+        "CURL_CA_BUNDLE",
+        "GIT_SSL_CAINFO",
+        "NODE_EXTRA_CA_CERTS",
+        "SSL_CERT_FILE",
+        "CARGO_HTTP_CAINFO",
+        "PIP_CERT",
+    ] {
+        plan.env.push((name.into(), ca.clone().into()));
+    }
+    plan
+}
+
+fn sh(rule: &NetworkRule, script: &str) -> Reached {
+    let room = room();
+    let plan = plan(&room, script);
+    run(&room, rule, plan)
+}
+
+/// Runs a script that reaches what it wants; returns what it printed.
+fn good(rule: &NetworkRule, script: &str) -> String {
+    let reached = sh(rule, script);
+    assert!(reached.report.refusals.is_empty(), "{reached:#?}");
+    reached.outcome.good()
+}
+
+/// What the servers note while something is done.
+fn noted(file: &str, act: impl FnOnce()) -> String {
+    let path = world().join(file);
+    let before = fs::read_to_string(&path).unwrap().len();
+    act();
+    fs::read_to_string(&path).unwrap().split_off(before)
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn an_allowed_host_is_reached_each_way() {
+    let rule = allow(&["good.test"]);
+    let big = "b8e5c3d4";
+    for (by, options) in [
+        ("the proxy", ""),
+        ("SOCKS", "-x socks5h://127.0.0.1:1080"),
+        ("its address", "--noproxy '*'"),
+    ] {
+        let script = format!(
+            "set -e; curl() {{ command curl -sS -m30 {options} \"$@\"; }}
+             curl http://good.test/x; curl https://good.test/x; curl http://GOOD.test./x
+             curl http://good.test/big https://good.test/big | wc -c
+             head -c 300000 /dev/zero >zeros
+             curl --data-binary @zeros http://good.test/post; echo
+             curl -H 'Transfer-Encoding: chunked' --data-binary @zeros http://good.test/post; echo
+             curl --data-binary @zeros https://good.test/post; echo; rm zeros
+             curl http://good.test/x http://good.test/x"
+        );
+        let said = good(&rule, &script);
+        let got = said
+            .lines()
+            .find(|line| line.starts_with("got"))
+            .unwrap_or(big);
+        let x = "content of x\n";
+        assert_eq!(
+            said,
+            format!("{x}{x}{x}10240000\n{got}\n{got}\n{got}\n{x}{x}"),
+            "by {by}"
+        );
+        assert!(got.starts_with("got 300000 "), "{got}");
+    }
+    let reached = sh(&rule, "curl -sS https://good.test/x");
+    let line = &reached.lines[0];
+    assert_eq!(
+        (&*line.host, line.port, line.by, line.verdict, &*line.rule),
+        ("good.test", 443, "connect", "allow", "good.test")
+    );
+    assert_eq!(line.address.unwrap().to_string(), "93.184.216.34");
+    assert!(
+        line.bytes_sent > 100 && line.bytes_received > 500,
+        "{line:?}"
+    );
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn ports_and_addresses_are_reached_as_listed() {
+    let rule = allow(&["good.test:9000", "93.184.216.34:443"]);
+    let said = good(
+        &rule,
+        "set -e; cat </dev/tcp/good.test/9000; curl -sS https://93.184.216.34/x; curl -sS --noproxy '*' https://93.184.216.34/x",
+    );
+    assert_eq!(said, "raw\ncontent of x\ncontent of x\n");
+    let reached = sh(
+        &rule,
+        "curl -sS http://good.test/x; curl -sS http://93.184.216.34/x",
+    );
+    reached.refused("good.test:80 is refused by network.allow");
+    reached.refused("93.184.216.34:80 is refused by network.allow");
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn languages_and_git_reach_it() {
+    need_tools!("wget", "node", "java", "ssh");
+    let rule = allow(&["good.test"]);
+    let java = "import java.net.URI; import java.net.http.*; class F { public static void main(String[] a) throws Exception { \
+        var r = HttpRequest.newBuilder(URI.create(\\\"http://good.test/x\\\")).build(); \
+        System.out.print(HttpClient.newHttpClient().send(r, HttpResponse.BodyHandlers.ofString()).body()); } }";
+    for (name, script) in [
+        ("wget", "wget -q --ca-certificate=ca.pem -O- https://good.test/x".to_owned()),
+        ("urllib", "/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(\"https://good.test/x\").read().decode(), end=\"\")'".to_owned()),
+        ("node", "node -e 'fetch(\"https://good.test/x\").then(r => r.text()).then(t => process.stdout.write(t))'".to_owned()),
+        ("java", format!("echo \"{java}\" >F.java; java -Xint F.java")),
+    ] {
+        assert_eq!(good(&rule, &script), "content of x\n", "{name}");
+    }
+    let said = good(
+        &rule,
+        "git clone -q https://good.test/repo.git && cat repo/file && git -C repo ls-remote -q origin HEAD | cut -f2",
+    );
+    assert_eq!(said, "hello\nHEAD\n");
+    // There need be no server of SSH on this machine; that git's transport reaches the host's port 22 is shown.
+    let reached = sh(
+        &rule,
+        "git -c core.sshCommand='ssh -v -o BatchMode=yes' ls-remote ssh://git@good.test/repo.git 2>&1",
+    );
+    assert!(
+        reached.outcome.out.contains("remote software version good"),
+        "{reached:#?}"
+    );
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn package_managers_reach_it() {
+    let rule = allow(&["good.test"]);
+    let mut shown = Vec::new();
+    if crate::common::tool("npm").is_some() {
+        let said = good(
+            &rule,
+            "npm install --silent --no-audit --no-fund --no-update-notifier --cafile ca.pem --registry https://good.test/npm/ hello && node -p 'require(\"hello\")'",
+        );
+        assert!(said.ends_with("hello from npm\n"), "{said}");
+        shown.push("npm");
+    }
+    let python = std::process::Command::new("python3")
+        .args(["-c", "import pip, sys; print(sys.base_prefix)"])
+        .output();
+    let prefix = python
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8(output.stdout).unwrap());
+    if let Some(prefix) = prefix.as_deref().map(str::trim) {
+        let room = room();
+        let script = format!(
+            "{prefix}/bin/python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --target t --index-url https://good.test/simple hello && {prefix}/bin/python3 -c 'import sys; sys.path.append(\"t\"); import hello; print(hello.WORD)'"
+        );
+        let mut plan = plan(&room, &script);
+        if !prefix.starts_with("/usr") {
+            plan.bind_ro.push(prefix.into());
+        }
+        let reached = run(&room, &rule, plan);
+        assert_eq!(reached.outcome.out, "hello from pip\n", "{reached:#?}");
+        shown.push("pip");
+    }
+    if let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from) {
+        let room = room();
+        let script = format!(
+            "set -e; mkdir -p p/src c; touch p/src/lib.rs; export CARGO_HOME=$PWD/c PATH={}:$PATH; cd p
+             printf '[package]\\nname = \"p\"\\nversion = \"1.0.0\"\\nedition = \"2021\"\\n[dependencies]\\nhello = \"1\"\\n' >Cargo.toml
+             printf '[source.crates-io]\\nreplace-with = \"w\"\\n[source.w]\\nregistry = \"sparse+https://good.test/index/\"\\n' >../c/config.toml
+             cargo fetch -q; ls ../c/registry/src/*", cargo.parent().unwrap().display());
+        let mut plan = plan(&room, &script);
+        plan.bind_ro
+            .push(cargo.parent().and_then(Path::parent).unwrap().to_owned());
+        let reached = run(&room, &rule, plan);
+        assert_eq!(reached.outcome.out, "hello-1.0.0\n", "{reached:#?}");
+        shown.push("cargo");
+    }
+    if shown.len() < 3 {
+        crate::need::skip!("tools", "of npm, pip and cargo there are only {shown:?}");
+    }
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn names_that_lead_inside_are_refused() {
+    let names = [
+        "private.test",
+        "mixed.test",
+        "loop.test",
+        "metadata.test",
+        "zero.test",
+        "mapped.test",
+        "local6.test",
+    ];
+    let requests = noted("requests", || {
+        for name in names {
+            let rule = allow(&[name]);
+            for options in ["", "-x socks5h://127.0.0.1:1080", "--noproxy '*'"] {
+                let reached = sh(
+                    &rule,
+                    &format!(
+                        "curl -sS -m30 {options} http://{name}/x; curl -sS -m30 {options} https://{name}/x"
+                    ),
+                );
+                reached.refused(&format!(
+                    "{name}:80 is refused by network: addresses: it resolves to "
+                ));
+                reached.refused(&format!(
+                    "{name}:443 is refused by network: addresses: it resolves to "
+                ));
+                assert!(!reached.outcome.out.contains("SECRET"), "{reached:#?}");
+            }
+        }
+        // Listing what is not public helps neither.
+        for address in [
+            "10.1.2.3",
+            "127.0.0.1",
+            "169.254.169.254",
+            "[::1]",
+            "[::ffff:93.184.216.34]",
+        ] {
+            let reached = sh(
+                &allow(&[address]),
+                &format!(
+                    "curl -sS -g -m30 --noproxy '' -x http://127.0.0.1:3128 http://{address}/x"
+                ),
+            );
+            reached.refused("is refused by network: addresses: it is no public address");
+        }
+        // An address that is refused by name of another one.
+        let rule = NetworkRule {
+            deny: vec!["93.184.216.35".to_owned()],
+            ..allow(&["moved.test"])
+        };
+        sh(&rule, "curl -sS http://moved.test/x")
+            .refused("moved.test:80 is refused by network.deny: 93.184.216.35");
+    });
+    assert_eq!(requests, "", "nobody was asked for anything");
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn a_name_that_moves_is_looked_at_each_time() {
+    let reached = sh(
+        &allow(&["rebind.test"]),
+        "curl -sS http://rebind.test/x; echo; curl -sS http://rebind.test/x",
+    );
+    // The first answer was public, and the connection went there (where nobody has this name).
+    assert!(reached.outcome.out.starts_with("SECRET\n"), "{reached:#?}");
+    assert_eq!(
+        reached.lines[0].address.unwrap().to_string(),
+        "93.184.216.34"
+    );
+    let refusals = &reached.report.refusals;
+    assert!(
+        refusals
+            .iter()
+            .any(|text| text.contains("it resolves to 127.0.0.1")),
+        "{reached:#?}"
+    );
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn no_bypass_reaches_another_host() {
+    let room = room();
+    fs::write(room.home.join("bypass.py"), include_str!("bypass.py")).unwrap();
+    let rule = NetworkRule {
+        deny: vec!["www.good.test".to_owned()],
+        ..allow(&["good.test"])
+    };
+    let mut reached = None;
+    let queries = noted("queries", || {
+        let requests = noted("requests", || {
+            reached = Some(run(&room, &rule, plan(&room, "/usr/bin/python3 bypass.py")));
+        });
+        for line in requests.lines() {
+            assert!(line.starts_with("93.184.216.34 good.test GET /x"), "{line}");
+        }
+    });
+    let reached = reached.unwrap();
+    assert!(
+        !reached.outcome.out.contains("SECRET"),
+        "{}",
+        reached.outcome.out
+    );
+    assert_eq!(reached.outcome.err, "");
+    let failed: Vec<&str> = reached
+        .outcome
+        .out
+        .lines()
+        .filter(|line| !line.starts_with("ok "))
+        .collect();
+    assert_eq!(failed, [""; 0], "{:#?}", reached.report.refusals);
+    assert!(
+        reached.outcome.out.lines().count() >= 40,
+        "{}",
+        reached.outcome.out
+    );
+    // Only the allowed name was ever asked for outside.
+    for name in queries.lines() {
+        assert_eq!(name, "good.test");
+    }
+}
+
+/// Counts the packets that this network namespace sees while something is done.
+fn packets(act: impl FnOnce()) -> usize {
+    let every = Protocol::from_raw(std::num::NonZero::new(u32::from(3u16.to_be())).unwrap());
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, Some(every))
+            .unwrap();
+    act();
+    let mut count = 0;
+    while rustix::net::recv(&socket, &mut [0; 2048], RecvFlags::empty()).is_ok() {
+        count += 1;
+    }
+    count
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn without_an_allowed_host_no_packet_leaves() {
+    const TRY: &str = "
+        curl -sS -m5 http://evil.test/; curl -sS -m5 https://evil.test/; curl -sS -m5 --noproxy '*' http://evil.test/
+        curl -sS -m5 --noproxy '*' http://93.184.216.35/; curl -sS -m5 http://93.184.216.35/; curl -sS -m5 -x socks5h://127.0.0.1:1080 http://evil.test/
+        getent ahosts secret.evil.test; getent ahosts evil.test
+        echo x >/dev/udp/93.184.216.53/53; echo x >/dev/udp/93.184.216.35/443; echo x >/dev/tcp/93.184.216.35/9000
+        echo x >/dev/tcp/10.1.2.3/80; echo x >/dev/tcp/127.0.0.1/80; git ls-remote https://evil.test/x; true";
+    // A capture that sees nothing shows nothing.
+    assert!(packets(|| drop(good(&allow(&["good.test"]), "curl -sS http://good.test/x"))) > 10);
+    let none = packets(|| {
+        let reached = sh(&NetworkRule::default(), TRY);
+        assert!(!reached.outcome.out.contains("SECRET"), "{reached:#?}");
+        assert!(reached.lines.is_empty());
+    });
+    assert_eq!(none, 0, "without a network");
+    let other = packets(|| {
+        sh(&allow(&["good.test"]), TRY).refused("secret.evil.test:53 is refused by network.allow")
+    });
+    assert_eq!(other, 0, "with a list that has another host");
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn a_policy_says_so_and_a_command_narrows_it() {
+    need_mount!();
+    let dir = tempfile::TempDir::with_prefix("trumanfs-net-").unwrap();
+    let (store, policy) = (dir.path().join("store"), dir.path().join("policy.yaml"));
+    fs::create_dir(&store).unwrap();
+    fs::write(
+        &policy,
+        "curl:\n  flags: [-s, -S]\n  network:\n    allow: [good.test, '*.good.test']\n",
+    )
+    .unwrap();
+    let run = |more: &[&str], url: &str| {
+        let mut run = std::process::Command::new(crate::common::binary());
+        run.args(["run", "--json", "--root"])
+            .arg(&store)
+            .arg("--policy")
+            .arg(&policy);
+        run.args(more).args(["--", "curl", "-sS", url]);
+        let output = crate::common::run_limited(run, crate::room::LIMIT);
+        serde_json::from_slice::<serde_json::Value>(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", crate::common::describe(&output)))
+    };
+    let outcome = run(&[], "http://good.test/x");
+    assert_eq!(
+        (&outcome["stdout"], &outcome["network_refusals"]),
+        (&"content of x\n".into(), &serde_json::Value::Null)
+    );
+    let outcome = run(&[], "http://evil.test/x");
+    let text = "trumanfs: evil.test:80 is refused by network.allow: the policy allows good.test *.good.test";
+    assert_eq!(
+        (&outcome["stdout"], &outcome["network_refusals"][0]),
+        (&format!("{text}\n").into(), &text.into())
+    );
+    let outcome = run(&["--net", "allow=www.good.test"], "http://good.test/x");
+    assert_eq!(
+        outcome["network_refusals"][0],
+        "trumanfs: good.test:80 is refused by --net: this command may reach www.good.test"
+    );
+    let outcome = run(&["--net", "none"], "http://good.test/x");
+    assert_eq!(
+        (&outcome["return_code"], &outcome["stdout"]),
+        (&6.into(), &"".into())
+    );
+    let outcome = run(&["--net", "allow=evil.test"], "http://good.test/x");
+    assert_eq!(
+        (&outcome["status"], &outcome["return_code"]),
+        (&"blocked".into(), &125.into())
+    );
+    let audit = fs::read_to_string(store.join(".trumanfs/audit.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = audit
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let connections: Vec<_> = lines
+        .iter()
+        .filter(|line| line["kind"] == "connection")
+        .collect();
+    let said: Vec<_> = connections
+        .iter()
+        .map(|line| {
+            (
+                line["host"].as_str().unwrap(),
+                line["verdict"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("good.test", "allow"),
+            ("evil.test", "deny"),
+            ("good.test", "deny")
+        ],
+        "{audit}"
+    );
+    assert_eq!(
+        (&connections[0]["run"], &connections[1]["event"]),
+        (&lines[1]["run"], &"connection_refused".into())
+    );
+}

@@ -1,0 +1,41 @@
+# Makes a world in a network namespace of its own, and runs tests in it: bash world.sh DIR PROGRAM ARGUMENT...
+# Everything is on `lo`, so nothing can leave; that is checked before the first connection.
+set -euo pipefail
+base=$1
+here=$(dirname "$0")
+cd "$base"
+
+ip link set lo up
+# A host that is allowed, one that is not, the resolver, and a private one.
+for address in 93.184.216.34 93.184.216.35 93.184.216.53 10.1.2.3; do ip address add $address/32 dev lo; done
+[ "$(ip -o link | wc -l)" = 1 ] || { echo "there is more than lo"; exit 1; }
+if ip route get 1.1.1.1 2>/dev/null || ip -6 route get 2606:4700::1111 2>/dev/null; then echo "there is a way out"; exit 1; fi
+
+echo 'nameserver 93.184.216.53' >resolv.conf
+printf 'passwd: files\ngroup: files\nhosts: files dns\n' >nsswitch.conf
+mount --bind resolv.conf "$(readlink -f /etc/resolv.conf)"
+mount --bind nsswitch.conf /etc/nsswitch.conf
+
+{
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem -subj /CN=test -days 2
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out request -subj /CN=good.test
+    echo 'subjectAltName=DNS:good.test,DNS:*.good.test,DNS:evil.test,IP:93.184.216.34' >names
+    openssl x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names
+} 2>openssl.log || { cat openssl.log; exit 1; }
+
+mkdir www
+git -c init.defaultBranch=main init -q work
+echo hello >work/file
+git -C work add file
+git -C work -c user.name=a -c user.email=a@b commit -q -m one
+git clone -q --bare work www/repo.git
+git -C www/repo.git update-server-info
+
+/usr/bin/python3 "$here/servers.py" &
+servers=$!
+trap 'kill $servers; wait $servers || true' EXIT
+for _ in $(seq 300); do [ -e ready ] && break; sleep 0.1; done
+[ -e ready ] || { echo "the servers did not begin"; exit 1; }
+program=$2
+shift 2
+WORLD=$base "$program" "$@"
