@@ -122,17 +122,13 @@ fn bwrap(home: &Path, scratch: &Path) {
     }
     for name in [
         "alternatives",
-        "ca-certificates",
+        "fonts",
         "ld.so.cache",
-        "ld.so.conf",
-        "ld.so.conf.d",
-        "localtime",
-        "perl",
+        "mime.types",
         "protocols",
-        "python3",
         "services",
-        "ssl",
-        "terminfo",
+        "ssl/certs",
+        "ssl/openssl.cnf",
         "timezone",
     ] {
         let path = Path::new("/etc").join(name);

@@ -38,7 +38,7 @@ fn a_root_s_home_gives_no_rights_either() {
     crate::common::need_root!("for a home that is root's");
     let room = Room::of(0);
     let said = room.sh(
-        "id -u; grep CapEff /proc/self/status; ! cat /etc/shadow 2>/dev/null; ! echo 1 >/proc/sys/kernel/domainname; ! chmod 600 /dev/null",
+        "id -u; grep CapEff /proc/self/status; ! cat /etc/shadow 2>/dev/null; ! ls /etc/ssl/private 2>/dev/null; ! echo 1 >/proc/sys/kernel/domainname; ! chmod 600 /dev/null",
     );
     assert!(said.starts_with("0\nCapEff:\t0000000000000000\n"), "{said}");
 }

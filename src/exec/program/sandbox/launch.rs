@@ -99,37 +99,11 @@ pub(super) fn launch_service(
     begun: impl FnOnce(i32),
 ) -> Result<Running, LaunchError> {
     let user = identity(&plan)?;
-    let mut given = Given::new();
-    given
-        .fds
-        .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
-    let home = given.source(plan.home.as_fd(), false)?;
-    let scratch = given.source(plan.scratch.as_fd(), false)?;
-    let tree = tree_of(&plan);
-    let mut shown = Vec::new();
-    for path in plan
-        .bind_ro
-        .iter()
-        .chain(tree.as_ref().map(|tree| &tree.shown))
-    {
-        given.show(path, &plan.home_path, &mut shown)?;
-    }
-    let bound: Vec<PathBuf> = shown.iter().map(|one| one.path.clone()).collect();
-    let (listeners, within) = listeners(&plan.network, &mut given)?;
-    if given.fds.len() > MOST_DESCRIPTORS {
-        return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
-    }
-    let layout = layout(&plan, home, scratch, shown)?;
     let enforced = limits::enforce(&plan.limits, launcher.cgroups.as_ref(), plan.uid)?;
-    let orders = Orders {
-        listeners,
-        ..orders(&plan, layout, &enforced, tree)?
-    };
-    let orders = orders.to_bytes();
-
     let failed = |errno| LaunchError::new(Step::Control, "", errno);
     let (ours, theirs) = channel::pair().map_err(failed)?;
     let name = CString::new(INIT).unwrap_or_default();
+    // First of all, so that the first process is loaded by the time that its orders are ready.
     let started = start(&Start {
         program: launcher.program.as_fd(),
         arguments: &[c"trumanfs", &name],
@@ -138,7 +112,30 @@ pub(super) fn launch_service(
     })
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
     drop(theirs);
-    let mut running = Running::new(started, ours, enforced, bound);
+    let mut running = Running::new(started, ours, enforced);
+    let mut given = Given::new();
+    given
+        .fds
+        .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
+    let home = given.source(plan.home.as_fd(), false)?;
+    let scratch = given.source(plan.scratch.as_fd(), false)?;
+    let tree = tree_of(&plan);
+    let mut shown = Vec::new();
+    let of_tree = tree.as_ref().map(|tree| &tree.shown);
+    for path in plan.bind_ro.iter().chain(of_tree) {
+        given.show(path, &plan.home_path, &mut shown)?;
+    }
+    running.set_shown(shown.iter().map(|one| one.path.clone()).collect());
+    let (listeners, within) = listeners(&plan.network, &mut given)?;
+    if given.fds.len() > MOST_DESCRIPTORS {
+        return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
+    }
+    let layout = layout(&plan, home, scratch, shown)?;
+    let orders = Orders {
+        listeners,
+        ..orders(&plan, layout, running.enforced(), tree)?
+    };
+    let orders = orders.to_bytes();
     running.enter_group()?;
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();

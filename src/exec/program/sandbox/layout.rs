@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::{LaunchError, Step};
@@ -15,34 +15,32 @@ use crate::sys::sandbox::mount::attr;
 /// What lies on the host's root and is system software, read-only: a link there is the same link in the sandbox.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 
-/// What of `/etc` programs need and can be shown: no accounts, no keys, no configuration of services.
-const ETC: [&str; 25] = [
+/// What of `/etc` programs need and can be shown: no accounts, no keys, no configuration of services. Each directory is
+/// a mount more; files are copied.
+const ETC: [&str; 19] = [
     "alternatives",
-    "ca-certificates",
-    "ca-certificates.conf",
     "crypto-policies",
     "dotnet",
     "fonts",
-    "gai.conf",
     "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
     "localtime",
     "magic",
     "mime.types",
     "os-release",
-    "perl",
-    "pki",
+    "pki/ca-trust/extracted",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
     "protocols",
-    "python3",
-    "rpc",
     "services",
-    "ssl",
+    "ssl/certs",
+    "ssl/openssl.cnf",
     "terminfo",
     "timezone",
-    "xml",
-    "inputrc",
 ];
+
+/// Files that are larger are mounted.
+const COPIED: u64 = 256 << 10;
 
 /// Names in `/etc` that begin so are shown, too: each version of Java has a directory of its own.
 const ETC_PREFIXES: [&str; 1] = ["java-"];
@@ -196,21 +194,38 @@ impl Layout {
 
     fn shown_etc(&mut self) {
         for name in ETC {
+            // Private keys lie beside certificates, so of these directories parts are shown.
+            if let Some((above, _)) = name.rsplit_once('/')
+                && kind(&Path::new("/etc").join(name)).is_ok()
+            {
+                self.dirs_in_etc(above);
+            }
             self.shown_in_etc(OsStr::new(name));
         }
         let listing = rustix::fs::openat(
             CWD,
             "/etc",
-            rustix::fs::OFlags::RDONLY
-                | rustix::fs::OFlags::DIRECTORY
-                | rustix::fs::OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
         )
         .and_then(rustix::fs::Dir::new);
         for entry in listing.into_iter().flatten().flatten() {
             let name = entry.file_name().to_bytes();
             if ETC_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes())) {
                 self.shown_in_etc(std::os::unix::ffi::OsStrExt::from_bytes(name));
+            }
+        }
+    }
+
+    /// Makes a directory in `/etc`, with those above it, once.
+    fn dirs_in_etc(&mut self, name: &str) {
+        let path = Path::new("etc").join(name);
+        let mut above: Vec<&Path> = path.ancestors().collect();
+        above.retain(|dir| dir.components().count() > 1);
+        for dir in above.into_iter().rev() {
+            let made = Entry::Dir(dir.to_owned());
+            if !self.entries.contains(&made) {
+                self.entries.push(made);
             }
         }
     }
@@ -227,6 +242,10 @@ impl Layout {
                     Ok(FileType::RegularFile) => false,
                     _ => return,
                 };
+                if !is_dir && let Some(content) = content(&path) {
+                    self.entries.push(Entry::File(target, content));
+                    return;
+                }
                 self.binds.push(Bind {
                     source: Source::Path(path),
                     target,
@@ -301,6 +320,24 @@ fn place(path: &Path) -> Result<PathBuf, LaunchError> {
 fn kind(path: &Path) -> Result<FileType, Errno> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty())?;
     Ok(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Reads a file that everybody may read, unless it is large.
+fn content(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let everybody = Mode::ROTH.as_raw_mode();
+    if stat.st_mode & everybody == 0 || u64::try_from(stat.st_size).ok()? > COPIED {
+        return None;
+    }
+    let mut content = Vec::new();
+    std::fs::File::from(file)
+        .take(COPIED)
+        .read_to_end(&mut content)
+        .ok()?;
+    Some(content)
 }
 
 /// Returns where a symbolic link points to; nothing if it is none.

@@ -83,17 +83,12 @@ pub struct Running {
 }
 
 impl Running {
-    pub(super) fn new(
-        started: Started,
-        channel: OwnedFd,
-        enforced: Enforced,
-        shown: Vec<PathBuf>,
-    ) -> Self {
+    pub(super) fn new(started: Started, channel: OwnedFd, enforced: Enforced) -> Self {
         Self {
             started,
             channel,
             enforced,
-            shown,
+            shown: Vec::new(),
             reaped: false,
             sockets: None,
             hangs: false,
@@ -122,6 +117,16 @@ impl Running {
         event
             .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0))
             .transpose()
+    }
+
+    /// How the limits are enforced.
+    pub(super) fn enforced(&self) -> &Enforced {
+        &self.enforced
+    }
+
+    /// Notes what is shown of the host.
+    pub(super) fn set_shown(&mut self, shown: Vec<PathBuf>) {
+        self.shown = shown;
     }
 
     /// What the sandbox shows of the host beside system software, read-only: what `bind_ro` lists, under all names that
