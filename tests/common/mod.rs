@@ -650,3 +650,14 @@ pub(crate) fn log_of(store: &Path) -> String {
     let newest = sessions.last().expect("a session");
     fs::read_to_string(newest.join("daemon.log")).expect("daemon.log")
 }
+
+/// The signals that end a program, but for those that this process, and so its children, ignore: what nohup(1) or a shell's `&` has
+/// started does.
+pub(crate) fn ending_signals() -> Vec<Signal> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+    let all = [Signal::TERM, Signal::INT, Signal::HUP];
+    let acts = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
+    all.into_iter().filter(acts).collect()
+}

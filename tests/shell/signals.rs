@@ -11,7 +11,7 @@ use trumanfs::exec::pipeline;
 use trumanfs::exec::shell::Shell;
 use trumanfs::exec::{Access, Cancel, Limits, Request, Status, open};
 
-use crate::common::{Home, binary, describe, need_mount};
+use crate::common::{Home, binary, describe, ending_signals, need_mount};
 
 /// A limit for what hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -64,19 +64,9 @@ fn audit(store: &Path) -> Vec<Value> {
     lines.collect()
 }
 
-/// Signals that nothing has this process, and so its children, ignore.
-fn signals() -> Vec<Signal> {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
-    let all = [Signal::TERM, Signal::INT, Signal::HUP];
-    let acts = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
-    all.into_iter().filter(acts).collect()
-}
-
 /// Each left no line: the process was gone before there was an outcome.
 fn a_signal_leaves_a_line(root: &Path, store: &Path) {
-    for signal in signals() {
+    for signal in ending_signals() {
         for json in [false, true] {
             let name = format!("begun{}{json}", signal.as_raw());
             let line = format!("touch {name}; cat; touch after");

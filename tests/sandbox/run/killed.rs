@@ -9,7 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LIMIT, Place, Store, audit, begin, err, until};
 use crate::common::watch::is_mountpoint;
-use crate::common::{describe, need_mount, need_root, need_tools, run_limited, trumanfs};
+use crate::common::{
+    describe, ending_signals, need_mount, need_root, need_tools, run_limited, trumanfs,
+};
 
 /// A script that leaves a process behind which has left its session and its parents, and then waits.
 fn waits(file: &str) -> String {
@@ -46,7 +48,7 @@ fn a_launcher_that_is_killed_takes_everything_with_it() {
 #[test]
 fn a_signal_cancels_and_is_written_down() {
     need_mount!();
-    for sent in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for sent in ending_signals() {
         let place = Place::mounted();
         let mut child = begin(place.command(&[], &["sh", "-c", &waits("begun")]));
         until("it runs", || place.home.path("begun").exists());
