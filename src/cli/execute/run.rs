@@ -1,7 +1,8 @@
 //! `run`: a real program, under a policy and in a sandbox.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -146,10 +147,10 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
                 .decide(&policy, &command)
                 .is_ok_and(|allowed| allowed.suppress_success_output);
         match is_held {
-            true => programs.run_gathering(&policy, &command, stdin()),
+            true => programs.run_gathering(&policy, &command, input()),
             false => {
                 let streams = Streams {
-                    stdin: stdin(),
+                    stdin: input(),
                     stdout: Box::new(std::io::stdout()),
                     stderr: Box::new(std::io::stderr()),
                 };
@@ -158,6 +159,11 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
         }
     });
     print(outcome, &args)
+}
+
+/// Returns standard input, unless it is a terminal: whoever has that can act on the session of its user.
+fn input() -> Option<OwnedFd> {
+    stdin().filter(|_| !std::io::stdin().is_terminal())
 }
 
 /// A directory in a home is not what programs are kept in: the whole home is.

@@ -84,8 +84,11 @@ impl Served<'_> {
 
 /// Gathers what there is to count of a store.
 fn source(store: &Path, status: Option<Status>) -> Result<Source> {
+    // As the daemon names it, so that a store is the same one whether it is mounted or not.
+    let real = std::fs::canonicalize(store);
+    let real = real.as_deref().unwrap_or(store);
     Ok(Source {
-        store: escape(store.as_os_str().as_bytes()),
+        store: escape(real.as_os_str().as_bytes()),
         status,
         totals: Totals::read(store)?,
     })
@@ -102,7 +105,7 @@ fn metrics_of_all() -> Result<Exit> {
     for status in served(false) {
         let store = unescape(&status.store).unwrap_or_default();
         let store = Path::new(OsStr::from_bytes(&store));
-        match source(store, Some(*status)) {
+        match source(store, Some(status)) {
             Ok(source) => sources.push(source),
             Err(error) => warn(false, &format!("{}: {error}", path(store))),
         }
@@ -112,11 +115,11 @@ fn metrics_of_all() -> Result<Exit> {
 }
 
 /// Returns the homes of this machine that are served, and says of the others what is known.
-fn served(as_json: bool) -> Vec<Box<Status>> {
+fn served(as_json: bool) -> Vec<Status> {
     let mut found = Vec::new();
     for mount in mounts() {
         match mount {
-            Mount::Served(status) => found.push(status),
+            Mount::Served(status) => found.push(*status),
             Mount::Dead(home) => say_dead(&home, as_json),
             Mount::Foreign(home) => warn(
                 as_json,
@@ -132,7 +135,7 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
     let found = served(as_json);
     if as_json {
         let served = |status| Served::of(Some(status), String::new());
-        let mounts: Vec<_> = found.iter().map(|status| served(&**status)).collect();
+        let mounts: Vec<_> = found.iter().map(|status| served(status)).collect();
         Printer::new().json(&serde_json::json!({ "mounts": mounts }))?;
     } else {
         found.iter().for_each(|status| print_status(status));

@@ -148,6 +148,28 @@ fn standard_input_is_the_caller_s() {
     drop(kept);
 }
 
+/// A terminal would let a program type for its user.
+#[test]
+fn a_terminal_is_not_handed_on() {
+    need_mount!();
+    need_tools!("script");
+    let place = Place::mounted();
+    let words = [
+        "sh",
+        "-c",
+        "tty; test -t 0 || test -t 1 || test -t 2 || echo none; cat",
+    ];
+    let run = place.command(&[], &words);
+    let words: Vec<String> = std::iter::once(run.get_program())
+        .chain(run.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &words.join(" "), "/dev/null"]);
+    let said = good(&run_limited(script, LIMIT));
+    assert_eq!(said.replace('\r', ""), "not a tty\nnone\n");
+}
+
 #[test]
 fn closed_streams_are_empty_ones() {
     need_mount!();

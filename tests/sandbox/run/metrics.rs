@@ -226,7 +226,15 @@ fn a_store_that_is_not_mounted_has_its_totals() {
     store.is_left_alone();
     let page = metrics(&[path]);
     assert_eq!(page.sum("trumanfs_mounted", &[]), 0.0);
-    assert_eq!(page.sum("trumanfs_requests_total", &[]), 1.0);
+    assert_eq!(
+        page.sum(
+            "trumanfs_requests_total",
+            &[("store", path.to_str().unwrap())]
+        ),
+        1.0
+    );
+    let indirect = store.store.join("../store");
+    assert_eq!(metrics(&[indirect.as_os_str()]).samples, page.samples);
     assert!(!page.kinds.contains_key("trumanfs_fuse_requests_total"));
     // A line that a full disk has cut off counts as what it is.
     let log = store.store.join(".trumanfs/audit.jsonl");
