@@ -29,3 +29,6 @@ mod wait;
 pub use gateway::Gateway;
 pub use log::{Connection, Observer, Report};
 pub use settings::{Asked, Opened, Settings};
+
+#[cfg(test)]
+mod tests;
