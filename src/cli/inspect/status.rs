@@ -135,10 +135,10 @@ fn status_of_all(as_json: bool) -> Result<Exit> {
     let found = served(as_json);
     if as_json {
         let served = |status| Served::of(Some(status), String::new());
-        let mounts: Vec<_> = found.iter().map(|status| served(status)).collect();
+        let mounts: Vec<_> = found.iter().map(served).collect();
         Printer::new().json(&serde_json::json!({ "mounts": mounts }))?;
     } else {
-        found.iter().for_each(|status| print_status(status));
+        found.iter().for_each(print_status);
     }
     Ok(match found.is_empty() {
         true => Exit::Nothing,
