@@ -39,7 +39,7 @@ struct Place {
     /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
-    /// Let lines run real programs too, as far as this policy allows them (a file, or `default`): each line's in a sandbox
+    /// Let lines also run the real programs that this policy allows (a file, or `default`), in one sandbox for each line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"])]
     policy: Option<PathBuf>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]

@@ -81,7 +81,7 @@ enum Command {
     Fsck(check::FsckArgs),
     /// Runs one line of the bundled shell in a home, or in a store that nobody has mounted
     Exec(execute::ExecArgs),
-    /// Runs a real program in a home, as far as a policy allows it, in a sandbox whose only writable place is the home
+    /// Runs a real program in a home, if a policy allows it, in a sandbox that can write only to the home and a /tmp
     Run(Box<execute::run::RunArgs>),
     /// The bundled shell in a home, or in a store that nobody has mounted
     Shell(execute::ShellArgs),

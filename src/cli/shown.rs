@@ -1,4 +1,4 @@
-//! What a person may be shown: text that others have chosen must not act on a terminal.
+//! Escaping of printed text: names and lines that others have chosen must not act on a terminal.
 //!
 //! Owns the rule for everything that is printed for people, and standard error. JSON and contents are exact and do not
 //! pass here.
@@ -12,9 +12,9 @@ use crate::name::{escape_char, is_deceptive};
 /// The codes of all styles, and the one that ends them.
 const CODES: [&str; 6] = ["0", "1", "2", "31", "32", "36"];
 
-/// Returns a text as a person may see it: what an occupant or somebody else's journal has put into it must not act on
-/// the terminal, nor turn the line around. Characters that would are written as their bytes, `\xNN`. Lines stay lines, and
-/// where colours are wanted, ours stay.
+/// Returns a text that is safe to print. Characters that steer a terminal, change the direction of writing or are
+/// invisible become their bytes, `\xNN`; an occupant or a foreign journal may have put them there. Line ends and tabs
+/// stay, and with `colour` so do the codes of our own styles.
 pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
     let is_plain = |c: char| !is_deceptive(c) || matches!(c, '\n' | '\t');
     if text.chars().all(is_plain) {
@@ -39,12 +39,12 @@ pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Prints a line on standard error, as [`shown`] has it. Where nobody listens, nobody is told.
+/// Prints a line on standard error, escaped by [`shown`]. A failure to write is ignored.
 pub(super) fn complain(line: Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{}", shown(&line.to_string(), false));
 }
 
-/// Prints an object on standard error. Where nobody listens, nobody is told.
+/// Prints an object on standard error. A failure to write is ignored.
 pub(super) fn complain_in_json(object: &serde_json::Value) {
     let _ = writeln!(std::io::stderr(), "{object}");
 }

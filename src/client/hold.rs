@@ -1,4 +1,4 @@
-//! Holding a home: it stays mounted as long as somebody works in it, and is mounted for that where it is not.
+//! Holding a home: it stays mounted while a request uses it. An unmounted store is mounted for that.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -20,15 +20,15 @@ use crate::world::layout::SCRATCH;
 use crate::world::root::open_beneath;
 use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id};
 
-/// How long a home that is just being unmounted is waited for, and an answer of a daemon.
+/// How long to wait for a home that is being unmounted, and for an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it is left alone meanwhile.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A home that stays mounted while this lives.
 #[derive(Debug)]
 pub struct Hold {
-    /// It holds the home.
+    /// The daemon counts the home as held until this ends.
     connection: Connection,
     held: Held,
     /// The path by which the occupant knows the home.
@@ -39,7 +39,7 @@ pub struct Hold {
 }
 
 impl Drop for Hold {
-    /// Lets go. Where nobody else holds a home that was mounted for this, waits until the store is at rest.
+    /// Releases the home. If it was mounted for this and has no other holder, waits until the store is unlocked.
     fn drop(&mut self) {
         let Some(store) = &self.store else {
             return;
@@ -79,13 +79,13 @@ impl Hold {
         PathBuf::from(std::ffi::OsString::from_vec(self.held.home.0.clone()))
     }
 
-    /// Returns the path by which whoever works in the home knows it: where it is mounted, or the store's where it was mounted for
+    /// Returns the home's path as programs in it see it: the mountpoint, or the store's path if the home was mounted for
     /// this.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the user and the group whom the home is for.
+    /// Returns the user and the group that the home is for.
     pub fn owner(&self) -> (u32, u32) {
         (self.held.uid, self.held.gid)
     }
@@ -106,8 +106,8 @@ impl Hold {
     }
 }
 
-/// Holds the home behind a TARGET. A store that is not mounted is mounted, with what it was last mounted with, until nobody holds it
-/// any more.
+/// Holds the home behind a TARGET. An unmounted store is mounted, with the options of its last mount, until its last
+/// holder is gone.
 ///
 /// # Errors
 /// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked.
@@ -135,7 +135,7 @@ pub fn hold(target: &Path) -> Result<Hold> {
     }
 }
 
-/// Returns the path, without links, of a directory that is a store which nobody has mounted, or may become one.
+/// Returns the path, without links, of a directory that is an unmounted store or may become a store.
 ///
 /// # Errors
 /// As [`site`].
@@ -145,7 +145,7 @@ pub fn unmounted(target: &Path) -> Result<Option<PathBuf>> {
     is_free.then(path).transpose()
 }
 
-/// Finds out as [`site`], without looking at a home that somebody serves: where its daemon hangs, so does whoever looks.
+/// As [`site`], but does not touch a home that a daemon serves: if that daemon hangs, so would this process.
 fn site_of(target: &Path) -> Result<Site> {
     let has_daemon = || {
         let client = Client::open(target);
@@ -157,7 +157,7 @@ fn site_of(target: &Path) -> Result<Site> {
     }
 }
 
-/// Returns the store of a directory where a daemon has it.
+/// Returns the store in a directory, if a daemon serves it.
 fn served(target: &Path) -> Result<Option<Client>> {
     let Ok(client) = Client::open(target) else {
         return Ok(None);
@@ -197,7 +197,7 @@ impl Client {
     }
 }
 
-/// What it means that a daemon which has the store does not answer: it may be ending, and then another one can be had soon.
+/// Makes an [`Error::Conflict`] of a daemon that does not answer: it may be ending, so another attempt may succeed.
 fn ending(error: Error) -> Error {
     let (what, remedy) = error.into_words();
     Error::Conflict { what, remedy }

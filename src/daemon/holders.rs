@@ -1,8 +1,8 @@
-//! Who keeps a home mounted: the connections that hold it.
+//! The connections that hold a home, and so keep it mounted.
 //!
 //! A home that was mounted for a request ([`Wanted::while_held`]) ends with the last of them, and a connection ends with
-//! its process, however that ends. Other homes do not end with anybody, and are held all the same: for the scratch
-//! directory, and to learn whom the home is for.
+//! its process, however that ends. Other homes outlive their holders; holding them provides the
+//! scratch directory and the home's owner.
 //!
 //! [`Wanted::while_held`]: super::Wanted::while_held
 //!
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::mounts::unmount::unmount;
 use crate::world::World;
 
-/// How long a home that was mounted for a request waits for it.
+/// How long a home that was mounted for a request waits for its first holder.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The holders of one home.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Holders {
     held: Held,
     home: PathBuf,
-    /// To whom the daemon gives what it makes, where that is not its own user.
+    /// The owner of files that the daemon makes, if that is not its own user.
     owner: Option<(u32, u32)>,
     while_held: bool,
     count: Mutex<Count>,
@@ -89,7 +89,7 @@ impl Holders {
                 return;
             }
         }
-        // What still runs in it has lost whoever started it.
+        // A process that still runs in the home has lost its executor.
         if let Err(error) = unmount(&self.home, false).or_else(|_| unmount(&self.home, true)) {
             log::warn!("{error}");
         }

@@ -1,4 +1,4 @@
-//! What a program writes into a pipe: read as it comes, until it has ended, and never waited for after that.
+//! Reads a program's output from a pipe as it comes, and stops waiting when the program has ended.
 //!
 //! A process that hangs in the kernel may keep a pipe open for ever. So what is in the pipe when everything has been
 //! killed is read, and no more is waited for.

@@ -14,7 +14,7 @@ use signal_hook::flag;
 use super::cancel::Cancel;
 use crate::sys::signal::is_ignored;
 
-/// The signals that end a program which does nothing about them, and that somebody sends to end one.
+/// The signals that people and programs send to end a process, and whose default action is that.
 pub const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
 /// Signals of this process, as those of its requests. One for the whole process, made before the first request.
@@ -26,7 +26,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Takes these signals over.
+    /// Installs the handlers of these signals.
     ///
     /// # Errors
     /// What `sigaction(2)` says.

@@ -1,5 +1,5 @@
-//! Real programs as another executor runs them in its lines: [`Programs`] says which there are, [`LinePrograms`] runs those of
-//! one line. The shell does not know who they are.
+//! The interface by which the shell runs real programs: [`Programs`] knows their names, [`LinePrograms`] runs those of one
+//! line. The shell does not know the implementation.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ pub trait Programs: Send + Sync {
 
 /// What one line runs. Everything that still runs ends when this is dropped.
 pub trait LinePrograms: Send + Sync {
-    /// Runs a program to its end. `go_on` is asked now and then.
+    /// Runs a program to its end. `go_on` is called repeatedly.
     ///
     /// # Errors
     /// Why it does not run, or no further.
     fn run(&self, program: Program<'_>, go_on: &dyn Fn() -> bool) -> Result<u8, NotRun>;
 
-    /// Returns what there is to know of the programs of this line, if there were any.
+    /// Returns the report on the programs of this line, if any ran or was refused.
     fn report(&self) -> Option<Box<ProgramReport>>;
 }
 

@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::name::Name;
 
 impl World {
-    /// Makes the session's scratch directory, unless it is there, and gives it to whom the home is for. What an earlier
-    /// session left there, because it was killed, is put aside to be deleted.
+    /// Makes the session's scratch directory, unless it exists, and gives it to the owner of the home. A scratch directory
+    /// that a killed session left behind is moved aside to be deleted.
     ///
     /// # Errors
     /// What `mkdir(2)`, `chown(2)` and `rename(2)` say.
@@ -34,8 +34,8 @@ impl World {
         Ok(())
     }
 
-    /// Deletes the scratch directory with everything in it. What cannot be deleted stays aside, and is tried again by
-    /// the next purge.
+    /// Deletes the scratch directory with everything in it. The next purge tries again to delete what could not be
+    /// deleted.
     pub(super) fn drop_scratch(&self) {
         let mut made = self.scratch.lock();
         if !std::mem::take(&mut *made) {

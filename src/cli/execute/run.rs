@@ -65,7 +65,7 @@ pub(in crate::cli) struct RunArgs {
     /// Where the output has to be cut, keep its end too: half of what may leave
     #[arg(long)]
     tail: bool,
-    /// Keep head and tail of the output, about so many tokens of a model in all
+    /// Keep only the head and the tail of the output, about so many tokens (of four bytes) in all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     /// Leave out sequences that steer a terminal

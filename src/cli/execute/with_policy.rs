@@ -1,4 +1,4 @@
-//! What running real programs takes: a policy, and what starts sandboxes.
+//! The policy and the sandbox launcher that `run`, `exec` and `shell` need for real programs.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::Launcher;
 
-/// Returns what starts sandboxes: this very program.
+/// Returns the launcher of sandboxes, which executes this program anew.
 pub(super) fn launcher() -> Result<Launcher> {
     Launcher::of_this_program().map_err(|error| Error::refused(error.to_string(), ""))
 }
 
-/// Finds the policy that is in force for a home or a store, and watches it.
+/// Returns the policy that is in force for a home or a store, following its file.
 pub(super) fn policy(flag: Option<&Path>, root: &Path) -> Result<Watched> {
     let store = Client::open(root).ok();
     Watched::locate(flag, store.as_ref().map(Client::path))

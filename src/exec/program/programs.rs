@@ -22,18 +22,18 @@ use crate::exec::place::Place;
 use crate::exec::{Cancel, Home};
 use crate::world::Root;
 
-/// A command that somebody wants to have run.
+/// A command to decide about and run.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
     /// Its words; the first is the program.
     pub argv: Vec<Vec<u8>>,
     /// The working directory: from the home, or absolute and below it.
     pub cwd: Vec<u8>,
-    /// The variables that it asks for.
+    /// The variables that the caller sets.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// How long it may run, where that is shorter than the policy says.
     pub timeout: Option<Duration>,
-    /// What else of the host it may read.
+    /// Paths of the host that it may read besides system software.
     pub bind_ro: Vec<PathBuf>,
     /// How many lines of each stream leave at most, and whether the end is kept where that is fewer; 0 is no limit.
     pub lines: u64,
@@ -51,7 +51,7 @@ pub struct Command {
     pub cancel: Option<Cancel>,
 }
 
-/// What a policy says of a command.
+/// The policy's decision about a command.
 pub type Decision = std::result::Result<Allowed, Refused>;
 
 /// A home in which real programs run. It stays mounted while this lives.
@@ -129,7 +129,7 @@ impl Programs {
         Root::over(again.map_err(Error::os("fcntl"))?)
     }
 
-    /// Returns whether the home's daemon is gone, and the home with it.
+    /// Returns whether the home's daemon has ended, and the home with it.
     pub(super) fn is_lost(&self) -> bool {
         self.hold.is_lost()
     }
@@ -170,7 +170,7 @@ impl Programs {
     }
 }
 
-/// Does something with the rights of a home's owner, who may get into it where root may not.
+/// Calls a function with the rights of a home's owner, who can enter it where root cannot.
 fn as_owner<T: Send>((uid, gid): (u32, u32), act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let me = rustix::process::geteuid();
     if !me.is_root() || me.as_raw() == uid {

@@ -1,4 +1,4 @@
-//! What a policy refuses is refused and written down, and nothing more: a store that nobody has mounted stays so.
+//! Refused commands: a refusal leaves a line in the audit log and nothing else; an unmounted store stays unmounted.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -20,10 +20,10 @@ use crate::exec::{Access, open};
 use crate::name::{WorldPath, escape};
 use crate::world::OriginKind;
 
-/// What a request ends with that is refused, or that no sandbox can be had for.
+/// The status of a request that is refused, or for which no sandbox can be made.
 pub(super) const BLOCKED: u8 = 125;
 
-/// A command that a policy refuses, in a store that nobody has mounted.
+/// A command that a policy refuses, in an unmounted store.
 pub struct RefusedCommand {
     place: Place,
     request: Request,
@@ -33,8 +33,8 @@ pub struct RefusedCommand {
 }
 
 impl RefusedCommand {
-    /// Decides about a command in a store that nobody has mounted. Returns nothing where the policy allows it, or where
-    /// the store is mounted: then [`Programs`](super::Programs) decides.
+    /// Decides about a command in an unmounted store. Returns `None` if the policy allows it, or if the store is mounted:
+    /// then [`Programs`](super::Programs) decides.
     ///
     /// # Errors
     /// As [`client::unmounted`] and [`open()`].
@@ -72,14 +72,14 @@ impl RefusedCommand {
         }))
     }
 
-    /// Refuses it. Standard error says why.
+    /// Refuses the command, with the reason on standard error.
     pub fn refuse(mut self, stdin: Option<OwnedFd>) -> Outcome {
         let request = self.request.clone();
         pipeline::execute_gathering(&mut self, &request, stdin)
     }
 }
 
-/// Returns what there is to know of a request, once it has been decided about.
+/// Returns the report on a command that has been decided about.
 pub(super) fn report_of(decision: &Decision) -> ProgramReport {
     match decision {
         Ok(allowed) => ProgramReport {

@@ -11,7 +11,7 @@ use crate::exec::pipeline::{self, Streams};
 use crate::exec::request::{Limits, Outcome, Request};
 
 impl Programs {
-    /// Runs a command as far as the policy allows it, with its streams where they are to go.
+    /// Runs a command if the policy allows it, and passes its output on to these streams.
     pub fn run(&self, policy: &Policy, command: &Command, streams: Streams) -> Outcome {
         let decision = self.decide(policy, command);
         let mut limits = Limits {
@@ -35,7 +35,7 @@ impl Programs {
         pipeline::execute(&mut execution, &request, streams)
     }
 
-    /// Runs a command likewise, and gathers what it writes.
+    /// Runs a command likewise, and collects its output.
     pub fn run_gathering(
         &self,
         policy: &Policy,
