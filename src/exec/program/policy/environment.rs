@@ -9,7 +9,7 @@ use super::tools::{Case, Checked};
 use super::verdict::{Class, Refused};
 use super::words::shown;
 
-/// What a caller may always ask for: how output looks, in which language and time zone.
+/// The variables that a caller may always set: appearance of output, language, time zone.
 const HARMLESS: &[&str] = &[
     "CI",
     "CLICOLOR",

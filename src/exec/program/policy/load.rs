@@ -16,7 +16,7 @@ use super::yaml;
 /// The home that examples are judged in.
 const EXAMPLE_HOME: &[u8] = b"/home/agent";
 
-/// All that is to say of a policy file.
+/// The policy of a file, with its errors and warnings.
 #[derive(Debug)]
 pub struct Examined {
     /// The policy, where nothing is wrong with it.

@@ -1,7 +1,7 @@
-//! What is meant to run: the policy of real programs, and the decision about one command.
+//! The policy of real programs, and the decision about one command.
 //!
-//! A policy says what somebody means a program to be used for. It is no boundary: `git status` alone starts programs
-//! that a repository names. What runs is made harmless elsewhere, and neither half knows the other.
+//! A policy judges the command line. It is no boundary: `git status` alone can start programs that a repository names.
+//! The sandbox limits what a running program can do; neither half knows the other.
 //!
 //! [`Policy`] is what a file says, read strictly; [`split`] makes words of a line; [`decide`] is a pure function of
 //! both. What the keys of a file mean is in `docs/POLICY.md`.

@@ -1,4 +1,4 @@
-//! A policy that follows its file: [`Watched`]. A broken new text changes nothing but what is said about it.
+//! A policy that follows its file: [`Watched`]. A broken new text leaves the policy in force and causes one warning.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::schema::Policy;
 use super::trust::Trust;
 use crate::error::Result;
 
-/// The policy in force, for somebody who runs long. Holds the last sound one.
+/// The policy in force, for a process that runs for long. Keeps the last valid one.
 #[derive(Debug)]
 pub struct Watched {
     source: Source,
