@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{End, Launcher, Limits, Network, Plan, Until, launch};
 
+/// What is launched, how, and how long it took each time.
+type Kind<'a> = (&'a str, Box<dyn Fn() + 'a>, Vec<Duration>);
+
 fn main() {
     let given = std::env::args().skip(1).find_map(|word| word.parse().ok());
     let count: usize = given.unwrap_or(300);
@@ -31,7 +34,7 @@ fn main() {
         processes: Some(1000),
         ..Limits::default()
     };
-    let mut kinds: Vec<(&str, Box<dyn Fn()>, Vec<Duration>)> = vec![
+    let mut kinds: Vec<Kind<'_>> = vec![
         ("a process", Box::new(plain), Vec::new()),
         (
             "our sandbox",
