@@ -107,18 +107,18 @@ impl Hold {
 }
 
 /// Holds the home behind a TARGET. An unmounted store is mounted, with the options of its last mount, until its last
-/// holder is gone.
+/// holder is gone. `fits` is asked before that, with the path by which the home will be known.
 ///
 /// # Errors
 /// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked.
-pub fn hold(target: &Path) -> Result<Hold> {
+pub fn hold(target: &Path, fits: &dyn Fn(&Path) -> Result<()>) -> Result<Hold> {
     let end = Instant::now() + PATIENCE;
     loop {
         let held = match site_of(target)? {
             Site::Home => Client::open(target).and_then(|client| client.hold()),
             Site::Store => match served(target)? {
                 Some(client) => client.hold(),
-                None => match mount(target) {
+                None => match fits(&known_as(target)).and_then(|()| mount(target)) {
                     // Another request has mounted it meanwhile.
                     Err(_) if served(target)?.is_some() => continue,
                     mounted => mounted.and_then(|()| Client::open(target)?.hold()),
@@ -157,6 +157,11 @@ fn site_of(target: &Path) -> Result<Site> {
     }
 }
 
+/// Returns the path by which the home of a store is known that is mounted for a request.
+fn known_as(store: &Path) -> PathBuf {
+    std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned())
+}
+
 /// Returns the store in a directory, if a daemon serves it.
 fn served(target: &Path) -> Result<Option<Client>> {
     let Ok(client) = Client::open(target) else {
@@ -184,7 +189,7 @@ impl Client {
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
         let is_temporary = registry::is_temporary(&home);
         let path = match is_temporary {
-            true => std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()),
+            true => known_as(&self.path),
             false => home,
         };
         Ok(Hold {

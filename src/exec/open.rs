@@ -103,7 +103,7 @@ fn not_let_in(home: &Path, error: Error) -> Error {
     if error.errno() != Errno::ACCESS {
         return error;
     }
-    let owner = client::hold(home).map(|hold| hold.owner());
+    let owner = client::hold(home, &|_| Ok(())).map(|hold| hold.owner());
     let whom = owner.map_or_else(
         |_| "another user".to_owned(),
         |(uid, _)| format!("user {uid}"),

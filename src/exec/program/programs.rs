@@ -71,7 +71,9 @@ impl Programs {
     /// # Errors
     /// As [`hold()`]; those of opening the home.
     pub fn open(target: &Path, launcher: Launcher) -> Result<Programs> {
-        let hold = hold(target)?;
+        let hold = hold(target, &|home| {
+            sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
+        })?;
         let client = Client::open(&hold.mounted_at())?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())

@@ -66,6 +66,14 @@ pub(super) struct Layout {
     pub(super) binds: Vec<Bind>,
 }
 
+/// Checks that a sandbox can show a home at its path.
+///
+/// # Errors
+/// [`Step::Plan`] for a path that the sandbox has something of its own at.
+pub fn check_home(path: &Path) -> Result<(), LaunchError> {
+    place(path).map(drop)
+}
+
 /// Decides the tree, with where the home, the scratch directory and all else that is shown of the host come from.
 ///
 /// # Errors

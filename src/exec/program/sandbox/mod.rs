@@ -27,6 +27,7 @@ mod tree;
 pub use error::{LaunchError, Step};
 pub use init::{INIT, run as run_init};
 pub use launch::{Launcher, launch, launch_with};
+pub use layout::check_home;
 pub use limits::{InForce, Limit, Mechanism};
 pub use plan::{Captured, Limits, Network, Plan};
 pub use probe::{Capability, probe};
