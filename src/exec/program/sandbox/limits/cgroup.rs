@@ -14,8 +14,9 @@ use rustix::io::Errno;
 
 use super::limit::Mechanism;
 use crate::exec::program::sandbox::plan::Limits;
+use crate::sys::identity::PidNamespace;
 
-/// How groups are called: this, the launcher's process, a number.
+/// How groups are called: this, the launcher's PID namespace and process, a number.
 const PREFIX: &str = "trumanfs-";
 
 /// How often a group that its processes have just left is tried to be removed, each time a millisecond later.
@@ -161,7 +162,7 @@ impl Group {
     pub(in super::super) fn make(all: &Hierarchies, limits: &Limits) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        let name = format!("{}{}-{number}", prefix()?, std::process::id());
         let memory = all.memory.as_ref().filter(|_| limits.memory.is_some());
         let pids = all.pids.as_ref().filter(|_| limits.processes.is_some());
         let mut group = Self {
@@ -337,8 +338,19 @@ impl Drop for Part {
     }
 }
 
-/// Removes groups of launchers that do not live any more. The kernel removes none with a process in it.
+/// Returns how the names of groups begin that launchers of this PID namespace make: in another one, their numbers are those of
+/// other processes, or of none.
+fn prefix() -> Option<String> {
+    let (_, namespace) = PidNamespace::id_of(std::process::id()).ok()?;
+    Some(format!("{PREFIX}{namespace}-"))
+}
+
+/// Removes groups of launchers that do not live any more. The kernel removes none with a process in it, but one that its
+/// launcher has only just made.
 fn sweep(parent: &Path) {
+    let Some(prefix) = prefix() else {
+        return;
+    };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listing =
         rustix::fs::openat(CWD, parent, flags, Mode::empty()).and_then(rustix::fs::Dir::new);
@@ -347,7 +359,7 @@ fn sweep(parent: &Path) {
             continue;
         };
         let launcher = name
-            .strip_prefix(PREFIX)
+            .strip_prefix(&*prefix)
             .and_then(|rest| rest.split_once('-'));
         let pid = launcher.and_then(|(pid, _)| rustix::process::Pid::from_raw(pid.parse().ok()?));
         if pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH)) {
@@ -426,5 +438,24 @@ mod tests {
             Hierarchies::from_tables("", "", &|_, _| true),
             Hierarchies::default()
         );
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn groups_of_another_pid_namespace_are_somebody_else_s() {
+        let parent = tempfile::tempdir().unwrap();
+        let own = prefix().unwrap();
+        // No process has a number above 2^22 (PID_MAX_LIMIT).
+        let (dead, living) = (
+            format!("{own}4194305-0"),
+            format!("{own}{}-0", std::process::id()),
+        );
+        for name in [&*dead, &*living, "trumanfs-1-4194305-0"] {
+            std::fs::create_dir(parent.path().join(name)).unwrap();
+        }
+        sweep(parent.path());
+        assert!(!parent.path().join(dead).exists());
+        assert!(parent.path().join(living).exists());
+        assert!(parent.path().join("trumanfs-1-4194305-0").exists());
     }
 }
