@@ -107,7 +107,7 @@ fn of_device(target: &Path, device: &str) -> Result<PathBuf> {
                 "{} is a home, but its store is known only to the user who mounted it",
                 target.display()
             ),
-            "Run this as that user or as root, or give the store instead of the home.",
+            "Run this as that user or as root, or give the store instead of the home. A program of `trumanfs run` cannot: no sandbox can be made in a sandbox, and what runs there is in one already.",
         )
     })?;
     Ok(entry.store())

@@ -71,7 +71,12 @@ fn own_place() -> Result<PathBuf> {
     match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(refused(error.to_string())),
+        Err(error) => {
+            return Err(Error::refused(
+                format!("cannot make {}: {error}", dir.display()),
+                "trumanfs notes there which store is behind a home: let the directory above it exist and be yours to write to.",
+            ));
+        }
     }
     let meta = std::fs::symlink_metadata(&dir).map_err(|error| refused(error.to_string()))?;
     if !meta.is_dir()

@@ -59,6 +59,9 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "the programs that mount-scripts/setup installs, and cargo",
     ),
     ("browser", "a browser that runs without a screen"),
+    ("containers", "runc starts containers"),
+    ("ssh-server", "a server of SSH is installed"),
+    ("go", "Go is installed"),
 ];
 
 /// Prints that the test is skipped, and returns from it; fails it where what is missing is required: `skip!("loop", "no disk: {why}")`.

@@ -37,6 +37,9 @@ const LACKING: &[&str] = &[
     "python-tests",
     "system-python",
     "browser",
+    "containers",
+    "ssh-server",
+    "go",
 ];
 
 const SCRIPT: &str = r#"

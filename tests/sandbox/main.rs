@@ -17,10 +17,12 @@ mod need;
 mod room;
 
 mod calls;
+mod containers;
 mod doctor;
 mod kill;
 mod limits;
 mod loads;
+mod nested;
 mod network;
 mod ordinary_user;
 mod run;

@@ -55,8 +55,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn mounted() -> Place {
+    pub(crate) fn mounted() -> Place {
         Place::with(&[])
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.home()
     }
 
     fn with(options: &[&str]) -> Place {
@@ -80,7 +85,7 @@ impl Place {
 
     /// What a shell script printed; it must succeed.
     #[track_caller]
-    fn sh(&self, script: &str) -> String {
+    pub(crate) fn sh(&self, script: &str) -> String {
         good(&self.run(&[], &["sh", "-ec", script]))
     }
 

@@ -1,0 +1,242 @@
+//! In a container: a sandbox can be made or it says why not, with the option of the container that mends it.
+//!
+//! The containers are real ones, made by runc as Docker and podman start them: with Docker's capabilities and what its
+//! filter of system calls refuses, and with those parts of `/proc` covered that runc covers by default.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::{binary, describe, need_root, need_tools, run_limited};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a container is started with, beyond Docker's defaults.
+#[derive(Clone, Copy, Default)]
+struct Options {
+    /// `--security-opt seccomp=unconfined`.
+    unfiltered: bool,
+    /// `--security-opt systempaths=unconfined`.
+    uncovered: bool,
+    /// `--cap-add SYS_ADMIN`, which lifts the filter, too.
+    admin: bool,
+    /// `--device /dev/fuse`.
+    fuse: bool,
+}
+
+/// The capabilities of a container of Docker's.
+const CAPABILITIES: [&str; 14] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FSETID",
+    "CAP_FOWNER",
+    "CAP_MKNOD",
+    "CAP_NET_RAW",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETFCAP",
+    "CAP_SETPCAP",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SYS_CHROOT",
+    "CAP_KILL",
+    "CAP_AUDIT_WRITE",
+];
+
+/// What Docker's filter refuses without CAP_SYS_ADMIN, of what a sandbox is made with.
+const REFUSED: [&str; 12] = [
+    "unshare",
+    "setns",
+    "mount",
+    "umount2",
+    "pivot_root",
+    "open_tree",
+    "move_mount",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+];
+
+/// A container that is not left behind.
+struct Container {
+    dir: tempfile::TempDir,
+    id: String,
+}
+
+impl Container {
+    fn runc(&self) -> Command {
+        let mut runc = Command::new("runc");
+        runc.arg("--root").arg(self.dir.path().join("state"));
+        runc.current_dir(self.dir.path());
+        runc
+    }
+
+    /// Makes a container for a shell script. It has the host's software, read-only.
+    fn new(options: Options, script: &str) -> Container {
+        let dir = tempfile::TempDir::with_prefix("trumanfs-container-").unwrap();
+        let id = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let container = Container { dir, id };
+        let root = container.dir.path().join("rootfs");
+        for place in ["usr", "etc", "proc", "dev", "sys", "tmp", "opt", "run"] {
+            fs::create_dir_all(root.join(place)).unwrap();
+        }
+        for name in ["bin", "sbin", "lib", "lib64"] {
+            std::os::unix::fs::symlink(Path::new("usr").join(name), root.join(name)).unwrap();
+        }
+        let mut spec = container.runc();
+        spec.arg("spec");
+        let output = run_limited(spec, LIMIT);
+        assert!(output.status.success(), "{}", describe(&output));
+        let path = container.dir.path().join("config.json");
+        let mut config = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        fill(&mut config, options, script);
+        fs::write(&path, config.to_string()).unwrap();
+        container
+    }
+
+    /// Starts it; returns what it printed, and its end.
+    fn run(&self) -> Output {
+        let mut run = self.runc();
+        run.args(["run", &self.id]);
+        run_limited(run, LIMIT)
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let mut delete = self.runc();
+        delete.args(["delete", "--force", &self.id]);
+        let _ = run_limited(delete, LIMIT);
+    }
+}
+
+/// Writes into runc's own configuration what this container is to be.
+fn fill(config: &mut Value, options: Options, script: &str) {
+    let mut capabilities = CAPABILITIES.to_vec();
+    if options.admin {
+        capabilities.push("CAP_SYS_ADMIN");
+    }
+    config["process"]["terminal"] = false.into();
+    config["process"]["noNewPrivileges"] = false.into();
+    config["process"]["args"] = json!(["sh", "-c", script]);
+    config["process"]["capabilities"] =
+        json!({"bounding": capabilities, "effective": capabilities, "permitted": capabilities});
+    let bind = |from: &Path, to: &str| json!({"destination": to, "type": "bind", "source": from, "options": ["rbind", "ro"]});
+    let memory = |to: &str| json!({"destination": to, "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777"]});
+    let mounts = config["mounts"].as_array_mut().unwrap();
+    mounts.extend([
+        bind(Path::new("/usr"), "/usr"),
+        bind(Path::new("/etc"), "/etc"),
+        bind(Path::new(binary()).parent().unwrap(), "/opt"),
+        memory("/tmp"),
+        memory("/run"),
+    ]);
+    if options.uncovered {
+        config["linux"]["maskedPaths"] = json!([]);
+        config["linux"]["readonlyPaths"] = json!([]);
+    }
+    if !options.unfiltered && !options.admin {
+        config["linux"]["seccomp"] = json!({
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "syscalls": [
+                {"names": REFUSED, "action": "SCMP_ACT_ERRNO", "errnoRet": 1},
+                {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
+                {"names": ["clone"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1,
+                 "args": [{"index": 0, "value": 0x1000_0000, "valueTwo": 0x1000_0000, "op": "SCMP_CMP_MASKED_EQ"}]},
+            ],
+        });
+    }
+    if options.fuse {
+        config["linux"]["devices"] = json!([{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 0o666, "uid": 0, "gid": 0}]);
+        let devices = config["linux"]["resources"]["devices"]
+            .as_array_mut()
+            .unwrap();
+        devices
+            .push(json!({"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rwm"}));
+    }
+}
+
+/// Skips the test where no container can be started.
+macro_rules! need_containers {
+    () => {
+        need_root!("to start a container");
+        need_tools!("runc");
+        let tried = Container::new(Options::default(), "exit 42").run();
+        if tried.status.code() != Some(42) {
+            crate::need::skip!("containers", "runc starts none: {}", describe(&tried));
+        }
+    };
+}
+
+/// What doctor says in a container: whether there is a sandbox, and what to do about what fails.
+fn doctor(options: Options) -> (bool, String) {
+    let output = Container::new(options, "exec /opt/trumanfs doctor --json").run();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let all = report["capabilities"].as_array().unwrap().iter();
+    let mut failed = all.filter(|one| one["works"] == false && one["needed"] == true);
+    let remedy = failed
+        .next()
+        .map(|one| one["remedy"].as_str().unwrap().to_owned());
+    (report["sandbox"] == true, remedy.unwrap_or_default())
+}
+
+#[test]
+fn each_option_that_a_container_lacks_is_named() {
+    need_containers!();
+    let (works, remedy) = doctor(Options::default());
+    assert!(
+        !works && remedy.contains("--security-opt seccomp=unconfined"),
+        "{remedy}"
+    );
+    let unfiltered = Options {
+        unfiltered: true,
+        ..Options::default()
+    };
+    let (works, remedy) = doctor(unfiltered);
+    assert!(
+        !works && remedy.contains("--security-opt systempaths=unconfined"),
+        "{remedy}"
+    );
+    let with_both = Options {
+        uncovered: true,
+        ..unfiltered
+    };
+    assert_eq!(doctor(with_both), (true, String::new()));
+}
+
+#[test]
+fn a_program_runs_in_a_container_or_what_is_missing_is_named() {
+    need_containers!();
+    let script = "mkdir /tmp/store; echo hello >/tmp/store/file; echo 'cat: {arguments: path}' >/tmp/policy.yaml
+        exec /opt/trumanfs run --root /tmp/store --policy /tmp/policy.yaml -- cat file";
+    let run = |options| Container::new(options, script).run();
+    let refused = |options, remedy: &str| {
+        let output = run(options);
+        assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(remedy), "{}", describe(&output));
+        assert!(output.stdout.is_empty(), "{}", describe(&output));
+    };
+    refused(Options::default(), "--device /dev/fuse");
+    let fuse = Options {
+        fuse: true,
+        ..Options::default()
+    };
+    refused(fuse, "--cap-add SYS_ADMIN");
+    let admin = Options {
+        admin: true,
+        ..fuse
+    };
+    refused(admin, "--security-opt systempaths=unconfined");
+    let output = run(Options {
+        uncovered: true,
+        ..admin
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    assert_eq!(output.stdout, b"hello\n");
+}
