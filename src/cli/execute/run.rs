@@ -14,7 +14,7 @@ use super::super::exit::{failed, failed_in_json};
 use super::super::output::{Printer, warn};
 use super::super::values::seconds;
 use super::line::{interrupt, stdin, tell};
-use super::with_policy::{launcher, policy};
+use super::with_policy::{self, launcher, policy};
 use crate::client::Client;
 use crate::error::{Error, Result, reason};
 use crate::exec::pipeline::Streams;
@@ -119,13 +119,7 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
 }
 
 fn network(text: &str) -> std::result::Result<Asked, String> {
-    match (text, text.strip_prefix("allow=")) {
-        ("none", _) => Ok(Asked::Nothing),
-        (_, Some(hosts)) if !hosts.is_empty() => {
-            Ok(Asked::Hosts(hosts.split(',').map(str::to_owned).collect()))
-        }
-        _ => Err(format!("{text}: write it as none or allow=HOST[:PORT],…")),
-    }
+    with_policy::network(text, Asked::Hosts)
 }
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {

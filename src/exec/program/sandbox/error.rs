@@ -154,7 +154,8 @@ impl LaunchError {
         }
     }
 
-    pub(super) fn refused(step: Step, reason: impl Into<String>) -> Self {
+    /// Makes one of a step that is not taken, for this reason and not because a call failed.
+    pub fn refused(step: Step, reason: impl Into<String>) -> Self {
         Self {
             step,
             about: reason.into(),
