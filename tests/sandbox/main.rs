@@ -25,5 +25,6 @@ mod loads;
 mod nested;
 mod network;
 mod ordinary_user;
+mod races;
 mod run;
 mod surroundings;

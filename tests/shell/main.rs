@@ -20,7 +20,6 @@ mod need;
 mod deadlines;
 mod doors;
 mod escape;
-mod line_sandboxes;
 mod policy;
 mod programs;
 mod prompt;

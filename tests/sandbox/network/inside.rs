@@ -1,6 +1,7 @@
 //! Programs, in the world that `world` makes: what they reach, and what they do not.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
@@ -146,13 +147,75 @@ fn languages_and_git_reach_it() {
         "git clone -q https://good.test/repo.git && cat repo/file && git -C repo ls-remote -q origin HEAD | cut -f2",
     );
     assert_eq!(said, "hello\nHEAD\n");
-    // There need be no server of SSH on this machine; that git's transport reaches the host's port 22 is shown.
+    // That git's transport reaches the host's port 22; what is said there, to a real server, is `git_over_ssh`.
     let reached = sh(
         &rule,
         "git -c core.sshCommand='ssh -v -o BatchMode=yes' ls-remote ssh://git@good.test/repo.git 2>&1",
     );
     assert!(
         reached.outcome.out.contains("remote software version good"),
+        "{reached:#?}"
+    );
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn git_clones_and_pushes_over_ssh() {
+    need_tools!("ssh", "git");
+    let keys = world().join("ssh");
+    if !keys.exists() {
+        crate::need::skip!("ssh-server", "there is no /usr/sbin/sshd on this machine");
+    }
+    let repository = world().join("www/repo.git").display().to_string();
+    let ssh = |rule: &NetworkRule, script: &str| {
+        let room = room();
+        for (name, mode) in [("client", 0o600), ("known", 0o644)] {
+            let file = room.home.join(name);
+            fs::copy(keys.join(name), &file).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            std::os::unix::fs::chown(&file, Some(room.uid), Some(room.uid)).unwrap();
+        }
+        let script = format!(
+            "export GIT_SSH_COMMAND=\"ssh -F none -i $HOME/client -o UserKnownHostsFile=$HOME/known -o BatchMode=yes -o ConnectTimeout=20\"
+            export GIT_CONFIG_GLOBAL=/dev/null; r={repository}; {script}"
+        );
+        let plan = plan(&room, &script);
+        run(&room, rule, plan)
+    };
+    let reached = ssh(
+        &allow(&["ssh.test"]),
+        "set -e; git clone -q ssh://root@ssh.test$r one; cat one/file; cd one; echo more >>file
+         git -c user.name=a -c user.email=a@b commit -qam two; git push -q origin HEAD:refs/heads/two
+         git ls-remote -q origin refs/heads/two | cut -f2; head -c 2000000 /dev/urandom >big; git add big
+         git -c user.name=a -c user.email=a@b commit -qm big; git push -q origin HEAD:refs/heads/big && echo pushed",
+    );
+    assert_eq!(
+        reached.outcome.out, "hello\nrefs/heads/two\npushed\n",
+        "{reached:#?}"
+    );
+    let line = &reached.lines[0];
+    assert_eq!(
+        (&*line.host, line.port, line.by, line.verdict),
+        ("ssh.test", 22, "captured", "allow")
+    );
+    assert_eq!(line.address.unwrap().to_string(), "93.184.216.36");
+    assert!(reached.lines.iter().any(|line| line.bytes_sent > 2_000_000));
+    // The same server by its address, which is not listed; at another port; and where its name is not listed.
+    let by_address = "ssh -F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes root@93.184.216.36 true 2>&1";
+    let reached = ssh(&allow(&["ssh.test"]), by_address);
+    assert!(
+        reached
+            .outcome
+            .out
+            .contains("93.184.216.36:22 is refused by network.allow"),
+        "{reached:#?}"
+    );
+    let clone = "git clone -q ssh://root@ssh.test$r one 2>&1; ls";
+    ssh(&allow(&["ssh.test:443"]), clone).refused("ssh.test:22 is refused by network.allow");
+    let reached = ssh(&allow(&["good.test"]), clone);
+    reached.refused("ssh.test:53 is refused by network.allow");
+    assert!(
+        reached.outcome.out.contains("Could not resolve hostname"),
         "{reached:#?}"
     );
 }

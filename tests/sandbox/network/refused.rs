@@ -124,6 +124,52 @@ fn names_are_answered_without_asking_anybody() {
     assert!(!refusals.contains("arpa"));
 }
 
+/// IPv6 leads nowhere, and at once: a program that tries it first goes on to IPv4.
+#[test]
+fn ipv6_fails_at_once() {
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        crate::need::skip!("system-python", "there is no /usr/bin/python3");
+    }
+    const SCRIPT: &str = "
+import errno, socket, time
+def tried(what, act):
+    began = time.monotonic()
+    try:
+        print(what, act())
+    except socket.gaierror:
+        print(what, 'no address')
+    except OSError as error:
+        print(what, errno.errorcode[error.errno])
+    assert time.monotonic() - began < 3, what
+def connect(address, kind=socket.SOCK_STREAM):
+    s = socket.socket(socket.AF_INET6, kind)
+    s.connect((address, 443))
+    return 'connected'
+for address in ['2606:2800:220:1::34', 'fe80::1', '64:ff9b::5db8:d822', 'fd00::1', '::ffff:93.184.216.34']:
+    tried(address, lambda: connect(address))
+tried('udp', lambda: connect('2606:2800:220:1::34', socket.SOCK_DGRAM))
+tried('AAAA', lambda: socket.getaddrinfo('good.test', 80, socket.AF_INET6))
+tried('both', lambda: {family.name for family, *_ in socket.getaddrinfo('good.test', 80)})
+";
+    let room = Room::new();
+    // (An IPv4 address in the spelling of IPv6 is IPv4 to the kernel: it arrives at the launcher, which decides.)
+    for (rule, mapped, both) in [
+        (allow(&["good.test"]), "connected", "{'AF_INET'}"),
+        (NetworkRule::default(), "ENETUNREACH", "no address"),
+    ] {
+        let plan = room.plan(&["/usr/bin/python3", "-c", SCRIPT]);
+        let reached = super::net::run(&room, &rule, plan);
+        assert_eq!(reached.outcome.err, "");
+        assert_eq!(
+            reached.outcome.out,
+            format!(
+                "2606:2800:220:1::34 ENETUNREACH\nfe80::1 EINVAL\n64:ff9b::5db8:d822 ENETUNREACH\nfd00::1 ENETUNREACH\n\
+                 ::ffff:93.184.216.34 {mapped}\nudp ENETUNREACH\nAAAA no address\nboth {both}\n"
+            )
+        );
+    }
+}
+
 #[test]
 fn a_service_of_the_host_is_seen_where_its_port_is_listed() {
     need_tools!("curl");

@@ -17,6 +17,7 @@ NAMES = {
     "good.test": [GOOD],
     "www.good.test": [GOOD],
     "evil.test": [EVIL],
+    "ssh.test": ["93.184.216.36"],
     "private.test": [PRIVATE],
     "mixed.test": [GOOD, PRIVATE],
     "loop.test": ["127.0.0.1"],

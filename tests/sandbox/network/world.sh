@@ -6,8 +6,8 @@ here=$(dirname "$0")
 cd "$base"
 
 ip link set lo up
-# A host that is allowed, one that is not, the resolver, and a private one.
-for address in 93.184.216.34 93.184.216.35 93.184.216.53 10.1.2.3; do ip address add $address/32 dev lo; done
+# A host that is allowed, one that is not, one of SSH, the resolver, and a private one.
+for address in 93.184.216.34 93.184.216.35 93.184.216.36 93.184.216.53 10.1.2.3; do ip address add $address/32 dev lo; done
 [ "$(ip -o link | wc -l)" = 1 ] || { echo "there is more than lo"; exit 1; }
 if ip route get 1.1.1.1 2>/dev/null || ip -6 route get 2606:4700::1111 2>/dev/null; then echo "there is a way out"; exit 1; fi
 
@@ -31,9 +31,31 @@ git -C work -c user.name=a -c user.email=a@b commit -q -m one
 git clone -q --bare work www/repo.git
 git -C www/repo.git update-server-info
 
+servers=()
+made=
+end() {
+    kill "${servers[@]}" || true
+    wait || true
+    [ -z "$made" ] || rmdir "$made" || true
+}
+trap end EXIT
+
+# A real server of SSH, where there is one, with keys of its own. It gives no terminal, and forwards nothing.
+if [ -x /usr/sbin/sshd ]; then
+    mkdir ssh
+    ssh-keygen -q -t ed25519 -N '' -f ssh/host
+    ssh-keygen -q -t ed25519 -N '' -f ssh/client
+    echo "ssh.test $(cut -d' ' -f1,2 ssh/host.pub)" >ssh/known
+    cp ssh/client.pub ssh/authorized
+    [ -d /run/sshd ] || { mkdir -m 755 /run/sshd && made=/run/sshd; }
+    /usr/sbin/sshd -D -e -f /dev/null -h "$base/ssh/host" -o ListenAddress=93.184.216.36 -o PidFile=none -o UsePAM=no \
+        -o AuthenticationMethods=publickey -o AuthorizedKeysFile="$base/ssh/authorized" -o StrictModes=no \
+        -o PermitRootLogin=prohibit-password -o PermitTTY=no -o DisableForwarding=yes 2>ssh/log &
+    servers+=($!)
+fi
+
 /usr/bin/python3 "$here/servers.py" &
-servers=$!
-trap 'kill $servers; wait $servers || true' EXIT
+servers+=($!)
 for _ in $(seq 300); do [ -e ready ] && break; sleep 0.1; done
 [ -e ready ] || { echo "the servers did not begin"; exit 1; }
 program=$2

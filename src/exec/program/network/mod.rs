@@ -28,7 +28,7 @@ mod wait;
 
 pub use gateway::Gateway;
 pub use log::{Connection, Observer, Report};
-pub use settings::{Asked, Opened, Settings, hint};
+pub use settings::{Asked, Opened, Settings};
 
 #[cfg(test)]
 mod tests;

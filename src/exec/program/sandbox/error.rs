@@ -4,7 +4,6 @@ use std::fmt;
 
 use rustix::io::Errno;
 
-use crate::name::escape;
 use crate::sys::sandbox::program::Failure;
 
 /// A step of a launch, in the order in which they are made.
@@ -154,8 +153,7 @@ impl LaunchError {
         }
     }
 
-    /// Makes one of a step that is not taken, for this reason and not because a call failed.
-    pub fn refused(step: Step, reason: impl Into<String>) -> Self {
+    pub(super) fn refused(step: Step, reason: impl Into<String>) -> Self {
         Self {
             step,
             about: reason.into(),
@@ -169,7 +167,7 @@ impl LaunchError {
         let mut text = format!("cannot {}", self.step.in_words());
         if !self.about.is_empty() {
             text.push_str(": ");
-            text.push_str(&escape(self.about.as_bytes()));
+            text.push_str(&self.about);
         }
         if let Some(errno) = self.errno {
             text.push_str(": ");

@@ -89,7 +89,11 @@ impl<'a> Given<'a> {
             }
             let source = match self.clones.then(|| detached(fd.as_fd(), true)) {
                 Some(Ok(tree)) => Source::Detached(self.push(Borrowed::Made(tree))),
-                _ => Source::Path(path.clone()),
+                // The first process finds it anew, and by then the path may lead elsewhere.
+                _ => {
+                    let known = fd.try_clone().map_err(|_| failed(Errno::MFILE))?;
+                    Source::Verified(path.clone(), self.push(Borrowed::Made(known)))
+                }
             };
             all.push(Shown {
                 path,
