@@ -14,6 +14,7 @@ use super::exit::{failed, failed_in_json};
 use super::output::Printer;
 use super::values::seconds;
 use crate::error::Result;
+use crate::exec::program::network::Asked;
 use crate::exec::program::{LineSource, Programs};
 use crate::exec::shell::Shell;
 use crate::exec::{self, Access, Limits, Request, pipeline};
@@ -39,9 +40,13 @@ struct Place {
     /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
-    /// Let lines also run the real programs that this policy allows (a file, or `default`), in one sandbox for each line
+    /// Let lines also run the real programs that this policy allows (a file, or `default`), each in a sandbox
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"])]
     policy: Option<PathBuf>,
+    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it;
+    /// without, each may reach all that the policy allows it
+    #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
+    net: Option<Asked>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
@@ -79,6 +84,10 @@ pub(super) struct ExecArgs {
 pub(super) struct ShellArgs {
     #[command(flatten)]
     place: Place,
+}
+
+fn network(text: &str) -> std::result::Result<Asked, String> {
+    with_policy::network(text, Asked::AtMost)
 }
 
 /// Runs one line. Returns its status.
@@ -155,7 +164,8 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
         Some(file) => {
             let programs = Arc::new(Programs::open(&place.root, with_policy::launcher()?)?);
             let at = exec::open_in(&place.root, &programs)?;
-            let source = LineSource::new(programs, with_policy::policy(Some(file), &place.root)?);
+            let policy = with_policy::policy(Some(file), &place.root)?;
+            let source = LineSource::new(programs, policy, place.net.clone());
             Shell::at(at, limits).with_programs(Arc::new(source))
         }
     };

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use super::home::Home;
 use super::request::ProgramReport;
+use crate::world::RunId;
 
 /// The real programs that lines may run.
 pub trait Programs: Send + Sync {
     /// Returns whether there is a program of this name.
     fn knows(&self, name: &[u8]) -> bool;
 
-    /// Begins a line, whose changes belong to a request in this home.
-    fn begin(&self, home: Arc<dyn Home>) -> Arc<dyn LinePrograms>;
+    /// Begins a line, whose changes belong to a run in this home.
+    fn begin(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms>;
 }
 
 /// What one line runs. Everything that still runs ends when this is dropped.

@@ -21,6 +21,7 @@ pub mod place;
 pub mod program;
 pub mod request;
 pub mod shell;
+mod streams;
 pub mod totals;
 mod with_scratch;
 

@@ -4,23 +4,20 @@
 //! Owns the order of these steps. An executor says what it admits and how that is carried out ([`Executor`]); executors
 //! do not know each other. Nothing runs that was not admitted: what is carried out is an [`Admitted`], which only
 //! `admit` makes.
-//!
-//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so whoever
-//! ends a request only tries.
 
-use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use super::cancel::Cancel;
 use super::home::{Beginning, Home};
-use super::limit::Limited;
 use super::place::Place;
-use super::request::{Outcome, ProgramReport, Refusal, Request, Status, Written};
-use crate::error::Error;
+use super::request::{Outcome, ProgramReport, Refusal, Request, Status};
+pub use super::streams::Streams;
+use super::streams::{Gathered, Shared};
+use rustix::io::Errno;
+
+use crate::error::{Error, reason};
 use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{OriginKind, Run, RunId};
 
@@ -108,16 +105,6 @@ impl<P> Admitted<P> {
     }
 }
 
-/// Where the streams of a request go.
-pub struct Streams {
-    /// Standard input; without one it is empty.
-    pub stdin: Option<OwnedFd>,
-    /// Standard output.
-    pub stdout: Box<dyn Write + Send>,
-    /// Standard error.
-    pub stderr: Box<dyn Write + Send>,
-}
-
 /// How a request ended that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
@@ -145,6 +132,17 @@ impl Done {
             message: None,
             is_untold: false,
             left_behind: false,
+        }
+    }
+
+    /// Returns the same, or a failure if it succeeded and its output could not be written.
+    fn unless_unwritten(self, failed: Option<Errno>) -> Done {
+        match (self.status, failed) {
+            (Status::Success, Some(errno)) => {
+                let message = format!("standard output: {}", reason(&errno.into()));
+                Done::early(Status::Failed, 1, message)
+            }
+            _ => self,
         }
     }
 
@@ -231,7 +229,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
             let done = run_admitted(executor, request, admitted, streams, &mut outcome);
             outcome.truncated_stdout = stdout.finish();
             outcome.written[0] = stdout.written();
-            done
+            done.unless_unwritten(stdout.failed())
         }
     };
     if let Some(message) = &done.message {
@@ -327,69 +325,5 @@ pub fn gather(stdin: Option<OwnedFd>, act: impl FnOnce(Streams) -> Outcome) -> O
         stdout: stdout.take(),
         stderr: stderr.take(),
         ..outcome
-    }
-}
-
-/// A stream that is limited; all that write to it share the limits.
-#[derive(Clone)]
-struct Shared(Arc<Mutex<Limited<Box<dyn Write + Send>>>>);
-
-impl Shared {
-    fn new(to: Box<dyn Write + Send>, request: &Request, noun: &'static str) -> Shared {
-        Shared(Arc::new(Mutex::new(Limited::new(
-            to,
-            &request.limits,
-            noun,
-        ))))
-    }
-
-    /// Writes a line, unless a thread that was left behind has the stream. Where nobody listens, nobody is told.
-    fn say(&self, message: &[u8]) {
-        if let Some(mut limited) = self.0.try_lock() {
-            let _ = limited.write_all(&[message, b"\n"].concat());
-        }
-    }
-
-    /// Returns what was written, as far as can be known.
-    fn written(&self) -> Written {
-        let limited = self.0.try_lock();
-        limited.map_or_else(Written::default, |limited| limited.written().clone())
-    }
-
-    /// Says what was cut. Returns whether anything was.
-    fn finish(&self) -> bool {
-        let limited = self.0.try_lock();
-        limited.is_some_and(|mut limited| limited.finish().unwrap_or(false))
-    }
-}
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.lock().flush()
-    }
-}
-
-/// What was written, gathered in memory: no more than the limits let out.
-#[derive(Clone, Default)]
-struct Gathered(Arc<Mutex<Vec<u8>>>);
-
-impl Gathered {
-    fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock())
-    }
-}
-
-impl Write for Gathered {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -25,19 +25,28 @@ sleep: { allow_script_paths: true }
 "#;
 
 /// A store, and a policy beside it.
-struct Place {
+pub(crate) struct Place {
     dir: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Place {
+        Place::with(POLICY)
+    }
+
+    pub(crate) fn with(policy: &str) -> Place {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("store")).unwrap();
-        fs::write(dir.path().join("policy.yaml"), POLICY).unwrap();
+        fs::write(dir.path().join("policy.yaml"), policy).unwrap();
         Place { dir }
     }
 
-    fn store(&self) -> PathBuf {
+    /// The directory around the store, which no sandbox shows.
+    pub(crate) fn outside(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
         self.dir.path().join("store")
     }
 
@@ -46,7 +55,7 @@ impl Place {
         self.exec_with(root, line, &[])
     }
 
-    fn exec_with(&self, root: &Path, line: &str, options: &[&str]) -> Output {
+    pub(crate) fn exec_with(&self, root: &Path, line: &str, options: &[&str]) -> Output {
         let mut command = Command::new(crate::common::binary());
         command.arg("exec").arg("--root").arg(root);
         command
@@ -75,15 +84,16 @@ fn bash(dir: &Path, line: &str) -> Output {
 }
 
 /// Whether sandboxes can be had here.
-fn sandboxes(place: &Place) -> bool {
+pub(crate) fn sandboxes(place: &Place) -> bool {
     place.exec(&place.store(), "dash -c 'exit 0'").status.code() == Some(0)
 }
 
+/// Skips the test where no sandbox can be made. The policy has to allow `dash -c`.
 macro_rules! need_sandbox {
     ($place:expr) => {
         need_mount!();
         need_tools!("dash", "git");
-        if !sandboxes(&$place) {
+        if !$crate::programs::sandboxes(&$place) {
             skip!("sandbox", "no sandbox can be made here");
         }
     };
@@ -112,6 +122,8 @@ const LINES: &[&str] = &[
     "for_not=1; dash -c 'echo one' && dash -c 'false' && echo no; echo $?",
     "echo *; dash -c 'echo \"$1\"' name 'two  words'; dash -c 'echo $#' x \"\" y",
 ];
+
+pub(crate) use need_sandbox;
 
 #[test]
 fn lines_do_what_bash_does() {

@@ -1,7 +1,7 @@
 //! `run`: a real program, under a policy and in a sandbox.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use clap::Args;
 
 use super::super::exit::{failed, failed_in_json};
-use super::super::output::Printer;
+use super::super::output::{Printer, warn};
 use super::super::values::seconds;
 use super::line::{interrupt, stdin, tell};
-use super::with_policy::{launcher, policy};
+use super::with_policy::{self, launcher, policy};
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::cap::{self, Capped};
 use crate::exec::program::network::Asked;
@@ -80,8 +80,8 @@ pub(in crate::cli) struct RunArgs {
     /// How many processes and threads there may be at once; 0 is no limit [default: 1024]
     #[arg(long, value_name = "N")]
     max_processes: Option<u64>,
-    /// How many files each process may have open
-    #[arg(long, value_name = "N")]
+    /// How many files each process may have open; what starts the program needs a few
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
     max_files: Option<u64>,
     /// How large a file may become, in MiB
     #[arg(long, value_name = "MIB")]
@@ -119,13 +119,7 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
 }
 
 fn network(text: &str) -> std::result::Result<Asked, String> {
-    match (text, text.strip_prefix("allow=")) {
-        ("none", _) => Ok(Asked::Nothing),
-        (_, Some(hosts)) if !hosts.is_empty() => {
-            Ok(Asked::Hosts(hosts.split(',').map(str::to_owned).collect()))
-        }
-        _ => Err(format!("{text}: write it as none or allow=HOST[:PORT],…")),
-    }
+    with_policy::network(text, Asked::Hosts)
 }
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
@@ -247,7 +241,13 @@ fn print(mut outcome: Outcome, args: &RunArgs) -> Result<ExitCode> {
         .write_all(&outcome.stdout)
         .and_then(|()| std::io::stdout().flush())
         .and_then(|()| std::io::stderr().write_all(&outcome.stderr));
-    // Whoever has closed the stream does not want it.
-    drop(written);
-    Ok(tell(&outcome, false))
+    let code = tell(&outcome, false);
+    match written {
+        // Whoever has closed the stream does not want it.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            warn(false, &format!("standard output: {}", reason(&error)));
+            Ok(ExitCode::FAILURE)
+        }
+        _ => Ok(code),
+    }
 }

@@ -1,9 +1,10 @@
-//! The policy and the sandbox launcher that `run`, `exec` and `shell` need for real programs.
+//! The policy, the network and the sandbox launcher that `run`, `exec` and `shell` need for real programs.
 
 use std::path::Path;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::exec::program::network::Asked;
 use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::Launcher;
 
@@ -16,4 +17,16 @@ pub(super) fn launcher() -> Result<Launcher> {
 pub(super) fn policy(flag: Option<&Path>, root: &Path) -> Result<Watched> {
     let store = Client::open(root).ok();
     Watched::locate(flag, store.as_ref().map(Client::path))
+}
+
+/// Reads what `--net` says; `hosts` makes something of those that it lists.
+pub(super) fn network(
+    text: &str,
+    hosts: fn(Vec<String>) -> Asked,
+) -> std::result::Result<Asked, String> {
+    match (text, text.strip_prefix("allow=")) {
+        ("none", _) => Ok(Asked::Nothing),
+        (_, Some(all)) if !all.is_empty() => Ok(hosts(all.split(',').map(str::to_owned).collect())),
+        _ => Err(format!("{text}: write it as none or allow=HOST[:PORT],…")),
+    }
 }

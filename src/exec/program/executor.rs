@@ -2,10 +2,9 @@
 //!
 //! Threads: one for each output stream of the program, and one that looks at the token that ends the request.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -17,11 +16,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::network::{Opened, Settings};
 use super::output::Stripped;
-use super::policy::Allowed;
-use super::programs::{Command, Decision, Programs};
+use super::policy::{Allowed, Refused};
+use super::programs::{Command, Programs};
 use super::reach::reach;
+use super::ready::Ready;
 use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
-use super::sandbox::{self, End, Ended, LaunchError, Network, Plan, Running, Step, Until};
+use super::sandbox::{self, End, Ended, InForce, LaunchError, Network, Plan, Running, Step, Until};
 use crate::error::{Error, reason};
 use crate::exec::cancel::{Cancel, Ended as Over};
 use crate::exec::drain::drain;
@@ -43,60 +43,44 @@ const REST: Duration = Duration::from_secs(2);
 pub(super) struct Execution<'p> {
     programs: &'p Programs,
     command: &'p Command,
-    decision: Decision,
+    ready: Result<Ready, Refused>,
     cwd: Vec<u8>,
     directory: WorldPath,
     report: ProgramReport,
-    /// Its network, or why it cannot have what it asks for.
-    network: Result<Option<Settings>, String>,
 }
 
 impl<'p> Execution<'p> {
     pub(super) fn new(
         programs: &'p Programs,
         command: &'p Command,
-        decision: Decision,
+        ready: Result<Ready, Refused>,
     ) -> Execution<'p> {
         let root = programs.place.root();
-        let cwd = match &decision {
-            Ok(allowed) => allowed.cwd.clone(),
+        let cwd = match &ready {
+            Ok(ready) => ready.allowed.cwd.clone(),
             Err(_) => cwd_of(root, &command.cwd),
         };
         let below = cwd.strip_prefix(&root[..]).unwrap_or_default();
-        let mut report = report_of(&decision);
-        let network = match &decision {
-            Ok(allowed) => Settings::new(&allowed.network, command.network.as_ref()),
-            Err(_) => Ok(None),
-        };
-        if network.is_err() {
-            (report.verdict, report.class) = ("deny", Some("network"));
-            report.rule = format!("{}.network", report.rule);
-        }
         Execution {
-            network,
             directory: WorldPath::parse(below).unwrap_or_default(),
-            report,
+            report: report_of(ready.as_ref().map(|ready| &ready.allowed)),
             programs,
             command,
-            decision,
+            ready,
             cwd,
         }
     }
 
     /// Makes the plan of the sandbox, with the program's ends of these pipes.
-    fn plan_of(&self, allowed: &Allowed, streams: [OwnedFd; 3]) -> Result<Plan, LaunchError> {
-        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    fn plan_of(&self, ready: &Ready, streams: [OwnedFd; 3]) -> Result<Plan, LaunchError> {
+        let bind_ro = [&ready.allowed.bind_ro[..], &self.command.bind_ro];
         Ok(Plan {
-            cwd: PathBuf::from(text(&allowed.cwd)),
-            read_only: allowed.read_only || self.programs.is_read_only(),
-            argv: allowed.argv.iter().map(|word| text(word)).collect(),
-            env: allowed
-                .env
-                .iter()
-                .map(|(name, value)| (text(name), text(value)))
-                .collect(),
-            bind_ro: [allowed.bind_ro.clone(), self.command.bind_ro.clone()].concat(),
-            ptrace: allowed.ptrace,
+            cwd: PathBuf::from(ready.cwd()),
+            read_only: ready.read_only,
+            argv: ready.argv(),
+            env: ready.env(),
+            bind_ro: bind_ro.concat(),
+            ptrace: ready.allowed.ptrace,
             limits: self.command.limits.clone(),
             ..self.programs.plan(streams)?
         })
@@ -105,7 +89,7 @@ impl<'p> Execution<'p> {
     /// Runs the program to its end.
     fn run(
         &mut self,
-        allowed: &Allowed,
+        ready: &Ready,
         cancel: &Cancel,
         (home, run): (&dyn Home, RunId),
         opened: Option<Opened>,
@@ -122,9 +106,9 @@ impl<'p> Execution<'p> {
                 Mode::empty(),
             )?,
         };
-        let mut plan = self.plan_of(allowed, [stdin, of_stdout, of_stderr])?;
+        let mut plan = self.plan_of(ready, [stdin, of_stdout, of_stderr])?;
         if let Some(opened) = &opened {
-            plan.network = Network::Captured(opened.prepare(&mut plan.env));
+            plan.network = Network::Captured(opened.captured());
         }
         let mut running = sandbox::launch_with(plan, &self.programs.launcher, |process| {
             home.add_program(process.unsigned_abs());
@@ -134,10 +118,9 @@ impl<'p> Execution<'p> {
             .map(|path| escape(path.as_os_str().as_bytes()))
             .collect();
         let in_force = running.in_force().iter();
-        self.report.limits = in_force
-            .map(|one| format!("{} by {}", one.limit.name(), one.mechanism.name()))
-            .collect();
-        let gateway = reach(&mut running, opened, self.programs.place.audit_log(), run)?;
+        self.report.limits = in_force.map(InForce::in_words).collect();
+        let audit = self.programs.place.audit_log();
+        let gateway = reach(running.take_sockets(), opened, audit, run)?;
         let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
         let ended = Arc::new(ended);
         let (tell, told) = mpsc::channel();
@@ -197,7 +180,7 @@ fn wait(running: &mut Running, cancel: &Cancel, is_lost: impl Fn() -> bool + Sen
 }
 
 impl Executor for Execution<'_> {
-    type Plan = Allowed;
+    type Plan = Ready;
     const KIND: OriginKind = OriginKind::Program;
 
     fn place(&self) -> &Place {
@@ -212,34 +195,15 @@ impl Executor for Execution<'_> {
         &self.directory
     }
 
-    fn plan(&self, _: &Request) -> Result<Allowed, Refusal> {
-        if let Err(why) = &self.network {
-            return Err(Refusal {
-                message: format!("blocked: {why}").into_bytes(),
-                return_code: BLOCKED,
-            });
-        }
-        match &self.decision {
-            Ok(allowed) if self.programs.is_read_only() && !allowed.read_only => {
-                let message = format!(
-                    "blocked: the home is mounted read-only, and {} does not say `read_only: true`",
-                    allowed.rule
-                );
-                Err(Refusal {
-                    message: message.into_bytes(),
-                    return_code: BLOCKED,
-                })
-            }
-            Ok(allowed) => Ok(allowed.clone()),
-            Err(refused) => Err(refusal(refused)),
-        }
+    fn plan(&self, _: &Request) -> Result<Ready, Refusal> {
+        self.ready.clone().map_err(|refused| refusal(&refused))
     }
 
-    fn may_change(&self, _: &Allowed) -> bool {
+    fn may_change(&self, _: &Ready) -> bool {
         true
     }
 
-    fn noun(&self, _: &Allowed) -> &'static str {
+    fn noun(&self, _: &Ready) -> &'static str {
         "lines"
     }
 
@@ -262,19 +226,18 @@ impl Executor for Execution<'_> {
 
     fn carry_out(
         &mut self,
-        admitted: Admitted<Allowed>,
+        admitted: Admitted<Ready>,
         home: Arc<dyn Home>,
         streams: Streams,
     ) -> Done {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
-        let allowed = admitted.plan();
-        let network = self.network.as_mut().ok().and_then(Option::take);
-        let opened = match network.map(Settings::open).transpose() {
+        let ready = admitted.plan();
+        let opened = match ready.network.clone().map(Settings::open).transpose() {
             Ok(opened) => opened,
             Err(why) => return Done::early(Status::Blocked, BLOCKED, format!("blocked: {why}")),
         };
         let beside = (&*home, admitted.run());
-        let (ended, is_read) = match self.run(allowed, &cancel, beside, opened, streams) {
+        let (ended, is_read) = match self.run(ready, &cancel, beside, opened, streams) {
             Ok(ended) => ended,
             Err(error) => {
                 return Done::early(Status::Blocked, BLOCKED, error.to_string());
@@ -282,7 +245,7 @@ impl Executor for Execution<'_> {
         };
         let done = match self.programs.is_lost() {
             true => lost(&ended),
-            false => done(&ended, &cancel, allowed),
+            false => done(&ended, &cancel, &ready.allowed),
         };
         Done {
             left_behind: !is_read || !ended.all_gone,

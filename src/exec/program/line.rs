@@ -1,26 +1,36 @@
-//! Real programs in the lines of the bundled shell: each is decided about by itself, and all of a line run in one
-//! sandbox, which is made for the first of them.
+//! Real programs in the lines of the bundled shell: each is decided about by itself, and runs in a sandbox that it shares
+//! with those programs of the line that need the same one.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::policy::{Allowed, Policy, Watched};
+use super::network::Asked;
+use super::policy::{Policy, Refused, Watched};
 use super::programs::{Command, Programs};
-use super::sandbox::{End, LaunchError, Limits, Plan, Service, Step, serve};
+use super::ready::Ready;
+use super::refuse::in_words;
+use super::sandbox::{End, LaunchError, Service, Step, tree_of};
+use super::sandboxes::{Kind, Sandboxes};
 use crate::exec::home::Home;
 use crate::exec::line_programs::{self, LinePrograms, NotRun, Program};
 use crate::exec::request::ProgramReport;
 use crate::name::escape;
+use crate::world::RunId;
 
 /// The status of a program that the policy refuses, or that cannot be executed.
 const BLOCKED: u8 = 126;
 /// The status of a program that is not there.
 const NOT_FOUND: u8 = 127;
+/// The status of a program whose time is up.
+const LATE: u8 = 124;
+/// The status of a program that was killed with its sandbox.
+const KILLED: u8 = 137;
 /// The status of a program that a signal has ended is this and the signal's number.
 const SIGNALLED: i32 = 128;
 
@@ -28,12 +38,18 @@ const SIGNALLED: i32 = 128;
 pub struct LineSource {
     programs: Arc<Programs>,
     policy: Watched,
+    network: Option<Asked>,
 }
 
 impl LineSource {
-    /// Makes one of a home and a policy, which each line follows.
-    pub fn new(programs: Arc<Programs>, policy: Watched) -> LineSource {
-        LineSource { programs, policy }
+    /// Makes one of a home and a policy, which each line follows. `network`: what every line asks for of the network that
+    /// the policy allows its programs; without, they have all of that.
+    pub fn new(programs: Arc<Programs>, policy: Watched, network: Option<Asked>) -> LineSource {
+        LineSource {
+            programs,
+            policy,
+            network,
+        }
     }
 
     /// Returns the policy in force. A file that is broken now is said so, once, and does not count.
@@ -53,12 +69,12 @@ impl line_programs::Programs for LineSource {
             .any(|known| known.as_bytes() == name)
     }
 
-    fn begin(&self, home: Arc<dyn Home>) -> Arc<dyn LinePrograms> {
+    fn begin(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms> {
         Arc::new(OneLine {
             programs: self.programs.clone(),
             policy: self.policy(),
-            home,
-            service: Mutex::default(),
+            network: self.network.clone(),
+            sandboxes: Sandboxes::new(self.programs.clone(), home, run),
             report: Mutex::default(),
         })
     }
@@ -68,48 +84,21 @@ impl line_programs::Programs for LineSource {
 struct OneLine {
     programs: Arc<Programs>,
     policy: Policy,
-    home: Arc<dyn Home>,
-    /// The sandbox, once a program has needed it. Held while it is made, so that there is one.
-    service: Mutex<Option<Arc<Service>>>,
+    network: Option<Asked>,
+    sandboxes: Sandboxes,
     report: Mutex<Option<ProgramReport>>,
 }
 
 impl OneLine {
-    /// Returns the sandbox of the line.
-    fn service(&self) -> Result<Arc<Service>, LaunchError> {
-        let mut service = self.service.lock();
-        if let Some(service) = &*service {
-            return Ok(service.clone());
-        }
-        let nothing = || {
-            openat(
-                CWD,
-                "/dev/null",
-                OFlags::RDWR | OFlags::CLOEXEC,
-                Mode::empty(),
-            )
-        };
-        let plan = Plan {
-            // Each entry names what its program needs; which of them a line runs is known only as it runs.
-            bind_ro: self.policy.all_bind_ro(),
-            limits: Limits::usual(),
-            ..self.programs.plan([nothing()?, nothing()?, nothing()?])?
-        };
-        let made = serve(plan, &self.programs.launcher, |process| {
-            self.home.add_program(process.unsigned_abs());
-        })?;
-        Ok(service.insert(Arc::new(made)).clone())
-    }
-
     /// Takes note of a decision. The first refusal counts.
-    fn note(&self, words: &[Vec<u8>], decision: &super::Decision) {
+    fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &Refused>) {
         let mut report = self.report.lock();
         let report = report.get_or_insert_default();
         report.programs.push(escape(&super::quote::line(words)));
         match decision {
-            Ok(allowed) if report.verdict.is_empty() => {
+            Ok(ready) if report.verdict.is_empty() => {
                 report.verdict = "allow";
-                report.rule.clone_from(&allowed.rule);
+                report.rule.clone_from(&ready.allowed.rule);
             }
             Err(refused) if report.verdict != "deny" => {
                 report.verdict = "deny";
@@ -122,22 +111,24 @@ impl OneLine {
 
     fn start(
         &self,
-        allowed: &Allowed,
+        ready: &Ready,
         streams: [OwnedFd; 3],
-    ) -> Result<(Arc<Service>, u32), NotRun> {
-        let refused = |error: LaunchError| NotRun::Refused(error.to_string().into_bytes(), BLOCKED);
-        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        let service = self.service().map_err(refused)?;
-        let argv: Vec<OsString> = allowed.argv.iter().map(|word| text(word)).collect();
-        let env: Vec<(OsString, OsString)> = allowed
-            .env
-            .iter()
-            .map(|(name, value)| (text(name), text(value)))
-            .collect();
-        let number = service
-            .start(&argv, &env, &text(&allowed.cwd), streams)
-            .map_err(refused)?;
+    ) -> Result<(Arc<Service>, u32), LaunchError> {
+        let (argv, env) = (ready.argv(), ready.env());
+        let home = PathBuf::from(OsStr::from_bytes(self.programs.place().root()));
+        let tree = tree_of(&argv, &env, &home, &ready.allowed.bind_ro);
+        let kind = Kind::of(ready, tree.as_ref().map(|tree| tree.shown.clone()));
+        let service = self.sandboxes.of(&kind, ready.network.as_ref())?;
+        let installed = tree.as_ref().map(|tree| tree.file.as_path());
+        let number = service.start(&argv, &env, &ready.cwd(), installed, streams)?;
         Ok((service, number))
+    }
+
+    /// Says that a program of the line did not end by itself, and kills the others.
+    fn kill(&self, why: &str, status: u8) -> NotRun {
+        self.sandboxes.kill();
+        let why = format!("{why}: all programs of the line were killed");
+        NotRun::Refused(why.into_bytes(), status)
     }
 }
 
@@ -147,65 +138,58 @@ impl LinePrograms for OneLine {
             argv: program.words.to_vec(),
             cwd: program.cwd,
             env: program.env.to_vec(),
+            network: self.network.clone(),
             ..Command::default()
         };
-        let decision = self.programs.decide(&self.policy, &command);
-        self.note(program.words, &decision);
-        let allowed = decision.map_err(|refused| {
-            let why = format!("blocked by {}: {}", refused.rule, refused.reason);
-            NotRun::Refused(why.into_bytes(), BLOCKED)
-        })?;
-        if self.programs.is_read_only() && !allowed.read_only {
-            let why = format!(
-                "blocked: the home is mounted read-only, and {} does not say `read_only: true`",
-                allowed.rule
-            );
-            return Err(NotRun::Refused(why.into_bytes(), BLOCKED));
-        }
-        let (service, number) = self.start(&allowed, program.streams)?;
-        let end = std::time::Instant::now() + allowed.timeout;
-        let in_time = || std::time::Instant::now() < end;
-        match service.wait(number, &|| go_on() && in_time()) {
-            Some(End::Exited(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(1)),
-            Some(End::Signalled(signal)) => {
-                Ok(u8::try_from(SIGNALLED + (signal & 0x7f)).unwrap_or(255))
-            }
-            Some(End::NotStarted(error)) => {
-                let missing =
-                    error.step == Step::Program && error.errno == Some(rustix::io::Errno::NOENT);
-                match missing {
-                    true => Err(NotRun::Refused(b"command not found".to_vec(), NOT_FOUND)),
-                    false => Err(NotRun::Refused(error.to_string().into_bytes(), BLOCKED)),
-                }
-            }
+        let decision = self.programs.ready(&self.policy, &command);
+        self.note(program.words, decision.as_ref());
+        let ready = decision.map_err(|refused| NotRun::Refused(in_words(&refused), BLOCKED))?;
+        let (service, number) = self
+            .start(&ready, program.streams)
+            .map_err(|error| NotRun::Refused(error.to_string().into_bytes(), BLOCKED))?;
+        let timeout = ready.allowed.timeout;
+        let end = Instant::now() + timeout;
+        match service.wait(number, &|| go_on() && Instant::now() < end) {
             Some(End::Limit(limit)) => {
-                let why = format!(
-                    "the limit of {} is passed: all programs of the line were killed",
-                    limit.name()
-                );
-                Err(NotRun::Refused(why.into_bytes(), 137))
+                let mut report = self.report.lock();
+                report.get_or_insert_default().limit = Some(limit.name().to_owned());
+                Err(self.kill(&format!("the limit of {} is passed", limit.name()), KILLED))
             }
-            Some(_) => Err(NotRun::Refused(b"the sandbox has ended".to_vec(), 137)),
-            None => {
-                service.kill();
-                match go_on() {
-                    false => Err(NotRun::Over),
-                    true => {
-                        let limit = allowed.timeout.as_secs_f64();
-                        let why = format!(
-                            "the time limit of {limit} s is up: all programs of the line were killed"
-                        );
-                        Err(NotRun::Refused(why.into_bytes(), 124))
-                    }
-                }
+            Some(end) => status_of(end),
+            None if !go_on() => {
+                self.sandboxes.kill();
+                Err(NotRun::Over)
             }
+            None => Err(self.kill(&late(timeout), LATE)),
         }
     }
 
     fn report(&self) -> Option<Box<ProgramReport>> {
-        if self.service.lock().take().is_some() {
-            self.home.programs_have_ended();
+        let mut report = self.report.lock().take();
+        self.sandboxes.end(report.get_or_insert_default());
+        report
+            .filter(|report| !report.programs.is_empty())
+            .map(Box::new)
+    }
+}
+
+fn late(timeout: Duration) -> String {
+    format!("the time limit of {} s is up", timeout.as_secs_f64())
+}
+
+/// Returns the status of a program that has ended.
+fn status_of(end: End) -> Result<u8, NotRun> {
+    match end {
+        End::Exited(code) => Ok(u8::try_from(code & 0xff).unwrap_or(1)),
+        End::Signalled(signal) => Ok(u8::try_from(SIGNALLED + (signal & 0x7f)).unwrap_or(255)),
+        End::NotStarted(error) => {
+            let is_missing =
+                error.step == Step::Program && error.errno == Some(rustix::io::Errno::NOENT);
+            match is_missing {
+                true => Err(NotRun::Refused(b"command not found".to_vec(), NOT_FOUND)),
+                false => Err(NotRun::Refused(error.to_string().into_bytes(), BLOCKED)),
+            }
         }
-        self.report.lock().take().map(Box::new)
+        _ => Err(NotRun::Refused(b"the sandbox has ended".to_vec(), KILLED)),
     }
 }

@@ -10,9 +10,11 @@ pub mod policy;
 mod programs;
 mod quote;
 mod reach;
+mod ready;
 mod refuse;
 mod run;
 pub mod sandbox;
+mod sandboxes;
 
 pub use line::LineSource;
 pub use programs::{Command, Decision, Programs};

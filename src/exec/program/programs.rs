@@ -13,6 +13,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
+use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
 use crate::client::{Client, Hold, Runs, hold};
 use crate::error::{Error, Result};
@@ -114,11 +115,24 @@ impl Programs {
         };
         decide(policy, &question)
     }
+
+    /// Decides about a command likewise, and whether it can run in this home with the network that it asks for.
+    ///
+    /// # Errors
+    /// The rule that refuses it; those of [`Ready::new`].
+    pub(super) fn ready(
+        &self,
+        policy: &Policy,
+        command: &Command,
+    ) -> std::result::Result<Ready, Refused> {
+        let allowed = self.decide(policy, command)?;
+        Ready::new(allowed, self.is_read_only(), command.network.as_ref())
+    }
 }
 
 impl Programs {
     /// Returns whether nothing in the home can be changed.
-    pub(super) fn is_read_only(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         self.hold.is_read_only()
     }
 

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::network::{Connection, Gateway, Opened};
-use super::sandbox::{LaunchError, Running, Step};
+use super::sandbox::{LaunchError, Sockets, Step};
 use crate::exec::audit::Audit;
 use crate::world::RunId;
 
 /// What an audit line is called that an operator should look at.
 const REFUSED: &str = "connection_refused";
 
-/// Answers for the network of a program, if it has one.
+/// Answers for the network of a sandbox, if it has one, at the sockets that it handed over.
 ///
 /// # Errors
 /// No thread can be started, or no pipe made; the program must not run then.
 pub(super) fn reach(
-    running: &mut Running,
+    sockets: Option<Sockets>,
     opened: Option<Opened>,
     audit: Option<Arc<Audit>>,
     run: RunId,
 ) -> Result<Option<Gateway>, LaunchError> {
-    let (Some(sockets), Some(opened)) = (running.take_sockets(), opened) else {
+    let (Some(sockets), Some(opened)) = (sockets, opened) else {
         return Ok(None);
     };
     let observer = move |connection: &Connection| {

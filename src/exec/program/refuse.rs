@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use super::policy::{Policy, Question, Refused, RootPaths, decide};
-use super::programs::{Command, Decision};
+use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
+use super::programs::Command;
 use super::quote::line;
 use crate::client;
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ impl RefusedCommand {
 }
 
 /// Returns the report on a command that has been decided about.
-pub(super) fn report_of(decision: &Decision) -> ProgramReport {
+pub(super) fn report_of(decision: std::result::Result<&Allowed, &Refused>) -> ProgramReport {
     match decision {
         Ok(allowed) => ProgramReport {
             verdict: "allow",
@@ -108,9 +108,14 @@ pub(super) fn cwd_of(home: &[u8], cwd: &[u8]) -> Vec<u8> {
 }
 
 /// Words a refusal of the policy.
+pub(super) fn in_words(refused: &Refused) -> Vec<u8> {
+    format!("blocked by {}: {}", refused.rule, refused.reason).into_bytes()
+}
+
+/// Returns what a refused command ends with.
 pub(super) fn refusal(refused: &Refused) -> Refusal {
     Refusal {
-        message: format!("blocked by {}: {}", refused.rule, refused.reason).into_bytes(),
+        message: in_words(refused),
         return_code: BLOCKED,
     }
 }
@@ -154,7 +159,7 @@ impl Executor for RefusedCommand {
     fn note(&mut self, _: u8) {}
 
     fn report(&mut self) -> Option<Box<ProgramReport>> {
-        Some(Box::new(report_of(&Err(self.refused.clone()))))
+        Some(Box::new(report_of(Err(&self.refused))))
     }
 
     fn carry_out(&mut self, _: Admitted<()>, _: Arc<dyn Home>, _: Streams) -> Done {

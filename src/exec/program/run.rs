@@ -7,20 +7,21 @@ use super::executor::Execution;
 use super::policy::Policy;
 use super::programs::{Command, Programs};
 use super::quote::line;
+use super::ready::Ready;
 use crate::exec::pipeline::{self, Streams};
 use crate::exec::request::{Limits, Outcome, Request};
 
 impl Programs {
     /// Runs a command if the policy allows it, and passes its output on to these streams.
     pub fn run(&self, policy: &Policy, command: &Command, streams: Streams) -> Outcome {
-        let decision = self.decide(policy, command);
+        let ready = self.ready(policy, command);
         let mut limits = Limits {
             memory: 0,
             lines: command.lines,
             tail: command.tail,
             ..Limits::default()
         };
-        if let Ok(allowed) = &decision {
+        if let Ok(Ready { allowed, .. }) = &ready {
             limits.time = Some(allowed.timeout);
             let bytes = command.bytes.unwrap_or(u64::MAX);
             // 0 would be no limit.
@@ -31,7 +32,7 @@ impl Programs {
             limits,
             cancel: command.cancel.clone(),
         };
-        let mut execution = Execution::new(self, command, decision);
+        let mut execution = Execution::new(self, command, ready);
         pipeline::execute(&mut execution, &request, streams)
     }
 

@@ -47,7 +47,7 @@ pub(super) fn carry_out(
     state.line_programs = state
         .programs
         .as_ref()
-        .map(|programs| programs.begin(home.clone()));
+        .map(|programs| programs.begin(home.clone(), admitted.run()));
     state.home = home;
     state.deadline = Deadline::new(cancel.clone().unwrap_or_default(), admitted.memory(), held);
     let threads = state.threads.clone();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use trumanfs::exec::program::network::{Connection, Gateway, Report, Settings};
+use trumanfs::exec::program::network::{Connection, Gateway, Report, Settings, hint};
 use trumanfs::exec::program::policy::NetworkRule;
 use trumanfs::exec::program::sandbox::{Network, Plan, Until};
 
@@ -61,7 +61,8 @@ pub(crate) fn run_during(
     let settings = Settings::new(rule, None).expect("a rule");
     let opened = settings.map(|settings| settings.open().expect("ports"));
     if let Some(opened) = &opened {
-        plan.network = Network::Captured(opened.prepare(&mut plan.env));
+        hint(&mut plan.env);
+        plan.network = Network::Captured(opened.captured());
     }
     let lines: Arc<Mutex<Vec<Connection>>> = Arc::default();
     let (noted, mut gateway) = (lines.clone(), None);

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::{LIMIT, Place, err, good, parsed};
-use crate::common::{describe, need_mount, run_limited};
+use crate::common::{binary, describe, need_mount, run_limited};
 
 #[test]
 fn a_mebibyte_of_each_stream_leaves() {
@@ -224,4 +224,44 @@ fn bytes_are_bytes() {
     assert_eq!(place.run(&[], &words).stdout, b"a\xffb\0c");
     let output = run_limited(place.command(&["--json"], &words), LIMIT);
     assert_eq!(parsed(&output)["stdout"], "a\u{fffd}b\0c");
+}
+
+/// Output that is lost is no success, whichever way it takes: as it comes, held until the end, from a line of the shell.
+#[test]
+fn what_cannot_be_written_is_no_success() {
+    need_mount!();
+    let place = Place::mounted();
+    let full = |command: Command| {
+        let mut redirected = Command::new("sh");
+        redirected.args(["-c", "exec \"$@\" >/dev/full", "sh"]);
+        redirected
+            .arg(command.get_program())
+            .args(command.get_args());
+        let output = run_limited(redirected, LIMIT);
+        assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+        let told = err(&output);
+        let expected = "standard output: No space left on device";
+        assert_eq!(told.matches(expected).count(), 1, "{told}");
+    };
+    full(place.command(&[], &["sh", "-c", "echo x"]));
+    full(place.command(&["--max-tokens", "100"], &["sh", "-c", "echo x"]));
+    let mut line = Command::new(binary());
+    line.args(["exec", "--root"]).arg(place.home.home());
+    line.arg("--policy").arg(place.policy());
+    full({
+        line.args(["--", "sh -c 'echo x'"]);
+        line
+    });
+    // Whoever stops reading has what it wants.
+    let line = format!(
+        "{} run --root {} --policy {} -- sh -c 'echo x; echo y' | head -1; echo ${{PIPESTATUS[0]}}",
+        binary(),
+        place.home.home().display(),
+        place.policy().display()
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]);
+    let output = run_limited(command, LIMIT);
+    assert!(good(&output).starts_with("x\n"), "{}", describe(&output));
+    assert_eq!(err(&output), "");
 }

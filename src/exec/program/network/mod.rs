@@ -28,7 +28,7 @@ mod wait;
 
 pub use gateway::Gateway;
 pub use log::{Connection, Observer, Report};
-pub use settings::{Asked, Opened, Settings};
+pub use settings::{Asked, Opened, Settings, hint};
 
 #[cfg(test)]
 mod tests;

@@ -75,6 +75,21 @@ impl Rules {
         Ok(self)
     }
 
+    /// Narrows the rules to what they have in common with hosts that somebody asks for. Returns which of those means
+    /// nothing, and why.
+    pub(super) fn at_most(mut self, asked: &[String]) -> Result<Rules, String> {
+        let mut patterns = Vec::new();
+        for text in asked {
+            let pattern = Pattern::parse(text).map_err(|why| format!("--net: {text:?}: {why}"))?;
+            let overlaps = |allowed: &Pattern| allowed.covers(&pattern) || pattern.covers(allowed);
+            if self.allow.iter().any(overlaps) {
+                patterns.push(pattern);
+            }
+        }
+        self.asked = Some(patterns);
+        Ok(self)
+    }
+
     /// Returns the pattern that allows a host at a port, or what refuses it.
     pub(super) fn decide(&self, host: &Host, port: u16) -> Result<&str, Denied> {
         self.check_denied(host, port)?;

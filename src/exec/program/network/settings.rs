@@ -23,8 +23,11 @@ const MOST: usize = 200;
 pub enum Asked {
     /// No network.
     Nothing,
-    /// These hosts, as the policy writes them, and nothing else.
+    /// These hosts, as the policy writes them, and nothing else. It is an error to ask for a host that the policy does
+    /// not allow.
     Hosts(Vec<String>),
+    /// Of these hosts those that the policy allows: for a line, in which each program is allowed hosts of its own.
+    AtMost(Vec<String>),
 }
 
 /// The network of one program.
@@ -45,9 +48,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Returns the ports that the sandbox listens at, and adds the variables by which programs find the proxies.
-    pub fn prepare(&self, env: &mut Vec<(OsString, OsString)>) -> Captured {
-        self.settings.hint(env);
+    /// Returns the ports that the sandbox listens at. Its programs want the variables of [`hint`], too.
+    pub fn captured(&self) -> Captured {
         self.settings.captured()
     }
 }
@@ -62,6 +64,7 @@ impl Settings {
         let (rules, host_ports, publish) = match asked {
             Some(Asked::Nothing) => return Ok(None),
             Some(Asked::Hosts(hosts)) => (rules.narrow(hosts)?, Vec::new(), Vec::new()),
+            Some(Asked::AtMost(hosts)) => (rules.at_most(hosts)?, Vec::new(), Vec::new()),
             None => (rules, rule.host_ports.clone(), rule.publish.clone()),
         };
         if rules.is_empty() && host_ports.is_empty() && publish.is_empty() {
@@ -110,28 +113,6 @@ impl Settings {
         }
     }
 
-    /// Adds the variables by which programs find the proxies. They are a hint: what does not heed them is captured.
-    fn hint(&self, env: &mut Vec<(OsString, OsString)>) {
-        let http = format!("http://127.0.0.1:{PROXY}");
-        let socks = format!("socks5h://127.0.0.1:{SOCKS}");
-        let local = "localhost,127.0.0.1,::1";
-        for (name, value) in [
-            ("HTTP_PROXY", &*http),
-            ("HTTPS_PROXY", &http),
-            ("ALL_PROXY", &socks),
-            ("NO_PROXY", local),
-            ("http_proxy", &http),
-            ("https_proxy", &http),
-            ("all_proxy", &socks),
-            ("no_proxy", local),
-            ("NODE_USE_ENV_PROXY", "1"),
-        ] {
-            if !env.iter().any(|(known, _)| known == name) {
-                env.push((name.into(), value.into()));
-            }
-        }
-    }
-
     /// Opens what the host has to have open: the ports that are published.
     ///
     /// # Errors
@@ -147,6 +128,29 @@ impl Settings {
             published: published?,
             settings: self,
         })
+    }
+}
+
+/// Adds the variables by which programs find the proxies of a network. They are a hint: what does not heed them is
+/// captured.
+pub fn hint(env: &mut Vec<(OsString, OsString)>) {
+    let http = format!("http://127.0.0.1:{PROXY}");
+    let socks = format!("socks5h://127.0.0.1:{SOCKS}");
+    let local = "localhost,127.0.0.1,::1";
+    for (name, value) in [
+        ("HTTP_PROXY", &*http),
+        ("HTTPS_PROXY", &http),
+        ("ALL_PROXY", &socks),
+        ("NO_PROXY", local),
+        ("http_proxy", &http),
+        ("https_proxy", &http),
+        ("all_proxy", &socks),
+        ("no_proxy", local),
+        ("NODE_USE_ENV_PROXY", "1"),
+    ] {
+        if !env.iter().any(|(known, _)| known == name) {
+            env.push((name.into(), value.into()));
+        }
     }
 }
 
@@ -192,6 +196,17 @@ mod tests {
         let rule = rule(&["a.example", "b.example"], &[5432], &[3000]);
         let settings = Settings::new(&rule, Some(&asked)).unwrap().unwrap();
         assert!(settings.host_ports.is_empty() && settings.publish.is_empty());
+        // A program of a line has what it may have of that, or nothing.
+        for (asked, some) in [
+            ("c.example", false),
+            ("**.example", true),
+            ("b.example:80", true),
+        ] {
+            let asked = Asked::AtMost(vec![asked.to_owned()]);
+            let settings = Settings::new(&rule, Some(&asked)).unwrap();
+            assert_eq!(settings.is_some(), some, "{asked:?}");
+            assert!(settings.is_none_or(|s| s.host_ports.is_empty() && s.publish.is_empty()));
+        }
     }
 
     #[test]

@@ -25,17 +25,6 @@ impl Policy {
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         self.0.entries.keys().map(String::as_str)
     }
-
-    /// Returns what any of its programs is shown of the host, for reading only.
-    pub fn all_bind_ro(&self) -> Vec<PathBuf> {
-        let entries = self.0.entries.values().chain([&self.0.every]);
-        let mut all: Vec<PathBuf> = entries
-            .flat_map(|entry| entry.run.bind_ro.clone())
-            .collect();
-        all.sort();
-        all.dedup();
-        all
-    }
 }
 
 /// What a policy says of one program.

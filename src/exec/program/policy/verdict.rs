@@ -47,7 +47,7 @@ pub struct Refused {
 
 impl Refused {
     /// Makes a refusal.
-    pub(super) fn new(class: Class, rule: impl Into<String>, reason: impl Into<String>) -> Refused {
+    pub fn new(class: Class, rule: impl Into<String>, reason: impl Into<String>) -> Refused {
         Refused {
             class,
             rule: rule.into(),
@@ -78,6 +78,10 @@ pub enum Class {
     Environment,
     /// The time that was asked for is none.
     Time,
+    /// The home is mounted read-only, and the program would change it.
+    Home,
+    /// The network that was asked for, or that the policy gives, cannot be had.
+    Network,
 }
 
 impl Class {
@@ -93,6 +97,8 @@ impl Class {
             Class::Cwd => "cwd",
             Class::Environment => "environment",
             Class::Time => "time",
+            Class::Home => "home",
+            Class::Network => "network",
         }
     }
 }

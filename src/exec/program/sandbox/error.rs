@@ -4,6 +4,7 @@ use std::fmt;
 
 use rustix::io::Errno;
 
+use crate::name::escape;
 use crate::sys::sandbox::program::Failure;
 
 /// A step of a launch, in the order in which they are made.
@@ -153,7 +154,8 @@ impl LaunchError {
         }
     }
 
-    pub(super) fn refused(step: Step, reason: impl Into<String>) -> Self {
+    /// Makes one of a step that is not taken, for this reason and not because a call failed.
+    pub fn refused(step: Step, reason: impl Into<String>) -> Self {
         Self {
             step,
             about: reason.into(),
@@ -167,7 +169,7 @@ impl LaunchError {
         let mut text = format!("cannot {}", self.step.in_words());
         if !self.about.is_empty() {
             text.push_str(": ");
-            text.push_str(&self.about);
+            text.push_str(&escape(self.about.as_bytes()));
         }
         if let Some(errno) = self.errno {
             text.push_str(": ");

@@ -17,14 +17,11 @@ use super::orders::{Listeners, Orders};
 use super::plan::{Network, Plan};
 use super::running::Running;
 use super::sockets::Sockets;
-use super::tree::{InstallTree, install_tree};
+use super::tree::{InstallTree, path_in, tree_of};
 use crate::sys::sandbox::clone::{Stage, Start, start};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
 const MEMORY_FILES: u64 = 1 << 30;
-
-/// Where a program is looked up if the environment says nothing.
-const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// What starts sandboxes: the file of this program, whose [`run_init`](super::run_init) is their first process.
 #[derive(Debug)]
@@ -119,7 +116,7 @@ pub(super) fn launch_service(
         .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
     let home = given.source(plan.home.as_fd(), false)?;
     let scratch = given.source(plan.scratch.as_fd(), false)?;
-    let tree = tree_of(&plan);
+    let tree = tree_of(&plan.argv, &plan.env, &plan.home_path, &plan.bind_ro);
     let mut shown = Vec::new();
     let of_tree = tree.as_ref().map(|tree| &tree.shown);
     for path in plan.bind_ro.iter().chain(of_tree) {
@@ -202,13 +199,6 @@ fn identity(plan: &Plan) -> Result<Option<(u32, u32)>, LaunchError> {
     ))
 }
 
-/// Finds the tree that the plan's program is installed in, if no sandbox has it by itself.
-fn tree_of(plan: &Plan) -> Option<InstallTree> {
-    let path = plan.env.iter().find(|(name, _)| name == "PATH");
-    let path = path.map_or(USUAL_PATH, |(_, value)| value.as_bytes());
-    install_tree(plan.argv.first()?, path, &plan.home_path, &plan.bind_ro)
-}
-
 /// Makes text of bytes for the kernel.
 pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
     CString::new(bytes)
@@ -282,12 +272,12 @@ pub(super) fn candidates(
     if name.as_bytes().contains(&b'/') {
         return Ok(vec![file(name.into())?]);
     }
-    let path = env.iter().find(|(name, _)| name == "PATH");
-    let dirs = path.map_or(USUAL_PATH, |(_, value)| value.as_bytes());
-    let files = dirs.split(|byte| *byte == b':').map(|dir| match dir {
-        // An empty entry is the working directory.
-        [] => Path::new(".").join(name),
-        dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
-    });
+    let files = path_in(env)
+        .split(|byte| *byte == b':')
+        .map(|dir| match dir {
+            // An empty entry is the working directory.
+            [] => Path::new(".").join(name),
+            dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
+        });
     files.map(file).collect()
 }

@@ -34,4 +34,4 @@ pub use probe::{Capability, probe};
 pub use running::{End, Ended, Running, Until};
 pub use service::{Service, serve};
 pub use sockets::{Sockets, Within};
-pub use tree::{InstallTree, install_tree};
+pub use tree::{InstallTree, tree_of};

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use super::limits::{InForce, Limit};
 use super::orders::Start;
 use super::plan::Plan;
 use super::running::{End, Running, end_of};
+use super::sockets::Sockets;
 
 /// How often a wait asks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
@@ -110,13 +112,25 @@ fn is_out_of_memory(channel: &OwnedFd, event: Option<&OwnedFd>) -> bool {
 }
 
 impl Service {
+    /// Takes the sockets of the sandbox's network, as [`Running::take_sockets`].
+    pub fn take_sockets(&mut self) -> Option<Sockets> {
+        self.running.take_sockets()
+    }
+
+    /// What the sandbox shows of the host, as [`Running::shown`].
+    #[must_use]
+    pub fn shown(&self) -> &[PathBuf] {
+        self.running.shown()
+    }
+
     /// The limits that are in force for all programs together, and by which mechanism.
     #[must_use]
     pub fn in_force(&self) -> &[InForce] {
         self.running.in_force()
     }
 
-    /// Starts a program. Returns its number, for [`Service::wait`].
+    /// Starts a program. Returns its number, for [`Service::wait`]. `installed`: where it lies if it is not found in
+    /// `PATH`, because that has a link to it.
     ///
     /// # Errors
     /// What cannot be a program, or that the sandbox has ended. Whether the program's file could be executed is told by
@@ -126,6 +140,7 @@ impl Service {
         argv: &[OsString],
         env: &[(OsString, OsString)],
         cwd: &OsStr,
+        installed: Option<&Path>,
         streams: [OwnedFd; 3],
     ) -> Result<u32, LaunchError> {
         let mut arguments = Vec::with_capacity(argv.len());
@@ -137,8 +152,12 @@ impl Service {
             let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
             environment.push(text("the environment", whole)?);
         }
+        let mut files = candidates(argv, env)?;
+        if let Some(file) = installed {
+            files.push(text("the program", file.as_os_str().as_bytes().to_vec())?);
+        }
         let order = Start {
-            candidates: candidates(argv, env)?,
+            candidates: files,
             arguments,
             environment,
             directory: text("the working directory", cwd.as_bytes().to_vec())?,

@@ -4,7 +4,7 @@
 //! Nothing more: what looks like somebody's own directory, where keys and histories lie as well, is not an install tree,
 //! and of it the program's file is shown alone. Whoever needs more lists it in `bind_ro`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,28 @@ pub struct InstallTree {
     pub shown: PathBuf,
 }
 
-/// Finds what has to be shown for a program; nothing if it is in the sandbox anyway, or nowhere. `path`: the value of
-/// `PATH` in the program's environment. Nothing below `home` is looked at, for that may hang.
+/// Where a program is looked up if the environment says nothing.
+const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// Returns where an environment has programs looked up.
+pub(super) fn path_in(env: &[(OsString, OsString)]) -> &[u8] {
+    let path = env.iter().find(|(name, _)| name == "PATH");
+    path.map_or(USUAL_PATH, |(_, value)| value.as_bytes())
+}
+
+/// Finds what has to be shown for the program of these words in this environment; nothing if it is in the sandbox anyway,
+/// or nowhere. Nothing below `home` is looked at, for that may hang. `bind_ro`: what is shown in any case.
 #[must_use]
-pub fn install_tree(
+pub fn tree_of(
+    argv: &[OsString],
+    env: &[(OsString, OsString)],
+    home: &Path,
+    bind_ro: &[PathBuf],
+) -> Option<InstallTree> {
+    install_tree(argv.first()?, path_in(env), home, bind_ro)
+}
+
+fn install_tree(
     program: &OsStr,
     path: &[u8],
     home: &Path,

@@ -47,8 +47,8 @@ pub fn run() -> ExitCode {
             end_all();
             said
         }
-        Ok(Some(Begun::Service(ends, watcher))) => {
-            let said = serve::serve(channel, &ends, watcher);
+        Ok(Some(Begun::Service(ends, within, watcher))) => {
+            let said = serve::serve(channel, &ends, within, watcher);
             end_all();
             said
         }
@@ -65,8 +65,9 @@ pub fn run() -> ExitCode {
 enum Begun {
     /// It runs a program.
     Program(Started),
-    /// It starts programs as it is told. The descriptor is readable when a child has ended.
-    Service(OwnedFd, Option<Watcher>),
+    /// It starts programs as it is told. The first descriptor is readable when a child has ended; by the other one the
+    /// launcher asks for sockets of this network.
+    Service(OwnedFd, Option<OwnedFd>, Option<Watcher>),
 }
 
 /// A program that was started.
@@ -108,8 +109,10 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     channel::say_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
     let _ = rustix::process::set_parent_process_death_signal(None);
+    let within = network::within(&orders, &fds).map_err(control)?;
     if orders.arguments.is_empty() {
-        return Ok(Some(Begun::Service(ends, Watcher::new(orders.watch))));
+        let watcher = Watcher::new(orders.watch);
+        return Ok(Some(Begun::Service(ends, within, watcher)));
     }
     let [input, output, error] = fds
         .get(..3)
@@ -126,7 +129,6 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
         report: reporting.as_fd(),
     })
     .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
-    let within = network::within(&orders, &fds).map_err(control)?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
     Ok(Some(Begun::Program(Started {
         pid,

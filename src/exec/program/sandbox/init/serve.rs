@@ -10,6 +10,7 @@ use rustix::process::WaitOptions;
 use super::super::channel::{self, Said};
 use super::super::error::{LaunchError, Step};
 use super::super::orders::Start;
+use super::network;
 use super::watch::Watcher;
 use crate::sys::sandbox::program::{self, Failure, Program};
 
@@ -22,23 +23,37 @@ struct Started {
 
 /// Starts programs until the launcher has closed its end, which ends everything. Returns only where a limit is passed, or
 /// where that end cannot be waited for.
-pub(super) fn serve(channel: BorrowedFd<'_>, ends: &OwnedFd, mut watcher: Option<Watcher>) -> Said {
+///
+/// `within`: where the launcher asks for sockets of this network.
+pub(super) fn serve(
+    channel: BorrowedFd<'_>,
+    ends: &OwnedFd,
+    mut within: Option<OwnedFd>,
+    mut watcher: Option<Watcher>,
+) -> Said {
     let mut running: HashMap<i32, Started> = HashMap::new();
     let mut next = 0;
     loop {
-        let mut fds = [
+        let mut fds = vec![
             PollFd::new(&channel, PollFlags::IN),
             PollFd::new(ends, PollFlags::IN),
         ];
+        fds.extend(within.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         let pause = watcher.as_ref().map(Watcher::pause);
         match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
             Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
             Ok(_) => {}
         }
-        let [ordered, ended] = fds.map(|fd| !fd.revents().is_empty());
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let is_ready = |at: usize| ready.get(at) == Some(&true);
+        let (ordered, ended) = (is_ready(0), is_ready(1));
         if let Some(limit) = watcher.as_mut().and_then(Watcher::look) {
             return Said::Over(limit);
+        }
+        if is_ready(2) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
+            within = None;
         }
         if ended {
             program::forget_ends(ends);

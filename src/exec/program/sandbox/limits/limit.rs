@@ -76,3 +76,11 @@ pub struct InForce {
     /// By what.
     pub mechanism: Mechanism,
 }
+
+impl InForce {
+    /// Returns it in words: `memory by cgroup-v2`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("{} by {}", self.limit.name(), self.mechanism.name())
+    }
+}

@@ -1,0 +1,76 @@
+//! [`Ready`]: a command that the policy allows and that can run in this home, as the sandbox wants it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use super::network::{Asked, Settings, hint};
+use super::policy::{Allowed, Class, Refused};
+
+/// A command that may run. `run` and lines of the shell make one by the same rules ([`Programs::ready`]).
+///
+/// [`Programs::ready`]: super::Programs::ready
+#[derive(Debug, Clone)]
+pub(super) struct Ready {
+    pub(super) allowed: Allowed,
+    /// Its network; nothing where it has none.
+    pub(super) network: Option<Settings>,
+    /// Whether the home is read-only for it.
+    pub(super) read_only: bool,
+}
+
+impl Ready {
+    /// Makes one of a command that the policy allows, for a home that may be mounted read-only.
+    ///
+    /// # Errors
+    /// The home cannot be changed, and the policy does not say that the program can do without; or the network that the
+    /// policy gives, narrowed to what was asked for, means nothing or cannot be had.
+    pub(super) fn new(
+        allowed: Allowed,
+        home_is_read_only: bool,
+        asked: Option<&Asked>,
+    ) -> Result<Ready, Refused> {
+        let refused = |class, key: &str, reason: String| {
+            Refused::new(class, format!("{}.{key}", allowed.rule), reason)
+        };
+        if home_is_read_only && !allowed.read_only {
+            let reason = format!(
+                "the home is mounted read-only, and {} does not say `read_only: true`",
+                allowed.rule
+            );
+            return Err(refused(Class::Home, "read_only", reason));
+        }
+        let network = Settings::new(&allowed.network, asked)
+            .map_err(|reason| refused(Class::Network, "network", reason))?;
+        Ok(Ready {
+            network,
+            read_only: home_is_read_only || allowed.read_only,
+            allowed,
+        })
+    }
+
+    /// Returns the words to run.
+    pub(super) fn argv(&self) -> Vec<OsString> {
+        self.allowed.argv.iter().map(|word| text(word)).collect()
+    }
+
+    /// Returns the whole environment, with the variables by which programs find their network.
+    pub(super) fn env(&self) -> Vec<(OsString, OsString)> {
+        let env = self.allowed.env.iter();
+        let mut env = env
+            .map(|(name, value)| (text(name), text(value)))
+            .collect::<Vec<_>>();
+        if self.network.is_some() {
+            hint(&mut env);
+        }
+        env
+    }
+
+    /// Returns the working directory, an absolute path in the home.
+    pub(super) fn cwd(&self) -> OsString {
+        text(&self.allowed.cwd)
+    }
+}
+
+fn text(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
