@@ -19,14 +19,37 @@ pub trait Programs: Send + Sync {
 
 /// What one line runs. Everything that still runs ends when this is dropped.
 pub trait LinePrograms: Send + Sync {
-    /// Runs a program to its end. `go_on` is called repeatedly.
+    /// Decides about a program.
     ///
     /// # Errors
-    /// Why it does not run, or no further.
-    fn run(&self, program: Program<'_>, go_on: &dyn Fn() -> bool) -> Result<u8, NotRun>;
+    /// Why it does not run.
+    fn admit(&self, program: Program<'_>) -> Result<Box<dyn AdmittedProgram + '_>, NotRun>;
 
     /// Returns the report on the programs of this line, if any ran or was refused.
     fn report(&self) -> Option<Box<ProgramReport>>;
+}
+
+/// A program that may run.
+pub trait AdmittedProgram {
+    /// Returns what becomes of that part of its output that leaves the line.
+    fn output(&self) -> OutputRule;
+
+    /// Runs it to its end, with these streams: standard input, output and error. `go_on` is called repeatedly. Returns the
+    /// status.
+    ///
+    /// # Errors
+    /// Why it does not run, or no further.
+    fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, NotRun>;
+}
+
+/// What becomes of what a program writes to the streams of the line itself. What goes into a pipe, a file or a variable is
+/// not concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputRule {
+    /// How many bytes of each stream leave.
+    pub bytes: u64,
+    /// Whether nothing leaves where the program succeeds.
+    pub only_of_failures: bool,
 }
 
 /// A variable and its value.
@@ -41,8 +64,6 @@ pub struct Program<'a> {
     pub env: &'a [Variable],
     /// Its working directory, an absolute path in the home.
     pub cwd: Vec<u8>,
-    /// Standard input, output and error.
-    pub streams: [OwnedFd; 3],
 }
 
 /// Why a program did not run to its end.

@@ -28,7 +28,9 @@ mod with_scratch;
 pub use cancel::Cancel;
 pub use home::Home;
 pub use interrupt::Interrupt;
-pub use line_programs::{LinePrograms, NotRun, Program, Programs, Variable};
+pub use line_programs::{
+    AdmittedProgram, LinePrograms, NotRun, OutputRule, Program, Programs, Variable,
+};
 pub use open::{Access, open, open_in};
 pub use place::Place;
 pub use request::{Limits, Outcome, Refusal, Request, Status};

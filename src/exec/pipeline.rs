@@ -118,6 +118,8 @@ pub struct Done {
     pub is_untold: bool,
     /// Whether a thread of it was left behind, in a system call that does not return.
     pub left_behind: bool,
+    /// Whether something was left out already of what it wrote to standard output, and to standard error.
+    pub truncated: [bool; 2],
 }
 
 impl Done {
@@ -132,6 +134,7 @@ impl Done {
             message: None,
             is_untold: false,
             left_behind: false,
+            truncated: [false; 2],
         }
     }
 
@@ -154,6 +157,7 @@ impl Done {
             message,
             is_untold: false,
             left_behind: false,
+            truncated: [false; 2],
         }
     }
 
@@ -165,6 +169,7 @@ impl Done {
             message: Some(message.into()),
             is_untold: true,
             left_behind: false,
+            truncated: [false; 2],
         }
     }
 }
@@ -197,7 +202,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
     let begun = Instant::now();
     let run = RunId::random();
     let cwd = executor.cwd();
-    let stderr = Shared::new(streams.stderr, request, "lines");
+    let stderr = Shared::new(streams.stderr, &request.limits, "lines");
     let mut outcome = Outcome {
         run,
         status: Status::Error,
@@ -220,7 +225,11 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
     let done = match admit(executor, request, run) {
         Err(refusal) => refusal.into(),
         Ok(admitted) => {
-            let stdout = Shared::new(streams.stdout, request, executor.noun(&admitted.plan));
+            let stdout = Shared::new(
+                streams.stdout,
+                &request.limits,
+                executor.noun(&admitted.plan),
+            );
             let streams = Streams {
                 stdin: streams.stdin,
                 stdout: Box::new(stdout.clone()),
@@ -241,7 +250,8 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
     if let Some(error) = &outcome.unavailable {
         outcome.error_message = Some(error.told());
     }
-    outcome.truncated_stderr = stderr.finish();
+    outcome.truncated_stdout |= done.truncated[0];
+    outcome.truncated_stderr = stderr.finish() | done.truncated[1];
     outcome.written[1] = stderr.written();
     (outcome.status, outcome.return_code) = (done.status, done.return_code);
     executor.note(done.return_code);

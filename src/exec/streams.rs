@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::limit::Limited;
-use super::request::{Request, Written};
+use super::request::{Limits, Written};
 
 /// Where the streams of a request go.
 pub struct Streams {
@@ -34,8 +34,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(to: Box<dyn Write + Send>, request: &Request, noun: &'static str) -> Shared {
-        let limited = Limited::new(to, &request.limits, noun);
+    pub(super) fn new(to: Box<dyn Write + Send>, limits: &Limits, noun: &'static str) -> Shared {
+        let limited = Limited::new(to, limits, noun);
         Shared {
             limited: Arc::new(Mutex::new(limited)),
             failed: Arc::default(),

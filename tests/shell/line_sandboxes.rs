@@ -12,7 +12,7 @@ use crate::common::{Home, describe, need_mount, need_tools, skip};
 use crate::programs::{Place, need_sandbox};
 
 /// Two shells: `dash` has the keys under test, `bash` has none of them.
-fn place(keys: &str) -> Place {
+pub(crate) fn place(keys: &str) -> Place {
     let shell = "flags: {-c: text}, arguments: text";
     Place::with(&format!(
         "dash: {{{shell}, {keys}}}\nbash: {{{shell}}}\nenv: {{{shell}}}\n"
@@ -20,7 +20,12 @@ fn place(keys: &str) -> Place {
 }
 
 /// Runs a line in a store that nobody has mounted, and in a home. `look` is given what came of it and the store.
-fn through_both_doors(place: &Place, options: &[&str], line: &str, look: impl Fn(&Value, &Path)) {
+pub(crate) fn through_both_doors(
+    place: &Place,
+    options: &[&str],
+    line: &str,
+    look: impl Fn(&Value, &Path),
+) {
     let home = Home::mount();
     for (root, store) in [
         (&*place.store(), &*place.store()),
@@ -35,7 +40,7 @@ fn through_both_doors(place: &Place, options: &[&str], line: &str, look: impl Fn
 }
 
 /// Runs a line likewise, and checks what it writes to standard output.
-fn prints(place: &Place, line: &str, printed: &str) {
+pub(crate) fn prints(place: &Place, line: &str, printed: &str) {
     through_both_doors(place, &[], line, |outcome, root| {
         assert_eq!(
             outcome["stdout"],

@@ -18,7 +18,9 @@ use super::refuse::in_words;
 use super::sandbox::{End, LaunchError, Service, Step, tree_of};
 use super::sandboxes::{Kind, Sandboxes};
 use crate::exec::home::Home;
-use crate::exec::line_programs::{self, LinePrograms, NotRun, Program};
+use crate::exec::line_programs::{
+    self, AdmittedProgram, LinePrograms, NotRun, OutputRule, Program,
+};
 use crate::exec::request::ProgramReport;
 use crate::name::escape;
 use crate::world::RunId;
@@ -133,7 +135,7 @@ impl OneLine {
 }
 
 impl LinePrograms for OneLine {
-    fn run(&self, program: Program<'_>, go_on: &dyn Fn() -> bool) -> Result<u8, NotRun> {
+    fn admit(&self, program: Program<'_>) -> Result<Box<dyn AdmittedProgram + '_>, NotRun> {
         let command = Command {
             argv: program.words.to_vec(),
             cwd: program.cwd,
@@ -143,24 +145,9 @@ impl LinePrograms for OneLine {
         };
         let decision = self.programs.ready(&self.policy, &command);
         self.note(program.words, decision.as_ref());
-        let ready = decision.map_err(|refused| NotRun::Refused(in_words(&refused), BLOCKED))?;
-        let (service, number) = self
-            .start(&ready, program.streams)
-            .map_err(|error| NotRun::Refused(error.to_string().into_bytes(), BLOCKED))?;
-        let timeout = ready.allowed.timeout;
-        let end = Instant::now() + timeout;
-        match service.wait(number, &|| go_on() && Instant::now() < end) {
-            Some(End::Limit(limit)) => {
-                let mut report = self.report.lock();
-                report.get_or_insert_default().limit = Some(limit.name().to_owned());
-                Err(self.kill(&format!("the limit of {} is passed", limit.name()), KILLED))
-            }
-            Some(end) => status_of(end),
-            None if !go_on() => {
-                self.sandboxes.kill();
-                Err(NotRun::Over)
-            }
-            None => Err(self.kill(&late(timeout), LATE)),
+        match decision {
+            Ok(ready) => Ok(Box::new(OneProgram { line: self, ready })),
+            Err(refused) => Err(NotRun::Refused(in_words(&refused), BLOCKED)),
         }
     }
 
@@ -170,6 +157,43 @@ impl LinePrograms for OneLine {
         report
             .filter(|report| !report.programs.is_empty())
             .map(Box::new)
+    }
+}
+
+/// A program of a line that may run.
+struct OneProgram<'l> {
+    line: &'l OneLine,
+    ready: Ready,
+}
+
+impl AdmittedProgram for OneProgram<'_> {
+    fn output(&self) -> OutputRule {
+        OutputRule {
+            bytes: self.ready.allowed.max_output_bytes,
+            only_of_failures: self.ready.allowed.suppress_success_output,
+        }
+    }
+
+    fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, NotRun> {
+        let OneProgram { line, ready } = self;
+        let (service, number) = line
+            .start(ready, streams)
+            .map_err(|error| NotRun::Refused(error.to_string().into_bytes(), BLOCKED))?;
+        let timeout = ready.allowed.timeout;
+        let end = Instant::now() + timeout;
+        match service.wait(number, &|| go_on() && Instant::now() < end) {
+            Some(End::Limit(limit)) => {
+                let mut report = line.report.lock();
+                report.get_or_insert_default().limit = Some(limit.name().to_owned());
+                Err(line.kill(&format!("the limit of {} is passed", limit.name()), KILLED))
+            }
+            Some(end) => status_of(end),
+            None if !go_on() => {
+                line.sandboxes.kill();
+                Err(NotRun::Over)
+            }
+            None => Err(line.kill(&late(timeout), LATE)),
+        }
     }
 }
 

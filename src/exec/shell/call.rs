@@ -12,7 +12,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::absolute::{TMP, below};
-use super::stream::{CHUNK, Deadline, Input, Output, empty_file};
+use super::deadline::Deadline;
+use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use crate::error::Error;
 use crate::exec::Home;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{ShellState, of_io, reason};
+use super::deadline::{Deadline, Leaving};
 use super::run::{self, Streams};
-use super::stream::{Deadline, Input, Output};
+use super::stream::{Input, Output};
 use super::syntax::List;
 use super::thread_pool::Join;
 use crate::exec::cancel::{Cancel, Ended};
@@ -96,12 +97,12 @@ fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut Shell
         .map_or_else(Input::empty, |fd| Input::file(fd.into(), &state.deadline));
     let mut streams = Streams {
         stdin: &mut stdin,
-        out: Output::writer(streams.stdout),
-        err: Output::writer(streams.stderr),
+        out: Output::leaving(streams.stdout, Leaving::Stdout),
+        err: Output::leaving(streams.stderr, Leaving::Stderr),
     };
     let ended = run::list(&admitted.plan().0, &mut streams, state);
     let deadline = &state.deadline;
-    match deadline.refused() {
+    let done = match deadline.refused() {
         Some(status) if deadline.is_exhausted() => {
             let most = admitted.memory() >> 20;
             let message = format!("bash: the line needs more than {most} MiB of memory");
@@ -113,6 +114,10 @@ fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut Shell
             Ok(_) => Done::ran(state.status),
             Err(_) => early(&deadline.cancel),
         },
+    };
+    Done {
+        truncated: deadline.truncated(),
+        ..done
     }
 }
 

@@ -12,6 +12,7 @@ mod brace;
 mod call;
 mod commands;
 mod datetime;
+mod deadline;
 mod effect;
 mod escape;
 mod expand;
@@ -44,9 +45,9 @@ use crate::error::Error;
 use crate::name::WorldPath;
 use crate::world::OriginKind;
 use call::{Rejection, ShellState};
+use deadline::Deadline;
 pub use line::Line;
 pub use parse::Stand;
-use stream::Deadline;
 use syntax::{List, What};
 
 /// The status of a line that is not run at all.

@@ -11,10 +11,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::call::{ShellState, of_io, reason, tell};
+use super::deadline::{Deadline, Leaving};
 use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::{ThreadPool, Working};
 use crate::exec::drain::drain;
-use crate::exec::line_programs::{NotRun, Program, Variable};
+use crate::exec::line_programs::{NotRun, OutputRule, Program, Variable};
+use crate::exec::request::Limits;
+use crate::exec::streams::{Gathered, Shared};
 
 /// The status of a program that may not run as it was asked for.
 const BLOCKED: u8 = 126;
@@ -40,28 +43,32 @@ pub(super) fn run(
     let Some(programs) = &state.line_programs else {
         return Ok(BLOCKED);
     };
-    let failed = |error: io::Error, err: &mut Output| {
-        tell(err, &[reason(of_io(&error).errno()).as_bytes()]);
-        Ok(BLOCKED)
-    };
-    let ends = stdin(input, state).and_then(|stdin| {
-        let out = Outgoing::open(output, &state.threads)?;
-        Ok((stdin, out, Outgoing::open(error_output, &state.threads)?))
-    });
-    let (stdin, out, err) = match ends {
-        Ok(ends) => ends,
-        Err(error) => return failed(error, error_output),
-    };
     let program = Program {
         words,
         env,
         cwd: state.shown(&state.cwd),
-        streams: [stdin, out.end, err.end],
     };
-    let ended = programs.run(program, &|| state.deadline.check().is_ok());
-    for pump in [out.pump, err.pump].into_iter().flatten() {
-        pump.finish();
-    }
+    let ended = match programs.admit(program) {
+        Ok(program) => {
+            let rule = program.output();
+            let ends = stdin(input, state)
+                .and_then(|stdin| Ok((stdin, Outputs::open(output, error_output, rule, state)?)));
+            let (stdin, outputs) = match ends {
+                Ok(ends) => ends,
+                Err(error) => {
+                    tell(error_output, &[reason(of_io(&error).errno()).as_bytes()]);
+                    return Ok(BLOCKED);
+                }
+            };
+            let [out, err] = outputs.ends;
+            let ended = program.run([stdin, out, err], &|| state.deadline.check().is_ok());
+            for one in outputs.passed_on {
+                one.finish(ended == Ok(0), &state.deadline);
+            }
+            ended
+        }
+        Err(refused) => Err(refused),
+    };
     match ended {
         Ok(status) => Ok(status),
         Err(NotRun::Over) => Err(io::ErrorKind::TimedOut.into()),
@@ -99,39 +106,126 @@ fn stdin(input: &mut Input, state: &ShellState) -> io::Result<OwnedFd> {
     Ok(end)
 }
 
-/// A descriptor for an output.
-struct Outgoing {
-    end: OwnedFd,
-    pump: Option<Pump>,
+/// The outputs of a program.
+struct Outputs {
+    /// Standard output and standard error, as the program gets them.
+    ends: [OwnedFd; 2],
+    passed_on: Vec<PassedOn>,
 }
 
-/// The thread that passes on what a program writes.
-struct Pump {
-    /// Closed when the program has ended.
-    ending: OwnedFd,
-    working: Working<()>,
-}
-
-impl Pump {
-    /// Waits until what the program has written is passed on.
-    fn finish(self) {
-        drop(self.ending);
-        let _ = self.working.join();
+impl Outputs {
+    /// Opens them. Files are written by the program itself. Where both lead to the same place, the program writes both into
+    /// one pipe, which keeps the order of what it writes.
+    fn open(
+        out: &Output,
+        err: &Output,
+        rule: OutputRule,
+        state: &ShellState,
+    ) -> io::Result<Outputs> {
+        let mut passed_on = Vec::new();
+        let mut end = |output: &Output| match output.as_file() {
+            Some(file) => file.as_fd().try_clone_to_owned(),
+            None => {
+                let (end, one) = PassedOn::open(output, rule, &state.threads)?;
+                passed_on.push(one);
+                Ok(end)
+            }
+        };
+        let stdout = end(out)?;
+        let stderr = match err.is_same(out) {
+            true => stdout.try_clone()?,
+            false => end(err)?,
+        };
+        let ends = [stdout, stderr];
+        Ok(Outputs { ends, passed_on })
     }
 }
 
-impl Outgoing {
-    /// Opens one. Files are written by the program itself.
-    fn open(output: &Output, threads: &ThreadPool) -> io::Result<Outgoing> {
-        if let Some(file) = output.as_file() {
-            let end = file.as_fd().try_clone_to_owned()?;
-            return Ok(Outgoing { end, pump: None });
-        }
+/// What a program writes to something that is no file, and the thread that passes it on.
+struct PassedOn {
+    /// Closed when the program has ended.
+    ending: OwnedFd,
+    working: Working<()>,
+    kept: Option<Kept>,
+}
+
+/// That part of a program's output that leaves the line.
+struct Kept {
+    to: Output,
+    by: Leaving,
+    limited: Shared,
+    /// Where it is until it is known whether the program succeeds.
+    held: Option<Gathered>,
+}
+
+impl PassedOn {
+    /// Begins to pass on; returns the program's end.
+    fn open(
+        to: &Output,
+        rule: OutputRule,
+        threads: &ThreadPool,
+    ) -> io::Result<(OwnedFd, PassedOn)> {
         let (reading, end) = pipe_with(PipeFlags::CLOEXEC)?;
         let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
-        let mut to = output.clone();
-        let working = threads.start(move || drain(&reading, &ended, &mut to))?;
-        let pump = Some(Pump { ending, working });
-        Ok(Outgoing { end, pump })
+        let kept = to.leaves().map(|by| Kept::new(to.clone(), by, rule));
+        let mut into: Box<dyn Write + Send> = match &kept {
+            Some(kept) => Box::new(kept.limited.clone()),
+            None => Box::new(to.clone()),
+        };
+        let working = threads.start(move || drain(&reading, &ended, &mut *into))?;
+        let one = PassedOn {
+            ending,
+            working,
+            kept,
+        };
+        Ok((end, one))
+    }
+
+    /// Waits until what the program has written is passed on, as far as it leaves.
+    fn finish(self, succeeded: bool, deadline: &Deadline) {
+        drop(self.ending);
+        let _ = self.working.join();
+        let Some(Kept {
+            mut to,
+            by,
+            limited,
+            held,
+        }) = self.kept
+        else {
+            return;
+        };
+        let is_cut = limited.finish();
+        if succeeded && held.is_some() {
+            return;
+        }
+        if is_cut {
+            deadline.note_truncated(by);
+        }
+        if let Some(held) = held {
+            // Where nobody listens, nobody is told.
+            let _ = to.write_all(&held.take()).and_then(|()| to.flush());
+        }
+    }
+}
+
+impl Kept {
+    fn new(to: Output, by: Leaving, rule: OutputRule) -> Kept {
+        let held = rule.only_of_failures.then(Gathered::default);
+        let limits = Limits {
+            // 0 would be no limit.
+            bytes: rule.bytes.max(1),
+            lines: 0,
+            ..Limits::default()
+        };
+        let into: Box<dyn Write + Send> = match &held {
+            Some(held) => Box::new(held.clone()),
+            None => Box::new(to.clone()),
+        };
+        Kept {
+            limited: Shared::new(into, &limits, "lines"),
+            to,
+            by,
+            held,
+        }
     }
 }

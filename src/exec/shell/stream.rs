@@ -7,14 +7,13 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::deadline::{Deadline, Leaving};
 use crate::error::{Error, Result};
-use crate::exec::cancel::Cancel;
 
 /// The maximum number of chunks in a pipe.
 const HELD: usize = 8;
@@ -23,95 +22,6 @@ pub(super) const CHUNK: usize = 64 * 1024;
 
 /// How long a wait lasts before it checks for cancellation.
 const GLANCE: Duration = Duration::from_millis(100);
-
-/// The limits of a line: the token of its request, a refusal in mid-line, and memory.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Deadline {
-    /// The request's token.
-    pub(super) cancel: Cancel,
-    /// The status with which the line ends after something in it was refused.
-    refused: Arc<AtomicU8>,
-    /// The message of that refusal.
-    reason: Arc<Mutex<Option<Vec<u8>>>>,
-    /// The maximum number of bytes held in memory; 0 for no limit.
-    memory: usize,
-    /// The number of bytes held.
-    held: Arc<AtomicUsize>,
-    /// Whether the limit has been exceeded.
-    exhausted: Arc<AtomicBool>,
-}
-
-impl Deadline {
-    /// Returns the limits of a line that begins; `held` bytes are in use by variables.
-    pub(super) fn new(cancel: Cancel, memory: u64, held: usize) -> Deadline {
-        Deadline {
-            cancel,
-            memory: usize::try_from(memory).unwrap_or(usize::MAX),
-            held: Arc::new(AtomicUsize::new(held)),
-            ..Deadline::default()
-        }
-    }
-
-    /// Fails with `TimedOut` once the line has to end.
-    pub(super) fn check(&self) -> io::Result<()> {
-        if self.cancel.ended().is_some() || self.refused().is_some() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        Ok(())
-    }
-
-    /// Ends the line with a status. Returns the error that ends the command in progress.
-    pub(super) fn refuse(&self, status: u8) -> io::Error {
-        self.refused.store(status, Ordering::Relaxed);
-        io::ErrorKind::TimedOut.into()
-    }
-
-    /// As [`Deadline::refuse`], and keeps the message.
-    pub(super) fn refuse_for(&self, status: u8, message: Vec<u8>) -> io::Error {
-        self.reason.lock().get_or_insert(message);
-        self.refuse(status)
-    }
-
-    /// Returns the message of the refusal that ended the line.
-    pub(super) fn reason(&self) -> Option<Vec<u8>> {
-        self.reason.lock().clone()
-    }
-
-    /// Counts bytes held in memory until the line ends.
-    ///
-    /// # Errors
-    /// `TimedOut` where that exceeds the limit, which ends the line.
-    pub(super) fn hold(&self, bytes: usize) -> io::Result<()> {
-        self.held.fetch_add(bytes, Ordering::Relaxed);
-        self.fits(0)
-    }
-
-    /// Checks whether there is room for bytes held temporarily.
-    ///
-    /// # Errors
-    /// As [`Deadline::hold`].
-    pub(super) fn fits(&self, bytes: usize) -> io::Result<()> {
-        let all = self.held.load(Ordering::Relaxed).saturating_add(bytes);
-        if self.memory == 0 || all <= self.memory {
-            return Ok(());
-        }
-        self.exhausted.store(true, Ordering::Relaxed);
-        Err(self.refuse(1))
-    }
-
-    /// Returns whether the memory limit has been exceeded.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.exhausted.load(Ordering::Relaxed)
-    }
-
-    /// Returns the status of a line ended by a refusal.
-    pub(super) fn refused(&self) -> Option<u8> {
-        match self.refused.load(Ordering::Relaxed) {
-            0 => None,
-            status => Some(status),
-        }
-    }
-}
 
 #[derive(Default)]
 struct PipeState {
@@ -326,7 +236,7 @@ enum Sink {
     Null,
     Pipe(PipeWriter),
     File(File),
-    Writer(Mutex<Box<dyn Write + Send>>),
+    Writer(Mutex<Box<dyn Write + Send>>, Option<Leaving>),
 }
 
 /// A command's standard output or error. Clones write to the same place, like duplicated descriptors.
@@ -354,7 +264,28 @@ impl Output {
 
     /// Writes to any other writer.
     pub(super) fn writer(writer: impl Write + Send + 'static) -> Output {
-        Output(Arc::new(Sink::Writer(Mutex::new(Box::new(writer)))))
+        Output(Arc::new(Sink::Writer(Mutex::new(Box::new(writer)), None)))
+    }
+
+    /// Writes to a stream of the line itself.
+    pub(super) fn leaving(writer: impl Write + Send + 'static, by: Leaving) -> Output {
+        Output(Arc::new(Sink::Writer(
+            Mutex::new(Box::new(writer)),
+            Some(by),
+        )))
+    }
+
+    /// Returns by which stream what is written here leaves the line; nothing where it goes to a pipe, a file or a variable.
+    pub(super) fn leaves(&self) -> Option<Leaving> {
+        match &*self.0 {
+            Sink::Writer(_, leaving) => *leaving,
+            _ => None,
+        }
+    }
+
+    /// Returns whether another output writes to the same place.
+    pub(super) fn is_same(&self, other: &Output) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -364,13 +295,13 @@ impl Write for Output {
             Sink::Null => Ok(bytes.len()),
             Sink::Pipe(pipe) => pipe.put(bytes).map(|()| bytes.len()),
             Sink::File(file) => (&mut &*file).write(bytes),
-            Sink::Writer(writer) => writer.lock().write(bytes),
+            Sink::Writer(writer, _) => writer.lock().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &*self.0 {
-            Sink::Writer(writer) => writer.lock().flush(),
+            Sink::Writer(writer, _) => writer.lock().flush(),
             _ => Ok(()),
         }
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::call::{ShellState, of_io, reason, tell};
-use super::stream::{Deadline, Input, Output};
+use super::deadline::Deadline;
+use super::stream::{Input, Output};
 use super::syntax::{AndOr, List, Redirect, Target, What};
 
 /// Returns the redirect of `$(< file)`, which stands for the file's content.

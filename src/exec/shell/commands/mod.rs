@@ -73,7 +73,8 @@ pub(super) mod tests {
     use super::*;
     use crate::exec::mounted_home::MountedHome;
     use crate::exec::shell::call::{ShellState, invoke};
-    use crate::exec::shell::stream::{Deadline, Input, Output};
+    use crate::exec::shell::deadline::Deadline;
+    use crate::exec::shell::stream::{Input, Output};
     use crate::exec::shell::substitute::Collected;
     use crate::name::WorldPath;
 

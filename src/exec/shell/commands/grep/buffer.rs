@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
-use crate::exec::shell::stream::Deadline;
+use crate::exec::shell::deadline::Deadline;
 
 /// How many bytes are read at once, the same as in GNU grep: it decides how far into a file a NUL is found before any
 /// output.

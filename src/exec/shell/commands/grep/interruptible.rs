@@ -11,7 +11,7 @@ use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_syntax::hir::{Hir, HirKind};
 
-use crate::exec::shell::stream::Deadline;
+use crate::exec::shell::deadline::Deadline;
 
 /// How many copies of repeated parts make an expression large. Below this, the ordinary search takes microseconds for
 /// a byte at worst.

@@ -15,7 +15,7 @@ use regex_syntax::hir::Hir;
 
 use super::expression::Wrong;
 use super::interruptible::{InterruptibleDfa, is_big};
-use crate::exec::shell::stream::Deadline;
+use crate::exec::shell::deadline::Deadline;
 
 /// A compiled expression.
 pub(super) struct Matcher {

@@ -11,7 +11,8 @@ use super::buffer::{Buffer, back, line_end};
 use super::matcher::Matcher;
 use super::options::{Binary, Options, OutputMode};
 use super::print::{CONTEXT, Printer, SELECTED};
-use crate::exec::shell::stream::{Deadline, Output};
+use crate::exec::shell::deadline::Deadline;
+use crate::exec::shell::stream::Output;
 
 /// The result of searching a file.
 #[derive(Debug, Default)]

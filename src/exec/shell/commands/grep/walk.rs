@@ -18,7 +18,7 @@ use super::filter::Filter;
 use crate::error::Result;
 use crate::exec::Home;
 use crate::exec::home::DirEntry;
-use crate::exec::shell::stream::Deadline;
+use crate::exec::shell::deadline::Deadline;
 use crate::name::{Name, WorldPath};
 
 /// How many files one batch holds, so that the two threads seldom wait for each other. At most three batches are open
