@@ -15,6 +15,7 @@ use super::output::Printer;
 use super::values::seconds;
 use crate::error::Result;
 use crate::exec::program::network::Asked;
+use crate::exec::program::sandbox::Choice;
 use crate::exec::program::{LineSource, Programs};
 use crate::exec::shell::Shell;
 use crate::exec::{self, Access, Limits, Request, pipeline};
@@ -47,6 +48,10 @@ struct Place {
     /// without, each may reach all that the policy allows it
     #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
     net: Option<Asked>,
+    /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine
+    /// refuses them [default: auto]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice, requires = "policy")]
+    sandbox: Option<Choice>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
@@ -162,7 +167,10 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
     let mut shell = match &place.policy {
         None => Shell::at(exec::open(&place.root, &access)?, limits),
         Some(file) => {
-            let programs = Arc::new(Programs::open(&place.root, with_policy::launcher()?)?);
+            let programs = Arc::new(Programs::open(
+                &place.root,
+                with_policy::launcher(place.sandbox.unwrap_or_default())?,
+            )?);
             let at = exec::open_in(&place.root, &programs)?;
             let policy = with_policy::policy(Some(file), &place.root)?;
             let source = LineSource::new(programs, policy, place.net.clone());

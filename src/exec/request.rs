@@ -162,6 +162,9 @@ pub struct ProgramReport {
     /// The words that were run, with what the policy inserted or replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
+    /// What made its sandbox: `namespaces` or `bwrap`; nothing where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<&'static str>,
     /// Which limits were in force, and by what.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,

@@ -16,6 +16,7 @@ mod common;
 mod need;
 mod room;
 
+mod backends;
 mod calls;
 mod containers;
 mod doctor;

@@ -13,13 +13,16 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{
-    Ended, LaunchError, Launcher, Limits, Network, Plan, Running, Until, launch,
+    Choice, Ended, LaunchError, Launcher, Limits, Network, Plan, Running, Until, launch,
 };
 
 use crate::common;
 
 /// How long a program may take before the test fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The variable that names the backend of all sandboxes of this process.
+pub(crate) const BACKEND: &str = "TRUMANFS_TEST_SANDBOX";
 
 /// The user of sandboxes where the tests run as root.
 const OTHER: u32 = 12345;
@@ -175,9 +178,13 @@ impl Room {
     }
 }
 
-/// The launcher with the program that is being tested.
+/// The launcher with the program that is being tested, and the backend that `backends.rs` runs these tests over.
 pub(crate) fn launcher() -> Launcher {
-    Launcher::of(Path::new(common::binary())).unwrap()
+    let launcher = Launcher::of(Path::new(common::binary())).unwrap();
+    match std::env::var(BACKEND) {
+        Ok(name) => launcher.with_choice(Choice::from_name(&name).unwrap()),
+        Err(_) => launcher,
+    }
 }
 
 /// Launches a plan.

@@ -56,6 +56,10 @@ pub(in crate::cli) struct RunArgs {
     /// allows
     #[arg(long, value_name = "WHAT", value_parser = network)]
     net: Option<Asked>,
+    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine refuses them
+    /// [default: auto]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
+    sandbox: Option<sandbox::Choice>,
     /// Let so many lines of each stream out at most; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_lines: u64,
@@ -124,7 +128,7 @@ fn network(text: &str) -> std::result::Result<Asked, String> {
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
     let (policy, _) = policy(args.policy.as_deref(), &args.root)?.current();
-    let launcher = launcher()?;
+    let launcher = launcher(args.sandbox.unwrap_or_default())?;
     let asked = command(&args, crate::exec::Cancel::default());
     if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {
         return print(refused.refuse(None), &args);

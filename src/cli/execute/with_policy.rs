@@ -6,11 +6,19 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::exec::program::network::Asked;
 use crate::exec::program::policy::Watched;
-use crate::exec::program::sandbox::Launcher;
+use crate::exec::program::sandbox::{Choice, Launcher};
+
+/// Reads what `--sandbox` says.
+pub(super) fn choice(text: &str) -> std::result::Result<Choice, String> {
+    let wrong = || format!("{text}: write it as auto, namespaces or bwrap");
+    Choice::from_name(text).ok_or_else(wrong)
+}
 
 /// Returns the launcher of sandboxes, which executes this program anew.
-pub(super) fn launcher() -> Result<Launcher> {
-    Launcher::of_this_program().map_err(|error| Error::refused(error.to_string(), ""))
+pub(super) fn launcher(choice: Choice) -> Result<Launcher> {
+    Launcher::of_this_program()
+        .map(|launcher| launcher.with_choice(choice))
+        .map_err(|error| Error::refused(error.to_string(), ""))
 }
 
 /// Returns the policy that is in force for a home or a store, following its file.

@@ -166,6 +166,8 @@ impl Sandboxes {
                 &mut report.limits,
                 service.in_force().iter().map(InForce::in_words),
             );
+            // All have one launcher, which stays with what has made a sandbox.
+            report.sandbox = Some(service.backend().name());
             gateways.extend(gateway);
         }
         self.home.programs_have_ended();

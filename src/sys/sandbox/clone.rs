@@ -1,4 +1,4 @@
-//! Starting a program in new namespaces, as another user where root asks for it.
+//! Starting a program in new namespaces or in the caller's, as another user where root asks for it.
 //!
 //! The child shares the caller's memory until it has executed the program, as with posix_spawn(3), and the calling
 //! thread waits so long. It makes system calls on what was prepared before, and nothing else.
@@ -50,13 +50,20 @@ pub struct Start<'a> {
     pub program: BorrowedFd<'a>,
     /// Its name and its arguments. Its environment is empty.
     pub arguments: &'a [&'a CStr],
-    /// Its standard input. Standard output and error are the caller's; all others are closed on exec if they say so.
+    /// Its standard input.
     pub input: BorrowedFd<'a>,
+    /// Its standard output and error; the caller's if none.
+    pub output: Option<BorrowedFd<'a>>,
+    /// Descriptors that the program gets under the numbers that they have here, whatever they say of exec.
+    pub inherited: &'a [BorrowedFd<'a>],
+    /// Whether it gets new [`NAMESPACES`] and capabilities over them.
+    pub isolated: bool,
     /// The user and the group that the program runs as, without supplementary groups; the caller's if none. Only root may.
     pub user: Option<(u32, u32)>,
 }
 
-/// A program that was started: the first process of its PID namespace, and a child of the caller's process.
+/// A program that was started: a child of the caller's process, and the first process of its PID namespace where it has
+/// one of its own.
 #[derive(Debug)]
 pub struct Started {
     /// Its number in the caller's PID namespace.
@@ -83,6 +90,10 @@ pub enum Stage {
 struct Shared {
     program: RawFd,
     input: RawFd,
+    output: Option<RawFd>,
+    inherited: *const RawFd,
+    inherited_len: usize,
+    isolated: bool,
     arguments: *const *const c_char,
     environment: *const *const c_char,
     user: Option<(u32, u32)>,
@@ -93,7 +104,7 @@ struct Shared {
     failed: Option<(Stage, Errno)>,
 }
 
-/// Starts a program in new [`NAMESPACES`].
+/// Starts a program.
 ///
 /// # Errors
 /// The stage and what the kernel said: `EPERM` or `ENOSPC` of clone(2) where user namespaces are forbidden or used up.
@@ -103,9 +114,14 @@ pub fn start(what: &Start<'_>) -> Result<Started, (Stage, Errno)> {
     let environment = [ptr::null::<c_char>()];
     let mut stacks: Vec<u128> = vec![0; 2 * STACK / size_of::<u128>()];
     let (lower, upper) = stacks.split_at_mut(STACK / size_of::<u128>());
+    let inherited: Vec<RawFd> = what.inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let mut shared = Shared {
         program: what.program.as_raw_fd(),
         input: what.input.as_raw_fd(),
+        output: what.output.as_ref().map(AsRawFd::as_raw_fd),
+        inherited: inherited.as_ptr(),
+        inherited_len: inherited.len(),
+        isolated: what.isolated,
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
         user: what.user,
@@ -135,8 +151,9 @@ pub fn start(what: &Start<'_>) -> Result<Started, (Stage, Errno)> {
 
 /// Clones the child that executes the program, and waits until it has.
 fn isolated(shared: &mut Shared, stack: *mut c_void, more: c_int) {
+    let namespaces = if shared.isolated { NAMESPACES } else { 0 };
     let flags =
-        NAMESPACES | libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | more;
+        namespaces | libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | more;
     let mut pidfd: c_int = -1;
     // SAFETY: the child runs `execute` on a stack of its own with a pointer to `shared`, which outlives it, for this
     // thread waits until the child has executed a program or ended (CLONE_VFORK). It only makes system calls.
@@ -208,13 +225,14 @@ fn change_identity(uid: u32, gid: u32) -> rustix::io::Result<()> {
 extern "C" fn execute(shared: *mut c_void) -> c_int {
     // SAFETY: as in `become_user`.
     let shared = unsafe { &mut *shared.cast::<Shared>() };
-    if let Err(errno) = keep_capabilities() {
+    if shared.isolated
+        && let Err(errno) = keep_capabilities()
+    {
         shared.failed = Some((Stage::Capabilities, errno));
         return 127;
     }
-    // SAFETY: takes numbers; the table of descriptors is this child's own.
-    if unsafe { libc::dup2(shared.input, 0) } < 0 {
-        shared.failed = Some((Stage::Exec, last_errno()));
+    if let Err(errno) = take_descriptors(shared) {
+        shared.failed = Some((Stage::Exec, errno));
         return 127;
     }
     let (file, flags) = (shared.program, libc::AT_EMPTY_PATH);
@@ -231,6 +249,30 @@ extern "C" fn execute(shared: *mut c_void) -> c_int {
     };
     shared.failed = Some((Stage::Exec, last_errno()));
     127
+}
+
+/// Puts descriptors where the program finds them. The table of descriptors is the child's own.
+fn take_descriptors(shared: &Shared) -> rustix::io::Result<()> {
+    let moves = [
+        Some((shared.input, 0)),
+        shared.output.map(|fd| (fd, 1)),
+        shared.output.map(|fd| (fd, 2)),
+    ];
+    for (from, to) in moves.into_iter().flatten() {
+        // SAFETY: takes numbers.
+        if unsafe { libc::dup2(from, to) } < 0 {
+            return Err(last_errno());
+        }
+    }
+    // SAFETY: `start` has made these from a list that outlives the child's time in this memory.
+    let inherited = unsafe { std::slice::from_raw_parts(shared.inherited, shared.inherited_len) };
+    for fd in inherited {
+        // SAFETY: takes numbers.
+        if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } < 0 {
+            return Err(last_errno());
+        }
+    }
+    Ok(())
 }
 
 /// Makes some capabilities survive the exec, whatever the user is called in the namespace (capabilities(7), ambient).

@@ -47,10 +47,12 @@ pub enum Step {
     Control = 17,
     /// Preparing the network that the launcher answers for.
     Network = 18,
+    /// Having another program or mechanism make the sandbox.
+    Backend = 19,
 }
 
 impl Step {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Plan,
         Self::Identity,
         Self::Namespaces,
@@ -69,6 +71,7 @@ impl Step {
         Self::Program,
         Self::Control,
         Self::Network,
+        Self::Backend,
     ];
 
     /// Returns the step with a number that came over the wire.
@@ -97,6 +100,7 @@ impl Step {
             Self::Program => "execute the program",
             Self::Control => "talk to the first process of the sandbox",
             Self::Network => "prepare the network of the sandbox",
+            Self::Backend => "have the sandbox made",
         }
     }
 

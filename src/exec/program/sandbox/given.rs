@@ -34,10 +34,11 @@ pub(super) struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    pub(super) fn new() -> Self {
+    /// `clones`: whether the first process takes mounts that were cloned here, where this process may do so.
+    pub(super) fn new(clones: bool) -> Self {
         Self {
             fds: Vec::new(),
-            clones: rustix::process::geteuid().is_root(),
+            clones: clones && rustix::process::geteuid().is_root(),
         }
     }
 

@@ -4,9 +4,12 @@ use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
+use super::backend::{Backend, Choice, is_refused_here};
+use super::bwrap;
 use super::channel::{self, MOST_DESCRIPTORS};
 use super::error::{LaunchError, Step};
 use super::given::{Borrowed, Given};
@@ -18,7 +21,7 @@ use super::plan::{Network, Plan};
 use super::running::Running;
 use super::sockets::Sockets;
 use super::tree::{InstallTree, path_in, tree_of};
-use crate::sys::sandbox::clone::{Stage, Start, start};
+use crate::sys::sandbox::clone::{Stage, Start, Started, start};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
 const MEMORY_FILES: u64 = 1 << 30;
@@ -29,6 +32,9 @@ pub struct Launcher {
     program: OwnedFd,
     /// Where cgroups can be made; nothing if none shall be.
     cgroups: Option<Hierarchies>,
+    choice: Choice,
+    /// Set once this machine has refused the namespaces that bubblewrap was allowed to make.
+    is_refused: OnceLock<()>,
 }
 
 impl Launcher {
@@ -51,7 +57,15 @@ impl Launcher {
         Ok(Self {
             program,
             cgroups: Some(Hierarchies::find()),
+            choice: Choice::Auto,
+            is_refused: OnceLock::new(),
         })
+    }
+
+    /// The same with a choice of its own of what makes the sandboxes.
+    #[must_use]
+    pub fn with_choice(self, choice: Choice) -> Self {
+        Self { choice, ..self }
     }
 
     /// The same without cgroups: limits are enforced by other means.
@@ -74,43 +88,139 @@ pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
 }
 
 /// Starts a program, as [`launch()`]. `begun` is called with the number of the sandbox's first process, in whose PID
-/// namespace everything will run, before anything does.
+/// namespace everything will run, before anything does; once more where the first backend's sandbox could not be set up.
 ///
 /// # Errors
 /// As [`launch()`].
 pub fn launch_with(
     plan: Plan,
     launcher: &Launcher,
-    begun: impl FnOnce(i32),
+    begun: impl FnMut(i32),
 ) -> Result<Running, LaunchError> {
     if plan.argv.is_empty() {
         return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
     }
-    launch_service(plan, launcher, begun)
+    launch_service(&plan, launcher, begun)
 }
 
-/// Makes a sandbox, which takes orders if the plan has no program.
+/// Makes a sandbox, which takes orders if the plan has no program, by the backend that the launcher takes.
 pub(super) fn launch_service(
-    plan: Plan,
+    plan: &Plan,
     launcher: &Launcher,
-    begun: impl FnOnce(i32),
+    mut begun: impl FnMut(i32),
 ) -> Result<Running, LaunchError> {
-    let user = identity(&plan)?;
-    let enforced = limits::enforce(&plan.limits, launcher.cgroups.as_ref(), plan.uid)?;
+    let mut by = |backend| launch_by(backend, plan, launcher, &mut begun);
+    match launcher.choice {
+        Choice::Only(backend) => by(backend),
+        Choice::Auto if launcher.is_refused.get().is_some() => by(Backend::Bwrap),
+        Choice::Auto => by(Backend::Namespaces).or_else(|refused| {
+            if !is_refused_here(&refused) || bwrap::find().is_err() {
+                return Err(refused);
+            }
+            let running = by(Backend::Bwrap).map_err(|second| LaunchError {
+                about: format!("{} (then tried bwrap: {})", refused.about, second.what()),
+                ..refused
+            })?;
+            // The machine will say the same of the next one.
+            let _ = launcher.is_refused.set(());
+            Ok(running)
+        }),
+    }
+}
+
+/// Makes a sandbox by a backend.
+fn launch_by(
+    backend: Backend,
+    plan: &Plan,
+    launcher: &Launcher,
+    begun: &mut dyn FnMut(i32),
+) -> Result<Running, LaunchError> {
+    let user = identity(plan)?;
+    // Bubblewrap waits outside for the first process.
+    let helpers = u64::from(backend == Backend::Bwrap);
+    let cgroups = launcher.cgroups.as_ref();
+    let enforced = limits::enforce(&plan.limits, cgroups, plan.uid, helpers)?;
     let failed = |errno| LaunchError::new(Step::Control, "", errno);
     let (ours, theirs) = channel::pair().map_err(failed)?;
+    let file = launcher.program.as_fd();
+    let mut complaint = None;
+    let (mut running, prepared) = match backend {
+        Backend::Namespaces => {
+            // First of all, so that the first process is loaded by the time that its orders are ready.
+            let started = start_init(file, theirs.as_fd(), user)?;
+            let running = Running::new(backend, started, ours, enforced);
+            let prepared = prepare(backend, plan, running.enforced())?;
+            running.enter_group()?;
+            (running, prepared)
+        }
+        Backend::Bwrap => {
+            let bwrap = bwrap::find()?;
+            let prepared = prepare(backend, plan, &enforced)?;
+            let orders = &prepared.orders;
+            bwrap::check(plan, orders)?;
+            let (started, waiting) =
+                bwrap::begin(bwrap.as_fd(), file, theirs.as_fd(), user, orders)?;
+            let mut running = Running::new(backend, started, ours, enforced);
+            running.enter_group()?;
+            let (first, said) = waiting.go_on(running.started())?;
+            running.set_first(first);
+            complaint = Some(said);
+            (running, prepared)
+        }
+    };
+    drop(theirs);
+    running.set_shown(prepared.shown);
+    begun(running.pid());
+    let fds: Vec<BorrowedFd<'_>> = prepared.given.fds.iter().map(Borrowed::as_fd).collect();
+    let sent = channel::send_orders(running.channel(), &prepared.orders.to_bytes(), &fds);
+    let sockets = running.set_up(sent).map_err(|error| match &complaint {
+        // The first process did not come so far as to say something itself.
+        Some(complaint) if error.step == Step::Init => complaint.explain(error),
+        _ => error,
+    })?;
+    if plan.network != Network::None {
+        let broken = || LaunchError::refused(Step::Network, "the sockets did not arrive");
+        running.set_sockets(Sockets::new(sockets, prepared.within).ok_or_else(broken)?);
+    }
+    Ok(running)
+}
+
+/// Starts this program as the first process of new namespaces.
+fn start_init(
+    program: BorrowedFd<'_>,
+    input: BorrowedFd<'_>,
+    user: Option<(u32, u32)>,
+) -> Result<Started, LaunchError> {
     let name = CString::new(INIT).unwrap_or_default();
-    // First of all, so that the first process is loaded by the time that its orders are ready.
-    let started = start(&Start {
-        program: launcher.program.as_fd(),
+    start(&Start {
+        program,
         arguments: &[c"trumanfs", &name],
-        input: theirs.as_fd(),
+        input,
+        output: None,
+        inherited: &[],
+        isolated: true,
         user,
     })
-    .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
-    drop(theirs);
-    let mut running = Running::new(started, ours, enforced);
-    let mut given = Given::new();
+    .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))
+}
+
+/// What the first process gets.
+struct Prepared<'p> {
+    orders: Orders,
+    given: Given<'p>,
+    /// What is shown of the host beside system software.
+    shown: Vec<PathBuf>,
+    /// Our end of what the first process hands later sockets out by.
+    within: Option<OwnedFd>,
+}
+
+/// Decides what the first process does, and what it gets for that.
+fn prepare<'p>(
+    backend: Backend,
+    plan: &'p Plan,
+    enforced: &Enforced,
+) -> Result<Prepared<'p>, LaunchError> {
+    let mut given = Given::new(backend == Backend::Namespaces);
     given
         .fds
         .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
@@ -122,27 +232,23 @@ pub(super) fn launch_service(
     for path in plan.bind_ro.iter().chain(of_tree) {
         given.show(path, &plan.home_path, &mut shown)?;
     }
-    running.set_shown(shown.iter().map(|one| one.path.clone()).collect());
+    let paths = shown.iter().map(|one| one.path.clone()).collect();
     let (listeners, within) = listeners(&plan.network, &mut given)?;
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let layout = layout(&plan, home, scratch, shown)?;
+    let layout = layout(plan, home, scratch, shown)?;
     let orders = Orders {
+        backend,
         listeners,
-        ..orders(&plan, layout, running.enforced(), tree)?
+        ..orders(plan, layout, enforced, tree)?
     };
-    let orders = orders.to_bytes();
-    running.enter_group()?;
-    begun(running.pid());
-    let fds: Vec<BorrowedFd<'_>> = given.fds.iter().map(Borrowed::as_fd).collect();
-    let sent = channel::send_orders(running.channel(), &orders, &fds);
-    let sockets = running.set_up(sent)?;
-    if plan.network != Network::None {
-        let broken = || LaunchError::refused(Step::Network, "the sockets did not arrive");
-        running.set_sockets(Sockets::new(sockets, within).ok_or_else(broken)?);
-    }
-    Ok(running)
+    Ok(Prepared {
+        orders,
+        given,
+        shown: paths,
+        within,
+    })
 }
 
 /// Says which sockets the first process makes for the network, with our end of what it hands later ones out by.
@@ -236,6 +342,7 @@ fn orders(
         return Err(LaunchError::refused(Step::Plan, why));
     }
     Ok(Orders {
+        backend: Backend::Namespaces,
         uid: plan.uid,
         gid: plan.gid,
         ptrace: plan.ptrace,

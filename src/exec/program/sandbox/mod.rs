@@ -8,6 +8,8 @@
 //! The sandbox knows nothing of policies, homes' journals or runs. There is no running without one: what cannot be set
 //! up is a [`LaunchError`] that names the step.
 
+mod backend;
+mod bwrap;
 mod channel;
 mod error;
 mod filter;
@@ -24,6 +26,7 @@ mod service;
 mod sockets;
 mod tree;
 
+pub use backend::{Backend, Choice};
 pub use error::{LaunchError, Step};
 pub use init::{INIT, run as run_init};
 pub use launch::{Launcher, launch, launch_with};

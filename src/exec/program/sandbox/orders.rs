@@ -7,9 +7,13 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::backend::Backend;
+
 /// The orders. Paths in the sandbox are relative to its root, without a slash at the front.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Orders {
+    /// What makes the sandbox; what it has made already is not made again.
+    pub(super) backend: Backend,
     /// The user and group, in the sandbox as outside.
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -247,6 +251,7 @@ impl Orders {
     /// Writes the orders.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(8192));
+        out.byte(self.backend as u8);
         out.int(self.uid);
         out.int(self.gid);
         out.byte(u8::from(self.ptrace));
@@ -275,6 +280,7 @@ impl Orders {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Reader(bytes);
         let read = Self {
+            backend: Backend::from_number(bytes.byte()?)?,
             uid: bytes.int()?,
             gid: bytes.int()?,
             ptrace: bytes.flag()?,
@@ -338,6 +344,7 @@ mod tests {
 
     fn some() -> Orders {
         Orders {
+            backend: Backend::Bwrap,
             uid: 1000,
             gid: 100,
             ptrace: true,

@@ -8,6 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use super::backend::Backend;
+use super::bwrap::First;
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
 use super::limits::{Enforced, Group, InForce, Limit};
@@ -70,6 +72,9 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Running {
     started: Started,
+    /// The sandbox's first process, where that is not what was started but a descendant of it.
+    first: Option<First>,
+    backend: Backend,
     channel: OwnedFd,
     enforced: Enforced,
     /// What is shown of the host beside system software.
@@ -83,9 +88,16 @@ pub struct Running {
 }
 
 impl Running {
-    pub(super) fn new(started: Started, channel: OwnedFd, enforced: Enforced) -> Self {
+    pub(super) fn new(
+        backend: Backend,
+        started: Started,
+        channel: OwnedFd,
+        enforced: Enforced,
+    ) -> Self {
         Self {
             started,
+            first: None,
+            backend,
             channel,
             enforced,
             shown: Vec::new(),
@@ -93,6 +105,22 @@ impl Running {
             sockets: None,
             hangs: false,
         }
+    }
+
+    /// What was started.
+    pub(super) fn started(&self) -> &Started {
+        &self.started
+    }
+
+    /// Notes which process is the sandbox's first.
+    pub(super) fn set_first(&mut self, first: First) {
+        self.first = Some(first);
+    }
+
+    /// What has made the sandbox.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
     }
 
     pub(super) fn channel(&self) -> BorrowedFd<'_> {
@@ -142,7 +170,7 @@ impl Running {
         &self.enforced.in_force
     }
 
-    /// A descriptor of the sandbox's first process: it is readable when everything has ended.
+    /// A descriptor of a process of the launcher's: it is readable when everything in the sandbox has ended.
     #[must_use]
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.started.pidfd.as_fd()
@@ -151,12 +179,17 @@ impl Running {
     /// The number of the sandbox's first process, as seen from here. Its PID namespace is the sandbox's.
     #[must_use]
     pub fn pid(&self) -> i32 {
-        self.started.pid
+        self.first
+            .as_ref()
+            .map_or(self.started.pid, |first| first.pid)
     }
 
     /// Kills everything in the sandbox, at once and without waiting for it. [`Running::wait`] then tells the end.
     pub fn kill(&self) {
-        let _ = rustix::process::pidfd_send_signal(&self.started.pidfd, Signal::KILL);
+        // What waits for the first process ends after it, and has counted it then.
+        let first = self.first.as_ref().map(|first| &first.pidfd);
+        let _ =
+            rustix::process::pidfd_send_signal(first.unwrap_or(&self.started.pidfd), Signal::KILL);
     }
 
     /// Takes the sockets of the sandbox's network, once. There are none without

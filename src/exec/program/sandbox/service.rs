@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use super::backend::Backend;
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, candidates, launch_service, text};
@@ -60,9 +61,9 @@ struct State {
 pub fn serve(
     plan: Plan,
     launcher: &Launcher,
-    begun: impl FnOnce(i32),
+    begun: impl FnMut(i32),
 ) -> Result<Service, LaunchError> {
-    let running = launch_service(plan, launcher, begun)?;
+    let running = launch_service(&plan, launcher, begun)?;
     let control = |errno| LaunchError::new(Step::Control, "", errno);
     let again = || rustix::io::fcntl_dupfd_cloexec(running.channel(), 0).map_err(control);
     let (channel, hearing) = (again()?, again()?);
@@ -127,6 +128,12 @@ impl Service {
     #[must_use]
     pub fn in_force(&self) -> &[InForce] {
         self.running.in_force()
+    }
+
+    /// What has made the sandbox.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.running.backend()
     }
 
     /// Starts a program. Returns its number, for [`Service::wait`]. `installed`: where it lies if it is not found in

@@ -19,6 +19,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
+use super::backend::Backend;
 use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
 use super::limits::resource;
@@ -89,19 +90,26 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
         return Ok(None);
     };
     let orders = Orders::from_bytes(&bytes).ok_or_else(|| control(Errno::BADMSG))?;
-    enter_user(&orders)?;
-    // Only now: the launcher has put this process into its group before it gave orders.
-    crate::sys::sandbox::clone::enter_cgroup_namespace()
-        .map_err(|errno| LaunchError::new(Step::Namespaces, "CLONE_NEWCGROUP", errno))?;
+    let makes_all = orders.backend == Backend::Namespaces;
+    if makes_all {
+        enter_user(&orders)?;
+        // Only now: the launcher has put this process into its group before it gave orders.
+        crate::sys::sandbox::clone::enter_cgroup_namespace()
+            .map_err(|errno| LaunchError::new(Step::Namespaces, "CLONE_NEWCGROUP", errno))?;
+    }
     // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can look
     // into this process, nor reach its program's file through /proc.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| LaunchError::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    root::make(&orders, &fds)?;
-    name_host()?;
-    crate::sys::sandbox::mount::bring_up_loopback()
-        .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
+    if makes_all {
+        root::make(&orders, &fds)?;
+        name_host()?;
+        crate::sys::sandbox::mount::bring_up_loopback()
+            .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
+    } else {
+        root::verify(&orders, &fds)?;
+    }
     let sockets = network::prepare(&orders)?;
     limit(&orders)?;
     let ends = program::child_ends().map_err(control)?;

@@ -58,6 +58,26 @@ pub(super) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     leave(&root).map_err(|errno| LaunchError::new(Step::Pivot, "", errno))
 }
 
+/// Checks that a root that somebody else has made by path has the home and all else there that the plan has descriptors
+/// of: a path may have led elsewhere meanwhile.
+pub(super) fn verify(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), LaunchError> {
+    for bind in &orders.binds {
+        let Source::Verified(_, index) = &bind.source else {
+            continue;
+        };
+        let given = fds.get(*index as usize).ok_or(Errno::BADF);
+        let target = Path::new("/").join(&bind.target);
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = rustix::fs::openat(CWD, target, flags, Mode::empty());
+        match found.and_then(|found| Ok(identity(found)? == identity(given?)?)) {
+            Ok(true) => {}
+            Ok(false) => return Err(failed(Step::Source, &bind.source, Errno::STALE)),
+            Err(errno) => return Err(failed(Step::Source, &bind.source, errno)),
+        }
+    }
+    Ok(())
+}
+
 fn failed(step: Step, source: &Source, errno: Errno) -> LaunchError {
     let about = match source {
         Source::Path(path) | Source::Verified(path, _) => path.display().to_string(),

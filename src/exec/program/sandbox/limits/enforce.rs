@@ -27,7 +27,8 @@ pub(in super::super) mod resource {
     pub(in super::super::super) const OPEN_FILES: u32 = 7;
 }
 
-/// Decides the mechanisms, and makes the cgroup if one is of use. `uid`: whom the program runs as.
+/// Decides the mechanisms, and makes the cgroup if one is of use. `uid`: whom the program runs as. `helpers`: how many
+/// processes of the backend are in the group beside the sandbox's first.
 ///
 /// # Errors
 /// [`Step::Limits`] where a limit makes no sense.
@@ -35,6 +36,7 @@ pub(in super::super) fn enforce(
     limits: &Limits,
     hierarchies: Option<&Hierarchies>,
     uid: u32,
+    helpers: u64,
 ) -> Result<Enforced, LaunchError> {
     for (limit, value) in [
         (Limit::Memory, limits.memory),
@@ -64,7 +66,11 @@ pub(in super::super) fn enforce(
         enforced.watched(Limit::Cpu);
     }
     if limits.memory.is_some() || limits.processes.is_some() {
-        enforced.group = hierarchies.and_then(|all| Group::make(all, limits));
+        let counted = Limits {
+            processes: limits.processes.map(|count| count.saturating_add(helpers)),
+            ..limits.clone()
+        };
+        enforced.group = hierarchies.and_then(|all| Group::make(all, &counted));
     }
     let group = enforced.group.as_ref();
     let (memory, processes) = group.map_or((None, None), |g| (g.memory(), g.processes()));

@@ -1,0 +1,124 @@
+//! What makes sandboxes, and which of them a launcher takes.
+//!
+//! The one home of the rule: the namespaces that this program makes itself come first; where this machine refuses them,
+//! bubblewrap may still be allowed to make them, for the restriction of user namespaces on Ubuntu 24.04 excepts it by
+//! name. A backend that cannot keep what a plan asks refuses it: nothing runs in a weaker sandbox than it says.
+
+use rustix::io::Errno;
+
+use super::error::{LaunchError, Step};
+
+/// What makes a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Backend {
+    /// Namespaces and a root that this program makes itself.
+    Namespaces = 1,
+    /// Namespaces and a root that bubblewrap makes.
+    Bwrap = 2,
+}
+
+impl Backend {
+    const ALL: [Self; 2] = [Self::Namespaces, Self::Bwrap];
+
+    /// What the backend is called, in options and outcomes too.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Bwrap => "bwrap",
+        }
+    }
+
+    /// Returns the backend with a number that came over the wire.
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| *one as u8 == number)
+    }
+}
+
+/// Which backend a launcher takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Namespaces of its own; bubblewrap where this machine refuses them.
+    #[default]
+    Auto,
+    /// This one and no other.
+    Only(Backend),
+}
+
+impl Choice {
+    /// Returns the choice with a name: `auto`, or that of a backend.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            name => Backend::ALL
+                .into_iter()
+                .find(|one| one.name() == name)
+                .map(Self::Only),
+        }
+    }
+}
+
+/// Whether an error of a launch means that this machine refuses the namespaces themselves, or rights over them, so that
+/// bubblewrap may fare better. AppArmor may let the namespace be made and take the capabilities, so that any step that
+/// needs one can be the first to fail.
+pub(super) fn is_refused_here(error: &LaunchError) -> bool {
+    let needs_rights = matches!(
+        error.step,
+        Step::Namespaces
+            | Step::Init
+            | Step::UserMap
+            | Step::Source
+            | Step::Root
+            | Step::Mount
+            | Step::Proc
+            | Step::Pivot
+            | Step::Loopback
+            | Step::Privileges
+    );
+    let refused = matches!(
+        error.errno,
+        Some(Errno::PERM | Errno::ACCESS | Errno::NOSPC)
+    );
+    needs_rights && refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backends_have_names_and_numbers() {
+        for one in Backend::ALL {
+            assert_eq!(Choice::from_name(one.name()), Some(Choice::Only(one)));
+            assert_eq!(Backend::from_number(one as u8), Some(one));
+        }
+        assert_eq!(Choice::from_name("auto"), Some(Choice::Auto));
+        assert_eq!(
+            (Choice::from_name(""), Choice::from_name("none")),
+            (None, None)
+        );
+        assert_eq!(Backend::from_number(0), None);
+    }
+
+    #[test]
+    fn only_a_refusal_of_rights_leads_to_another_backend() {
+        for (step, errno, wanted) in [
+            (Step::Namespaces, Errno::PERM, true),
+            (Step::Namespaces, Errno::NOSPC, true),
+            (Step::UserMap, Errno::PERM, true),
+            (Step::Source, Errno::PERM, true),
+            (Step::Source, Errno::NOENT, false),
+            (Step::Mount, Errno::LOOP, false),
+            (Step::Program, Errno::ACCESS, false),
+            (Step::Limits, Errno::PERM, false),
+            (Step::Control, Errno::PERM, false),
+        ] {
+            let error = LaunchError::new(step, "", errno);
+            assert_eq!(is_refused_here(&error), wanted, "{error:?}");
+        }
+        let plan = LaunchError::refused(Step::Plan, "no");
+        assert!(!is_refused_here(&plan));
+    }
+}

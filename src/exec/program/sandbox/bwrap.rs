@@ -1,0 +1,359 @@
+//! Bubblewrap as a backend: it makes the namespaces and the root, and starts this program there as first process.
+//!
+//! The root is made as the same [`Orders`] say that this program carries out itself, by arguments. The first process has no
+//! capability there, not even in the sandbox's user namespace: AppArmor takes them from what bubblewrap starts on
+//! Ubuntu. So what needs one is refused before anything runs: a network that the launcher answers for. Limits, the
+//! filter of system calls, the start of the program, its end and the report of it are the first process's as ever.
+//!
+//! Bubblewrap mounts by path and follows links, also in places that are the occupant's. So nothing is shown below
+//! `/tmp`, and the first process compares the home and `/tmp` with the descriptors of the plan before the program runs.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags};
+
+use super::error::{LaunchError, Step};
+use super::init::INIT;
+use super::orders::{Entry, Orders, Source};
+use super::plan::{Network, Plan};
+use crate::sys::sandbox::clone::{Stage, Start, Started, start};
+use crate::sys::sandbox::mount::attr;
+
+/// Where bubblewrap is installed. Not looked up in PATH: what makes the sandbox is the system's.
+const FILES: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
+
+/// How long bubblewrap may take to make its namespaces.
+const BEGIN_LIMIT: Duration = Duration::from_secs(20);
+
+/// How much of what bubblewrap complains is told.
+const COMPLAINT: usize = 400;
+
+/// Opens bubblewrap.
+///
+/// # Errors
+/// [`Step::Backend`] if it is not installed.
+pub(super) fn find() -> Result<OwnedFd, LaunchError> {
+    let open = |file: &&str| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::openat(CWD, *file, flags, Mode::empty()).ok()
+    };
+    FILES.iter().find_map(open).ok_or_else(|| {
+        let why = format!("bwrap is not installed ({})", FILES.join(", "));
+        LaunchError::refused(Step::Backend, why)
+    })
+}
+
+/// Checks that bubblewrap can keep what a plan asks.
+///
+/// # Errors
+/// [`Step::Plan`], with what it cannot.
+pub(super) fn check(plan: &Plan, orders: &Orders) -> Result<(), LaunchError> {
+    let refuse = |why: String| Err(LaunchError::refused(Step::Plan, why));
+    if plan.network != Network::None {
+        return refuse(
+            "bwrap gives its sandbox no network but loopback, and the policy allows the program hosts or ports"
+                .to_owned(),
+        );
+    }
+    // What is mounted read-only has no devices, in bubblewrap.
+    if plan.uid == 0 {
+        return refuse(
+            "bwrap shows the machine's own devices writable, and a program whose user is root could change their modes"
+                .to_owned(),
+        );
+    }
+    let below_tmp = orders.binds.iter().map(|bind| &bind.target);
+    let mut below_tmp = below_tmp.filter(|target| target.starts_with("tmp") && **target != *"tmp");
+    match below_tmp.next() {
+        Some(target) => refuse(format!(
+            "/{}: bwrap follows links, and /tmp is the program's to put some in, so it cannot show what lies below /tmp",
+            target.display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Bubblewrap, started and waiting for its arguments.
+pub(super) struct Waiting {
+    arguments: Vec<u8>,
+    to: OwnedFd,
+    info: OwnedFd,
+    complaint: OwnedFd,
+}
+
+/// Starts bubblewrap, which waits for its arguments, so that it can be put into a group before it makes anything.
+/// `program`: this program's file. `channel`: the first process's end.
+///
+/// # Errors
+/// What could not be started.
+pub(super) fn begin(
+    bwrap: BorrowedFd<'_>,
+    program: BorrowedFd<'_>,
+    channel: BorrowedFd<'_>,
+    user: Option<(u32, u32)>,
+    orders: &Orders,
+) -> Result<(Started, Waiting), LaunchError> {
+    let failed = |errno| LaunchError::new(Step::Backend, "bwrap", errno);
+    // Numbers from 3 on: the lower ones become its standard streams.
+    let above = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    let (info, of_info) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    let complaint = rustix::fs::memfd_create("bwrap", MemfdFlags::CLOEXEC).map_err(failed)?;
+    let [program, from, of_info] = [
+        above(program).map_err(failed)?,
+        above(from.as_fd()).map_err(failed)?,
+        above(of_info.as_fd()).map_err(failed)?,
+    ];
+    let mut files = Vec::new();
+    let mut arguments = Arguments::default();
+    arguments.namespaces(orders, &of_info);
+    arguments.root(orders, &mut files).map_err(failed)?;
+    let mut inherited = vec![program.as_fd(), from.as_fd(), of_info.as_fd()];
+    inherited.extend(files.iter().map(AsFd::as_fd));
+    let from_number = from.as_raw_fd().to_string();
+    // By descriptor, because its path need not be one that the user can reach, nor lie in the sandbox.
+    let first = format!("/proc/self/fd/{}", program.as_raw_fd());
+    let words = ["bwrap", "--args", &from_number, "--", &first, INIT];
+    let words = words.map(|word| CString::new(word).unwrap_or_default());
+    let words: Vec<&CStr> = words.iter().map(AsRef::as_ref).collect();
+    let started = start(&Start {
+        program: bwrap,
+        arguments: &words,
+        input: channel,
+        output: Some(complaint.as_fd()),
+        inherited: &inherited,
+        isolated: false,
+        user,
+    })
+    .map_err(|(stage, errno)| match stage {
+        Stage::Identity => LaunchError::new(Step::Identity, "", errno),
+        _ => failed(errno),
+    })?;
+    let waiting = Waiting {
+        arguments: arguments.0,
+        to,
+        info,
+        complaint,
+    };
+    Ok((started, waiting))
+}
+
+impl Waiting {
+    /// Gives bubblewrap its arguments. Returns the process that becomes the first of the sandbox, and what to read
+    /// bubblewrap's complaints from.
+    ///
+    /// # Errors
+    /// What bubblewrap says.
+    pub(super) fn go_on(self, started: &Started) -> Result<(First, Complaint), LaunchError> {
+        let complaint = Complaint(self.complaint);
+        let mut rest = &self.arguments[..];
+        while !rest.is_empty() {
+            match rustix::io::write(&self.to, rest) {
+                Ok(some) => rest = rest.get(some..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                // It has ended, and said why.
+                Err(_) => break,
+            }
+        }
+        drop(self.to);
+        let first = number_in(&read_info(&self.info)).and_then(|pid| first(pid, started));
+        match first {
+            Some(first) => Ok((first, complaint)),
+            None => {
+                await_end(started);
+                let silent = LaunchError::refused(Step::Backend, "bwrap ended without a word");
+                Err(complaint.explain(silent))
+            }
+        }
+    }
+}
+
+/// The first process of a sandbox that bubblewrap has made.
+#[derive(Debug)]
+pub(super) struct First {
+    /// Its number in this process's PID namespace.
+    pub(super) pid: i32,
+    pub(super) pidfd: OwnedFd,
+}
+
+/// What bubblewrap has written to its standard error.
+pub(super) struct Complaint(OwnedFd);
+
+impl Complaint {
+    /// Says what bubblewrap has complained of, if it has, instead of an error that says less.
+    pub(super) fn explain(&self, error: LaunchError) -> LaunchError {
+        let mut bytes = [0; COMPLAINT];
+        let len = rustix::io::pread(&self.0, &mut bytes, 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(bytes.get(..len).unwrap_or_default());
+        match text.trim() {
+            "" => error,
+            text => LaunchError::refused(Step::Backend, text.replace('\n', "; ")),
+        }
+    }
+}
+
+/// Reads the object that bubblewrap writes about its sandbox; what there is of it when time is up or nobody writes.
+fn read_info(info: &OwnedFd) -> Vec<u8> {
+    let deadline = Instant::now() + BEGIN_LIMIT;
+    let mut text = Vec::new();
+    while !text.contains(&b'}') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        let mut fds = [PollFd::new(info, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&left)) {
+            Err(Errno::INTR) => continue,
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let mut bytes = [0; 512];
+        match rustix::io::read(info, &mut bytes) {
+            Ok(0) | Err(_) => break,
+            Ok(some) => text.extend(bytes.iter().take(some)),
+        }
+    }
+    text
+}
+
+fn number_in(info: &[u8]) -> Option<i32> {
+    let info: serde_json::Value = serde_json::from_slice(info).ok()?;
+    info.get("child-pid")?.as_i64()?.try_into().ok()
+}
+
+/// Opens the process with a number, if it is a child of what was started: nobody else's is to be killed by it.
+fn first(pid: i32, started: &Started) -> Option<First> {
+    let pidfd = rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    let path = format!("/proc/{pid}/stat");
+    let stat =
+        rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut bytes = [0; 512];
+    let len = rustix::io::read(stat, &mut bytes).ok()?;
+    let text = String::from_utf8_lossy(bytes.get(..len)?).into_owned();
+    // After the name, in parentheses: the state, and the parent's number.
+    let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+    // As long as it is not waited for, the parent keeps its number, and so does its child until the parent has waited.
+    (parent == started.pid.to_string()).then_some(First { pid, pidfd })
+}
+
+/// Waits for the end of what was started, so that all it has to say is said.
+fn await_end(started: &Started) {
+    let second = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    let mut fds = [PollFd::new(&started.pidfd, PollFlags::IN)];
+    let _ = rustix::event::poll(&mut fds, Some(&second));
+}
+
+/// Arguments of bubblewrap, each with a NUL at its end.
+#[derive(Default)]
+struct Arguments(Vec<u8>);
+
+impl Arguments {
+    fn put<'a>(&mut self, words: impl IntoIterator<Item = &'a OsStr>) {
+        for word in words {
+            self.0.extend(word.as_bytes());
+            self.0.push(0);
+        }
+    }
+
+    fn words(&mut self, words: &[&str]) {
+        self.put(words.iter().map(OsStr::new));
+    }
+
+    fn namespaces(&mut self, orders: &Orders, info: &OwnedFd) {
+        self.words(&[
+            "--unshare-user",
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup",
+            "--as-pid-1",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+            "--hostname",
+            "sandbox",
+        ]);
+        self.words(&[
+            "--uid",
+            &orders.uid.to_string(),
+            "--gid",
+            &orders.gid.to_string(),
+        ]);
+        self.words(&["--info-fd", &info.as_raw_fd().to_string()]);
+    }
+
+    /// The root, as ordered, but for `/dev`: terminals are mounted by bubblewrap's own `--dev` alone, which
+    /// makes the same devices and links.
+    fn root(&mut self, orders: &Orders, files: &mut Vec<OwnedFd>) -> rustix::io::Result<()> {
+        for entry in &orders.entries {
+            match entry {
+                Entry::Dir(path) | Entry::File(path, _) | Entry::Link(path, _) if is_own(path) => {}
+                Entry::Dir(path) => self.one("--dir", &[], path),
+                Entry::Link(path, to) => self.one("--symlink", &[to], path),
+                Entry::File(path, content) => {
+                    let file = memory_file(content)?;
+                    let number = PathBuf::from(file.as_raw_fd().to_string());
+                    self.words(&["--perms", "0644"]);
+                    self.one("--file", &[&number], path);
+                    files.push(file);
+                }
+            }
+        }
+        let binds = orders.binds.iter().filter(|bind| !is_own(&bind.target));
+        for bind in binds.clone().filter(|bind| !bind.late) {
+            self.bind("--ro-bind", &bind.source, &bind.target);
+        }
+        let size = orders.memory_files.to_string();
+        self.words(&["--dev", "/dev", "--perms", "1777", "--size", &size]);
+        self.words(&["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
+        self.words(&["--proc", "/proc", "--remount-ro", "/proc"]);
+        for bind in binds.filter(|bind| bind.late) {
+            let how = match bind.attributes & attr::READ_ONLY {
+                0 => "--bind",
+                _ => "--ro-bind",
+            };
+            self.bind(how, &bind.source, &bind.target);
+        }
+        self.words(&["--remount-ro", "/", "--chdir", "/"]);
+        Ok(())
+    }
+
+    fn one(&mut self, option: &str, before: &[&Path], target: &Path) {
+        self.words(&[option]);
+        self.put(before.iter().map(|path| path.as_os_str()));
+        self.put([Path::new("/").join(target).as_os_str()]);
+    }
+
+    fn bind(&mut self, option: &str, source: &Source, target: &Path) {
+        match source {
+            Source::Path(path) | Source::Verified(path, _) => self.one(option, &[path], target),
+            // No source is detached where mounts are not cloned by the launcher.
+            Source::Detached(_) => {}
+        }
+    }
+}
+
+/// Whether something is made by bubblewrap itself.
+fn is_own(path: &Path) -> bool {
+    path.starts_with("dev") || path == Path::new("proc")
+}
+
+/// Makes a file in memory, to be read from its start, with a number that is no standard stream's.
+fn memory_file(content: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC)?;
+    let mut at = 0;
+    while let Some(rest) = content.get(at..).filter(|rest| !rest.is_empty()) {
+        at += rustix::io::pwrite(&file, rest, at as u64)?;
+    }
+    rustix::io::fcntl_dupfd_cloexec(file, 3)
+}

@@ -1,0 +1,173 @@
+//! The same tests over each backend that this machine has, the choice between them, and what each refuses.
+//!
+//! All of this binary's tests use the launcher of `room.rs`, which takes the backend that a variable names. So the heart
+//! of them is run again in another process for each backend, as root and as an ordinary user.
+
+use std::process::Command;
+use std::time::Duration;
+
+use trumanfs::exec::program::sandbox::{Backend, Captured, Choice, Network, Step, launch};
+
+use crate::common::{binary, describe, need_root, need_tools, repository, run_limited};
+use crate::room::{BACKEND, Room, launcher};
+
+/// The user of the runs as an ordinary user.
+const USER: &str = "65534";
+
+/// Tests that run again, by the start of their names.
+const AGAIN: [&str; 4] = ["surroundings::", "calls::", "kill::", "limits::"];
+
+/// Tests that bubblewrap's sandboxes are not for: those of a home that is root's.
+const NOT_OVER_BWRAP: [&str; 3] = [
+    "a_root_s_home_gives_no_rights_either",
+    "root_s_own_home_has_limits_too",
+    "a_mounted_home_is_the_writable_place",
+];
+
+/// Runs the tests over a backend; so many must pass, and not by being skipped.
+fn over(backend: &str, user: &str, skipped: &[&str], at_least: usize) {
+    need_root!("to make devices of the tests' own");
+    need_tools!("unshare", "setpriv", "bwrap", "gcc");
+    // (Those of another backend ask for nothing more.)
+    if std::env::var_os(BACKEND).is_some() {
+        return;
+    }
+    let mut run = Command::new("unshare");
+    run.args(["--mount", "--propagation", "private", "sh", "-eu"]);
+    run.arg(repository().join("tests/sandbox/backends.sh"));
+    run.arg(std::env::current_exe().unwrap()).arg(binary());
+    run.arg(repository()).args([user, backend]);
+    run.args(AGAIN).args(["--test-threads", "4"]);
+    run.args(skipped.iter().flat_map(|name| ["--skip", name]));
+    let output = run_limited(run, Duration::from_secs(300));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let passed = said.lines().filter(|line| line.ends_with("... ok")).count();
+    let skips = String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter(|line| line.starts_with("SKIPPED"))
+        .count();
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(passed - skips >= at_least, "{passed} - {skips}: {said}");
+}
+
+#[test]
+fn the_heart_of_the_tests_over_bwrap() {
+    over("bwrap", "0", &NOT_OVER_BWRAP, 36);
+}
+
+#[test]
+fn the_heart_of_the_tests_over_bwrap_as_an_ordinary_user() {
+    over("bwrap", USER, &[], 30);
+}
+
+#[test]
+fn bwrap_refuses_what_it_cannot_keep() {
+    need_tools!("bwrap");
+    let launcher = launcher().with_choice(Choice::Only(Backend::Bwrap));
+    let refused = |plan| {
+        let error = launch(plan, &launcher).unwrap_err();
+        assert_eq!(error.step, Step::Plan, "{error}");
+        error.to_string()
+    };
+    let room = Room::new();
+    // A home below /tmp, where links may lie that are the occupant's.
+    if room.home.starts_with("/tmp") {
+        let said = refused(room.plan(&["true"]));
+        assert!(said.contains("below /tmp"), "{said}");
+    }
+    let elsewhere = |room: &Room| {
+        let mut plan = room.plan(&["true"]);
+        plan.home_path = "/home/agent".into();
+        plan
+    };
+    let mut plan = elsewhere(&room);
+    plan.network = Network::Captured(Captured {
+        anywhere: vec![80],
+        ..Captured::default()
+    });
+    let said = refused(plan);
+    assert!(said.contains("no network but loopback"), "{said}");
+    let mut plan = elsewhere(&room);
+    plan.uid = 0;
+    if rustix::process::geteuid().is_root() {
+        let said = refused(plan);
+        assert!(said.contains("change their modes"), "{said}");
+    }
+}
+
+/// The numbers of system calls, as filtered.py takes them. Those of x86-64 and all others from 424 on are the same.
+const OPEN_TREE: &str = "428";
+#[cfg(target_arch = "x86_64")]
+const OPEN_TREE_AND_MOUNT: &str = "428,165";
+
+/// `trumanfs run` of `words` where some system calls are refused, in a home that does not lie below /tmp.
+fn run_filtered(refused: &str, options: &[&str], words: &[&str]) -> std::process::Output {
+    let script = r#"
+        mount -t tmpfs -o mode=755 none /mnt
+        mkdir /mnt/home /mnt/store /mnt/bin /mnt/tmp
+        chown "$1" /mnt/home /mnt/store /mnt/tmp
+        mknod -m 666 /mnt/fuse c 10 229
+        mount --bind /mnt/fuse /dev/fuse
+        printf '"sh": {flags: {-c: text}, arguments: text}\n' >/mnt/policy.yaml
+        cp "$2" /mnt/bin/trumanfs
+        cp "$3" /mnt/bin/filtered.py
+        user="setpriv --reuid=$1 --regid=$1 --clear-groups" refused=$4
+        export TMPDIR=/mnt/tmp HOME=/mnt/tmp
+        unset XDG_RUNTIME_DIR
+        shift 4
+        $user /mnt/bin/trumanfs mount /mnt/store /mnt/home
+        trap '$user /mnt/bin/trumanfs umount /mnt/home' EXIT
+        set -- /mnt/bin/trumanfs run --root /mnt/home --policy /mnt/policy.yaml "$@"
+        python3 /mnt/bin/filtered.py "$refused" $user "$@"
+    "#;
+    let mut run = Command::new("unshare");
+    run.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-euc",
+        script,
+        "sh",
+    ]);
+    run.args([USER]).arg(binary());
+    run.arg(repository().join("tests/sandbox/filtered.py"));
+    run.arg(refused).args(options).arg("--").args(words);
+    run_limited(run, Duration::from_secs(60))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn bwrap_takes_over_where_own_namespaces_are_refused_and_nothing_else_does() {
+    crate::common::need_mount!();
+    need_root!("to become an ordinary user, who mounts where the tests say");
+    need_tools!("unshare", "setpriv", "bwrap", "fusermount3", "python3");
+    let words = ["sh", "-c", "id -u; echo kept >kept"];
+    // Nothing is refused but a number that nothing calls.
+    let output = run_filtered("999", &["--json"], &words);
+    let said: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    assert_eq!(said["sandbox"], "namespaces", "{said}");
+    // The calls by which own mounts are made, and not bubblewrap's.
+    let output = run_filtered(OPEN_TREE, &["--json"], &words);
+    let said: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    assert_eq!(said["sandbox"], "bwrap", "{said}");
+    assert_eq!(said["stdout"], "65534\n", "{said}");
+    // Whoever asks for one gets that one or an error.
+    let output = run_filtered(OPEN_TREE, &["--sandbox", "namespaces"], &words);
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    let output = run_filtered("999", &["--sandbox", "bwrap", "--json"], &words);
+    let said: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    assert_eq!(said["sandbox"], "bwrap", "{said}");
+    // Where neither can be made, nothing runs.
+    let output = run_filtered(OPEN_TREE_AND_MOUNT, &["--json"], &words);
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    let said: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    assert_eq!(said["status"], "blocked", "{said}");
+    assert!(said["sandbox"].is_null() && said["stdout"] == "", "{said}");
+    let why = said["error_message"].as_str().unwrap();
+    assert!(why.contains("then tried bwrap"), "{why}");
+}
