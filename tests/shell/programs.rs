@@ -290,7 +290,7 @@ fn commands_and_programs_have_one_tmp() {
     let home = Home::mount();
     let line = "seq 3 | sort -r > /tmp/list; dash -c 'cat /tmp/list; echo 4 >> /tmp/list; mkdir /tmp/d'; tail -n 1 /tmp/list; \
                 cp /tmp/list kept; (cd /tmp/d; pwd; touch here; cd ..; ls d; rm -r d); find /tmp -name 'l*'; echo /tmp/l*; \
-                mv /tmp/list moved; cat /tmp/../kept; cat /tmpx; ls /tmp/../etc";
+                cat /tmp/../kept; cat /tmpx; ls /tmp/../etc";
     let output = place.exec(home.home(), line);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
@@ -298,7 +298,6 @@ fn commands_and_programs_have_one_tmp() {
         "{}",
         describe(&output)
     );
-    assert!(!home.path("moved").exists());
     assert_eq!(
         fs::read_to_string(home.path("kept")).unwrap(),
         "3\n2\n1\n4\n"
@@ -336,4 +335,43 @@ fn commands_and_programs_have_one_tmp() {
         .map(std::ffi::OsStr::new),
     );
     assert_eq!(plain.status.code(), Some(2), "{}", describe(&plain));
+}
+
+/// The scratch directory is another file system, where `mv` copies and removes as GNU's does.
+#[test]
+fn things_move_between_the_home_and_tmp() {
+    let place = Place::new();
+    need_sandbox!(place);
+    let home = Home::mount();
+    let line = "echo one > f; touch -d @1000 f; mkdir -m 750 d; mkdir d/e; echo two > d/e/x; \
+                mv -v f d /tmp; ls; ls -l --time-style=+%s /tmp/f; mv -v /tmp/d back; mv /tmp/f d; cat d back/e/x; ls /tmp; \
+                echo three > /tmp/d; mv -v d /tmp; cat /tmp/d; mkdir -p full/of /tmp/full/of; mv -T full /tmp/full; ls";
+    let output = place.exec(home.home(), line);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let listed = told.lines().find(|line| line.starts_with("-rw"));
+    let listed = listed.unwrap_or_else(|| panic!("{}", describe(&output)));
+    assert!(listed.ends_with(" 4 1000 /tmp/f"), "{listed}");
+    let told = told.replace(&format!("{listed}\n"), "");
+    let expected = "copied 'f' -> '/tmp/f'\nremoved 'f'\n\
+                    created directory '/tmp/d'\ncreated directory '/tmp/d/e'\ncopied 'd/e/x' -> '/tmp/d/e/x'\n\
+                    removed 'd/e/x'\nremoved directory 'd/e'\nremoved directory 'd'\n\
+                    created directory 'back'\ncreated directory 'back/e'\ncopied '/tmp/d/e/x' -> 'back/e/x'\n\
+                    removed '/tmp/d/e/x'\nremoved directory '/tmp/d/e'\nremoved directory '/tmp/d'\n\
+                    one\ntwo\n\
+                    copied 'd' -> '/tmp/d'\nremoved 'd'\none\nback\nfull\n";
+    assert_eq!(told, expected, "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        said,
+        "mv: inter-device move failed: 'full' to '/tmp/full'; unable to remove target: Directory not empty\n"
+    );
+    let mode = fs::metadata(home.path("back")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::mode(&mode.permissions());
+    assert_eq!(mode & 0o777, 0o750);
+    // What left the home is in its trash.
+    let trash =
+        trumanfs(&["trash", "list", home.home().to_str().unwrap()].map(std::ffi::OsStr::new));
+    let trash = String::from_utf8_lossy(&trash.stdout).into_owned();
+    assert_eq!(trash.matches("was /f,").count(), 1, "{trash}");
+    assert_eq!(trash.matches("was /d").count(), 2, "{trash}");
 }

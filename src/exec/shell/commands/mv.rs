@@ -1,13 +1,16 @@
-//! `mv`: moves files and directories. A replaced file goes to the trash.
+//! `mv`: moves files and directories. A replaced file goes to the trash. Between the home and the scratch directory,
+//! which are two file systems, it copies and removes.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
 
 use rustix::io::Errno;
 
+use super::cp::copy_to_move;
+use super::rm::remove_moved;
 use super::target::{blame, clash, is_recent, just_made, last_part, pairs, place, same, source};
 use crate::error::Error;
-use crate::exec::shell::call::{Call, Ended};
+use crate::exec::shell::call::{Call, Ended, reason};
 use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::quote::quoted;
 use crate::name::WorldPath;
@@ -94,6 +97,11 @@ impl Moves {
         }
         match call.home().rename(&path, &new, !self.keep) {
             Ok(()) => {}
+            Err(error) if error.errno() == Errno::XDEV && is_across(&path, &new) => {
+                let moved = self.across(call, (path, from), (new.clone(), to))?;
+                self.made.insert(new);
+                return Ok(moved);
+            }
             Err(Error::Exists) if self.keep => return Ok(true),
             Err(error) if error.errno() == Errno::INVAL && path.contains(&new) => {
                 let (from, to) = (quoted(from), quoted(to));
@@ -120,6 +128,48 @@ impl Moves {
         }
         Ok(true)
     }
+}
+
+impl Moves {
+    /// Moves an operand to where nothing can be renamed, as `mv(1)` does: copies it, and removes it where all of it
+    /// arrived. What stood at the destination is removed first.
+    fn across(
+        &self,
+        call: &mut Call<'_>,
+        (path, from): (WorldPath, &[u8]),
+        (new, to): (WorldPath, &[u8]),
+    ) -> io::Result<bool> {
+        let home = call.home();
+        let cleared = match home.stat(&new) {
+            Ok(there) if there.is_dir() => home.remove_dir(&new),
+            Ok(_) => home.remove(&new),
+            Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = cleared {
+            let what = [
+                b"inter-device move failed: ",
+                &quoted(from)[..],
+                b" to ",
+                &quoted(to),
+                b"; unable to remove target",
+            ];
+            call.say(&[&what.concat()[..], b": ", reason(error.errno()).as_bytes()].concat())?;
+            return Ok(false);
+        }
+        let copied = copy_to_move(
+            call,
+            (path, from.to_vec()),
+            (new, to.to_vec()),
+            self.verbose,
+        )?;
+        Ok(copied && remove_moved(call, from, self.verbose)?)
+    }
+}
+
+/// Returns whether one of two paths is in the home and the other in the scratch directory, two file systems.
+fn is_across(from: &WorldPath, to: &WorldPath) -> bool {
+    from.in_scratch().is_some() != to.in_scratch().is_some()
 }
 
 #[cfg(test)]

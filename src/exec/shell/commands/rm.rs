@@ -72,6 +72,18 @@ pub(super) fn rm(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
+/// Removes what `mv` has copied. Returns whether it succeeded.
+pub(super) fn remove_moved(call: &mut Call<'_>, typed: &[u8], verbose: bool) -> io::Result<bool> {
+    let how = How {
+        recursive: true,
+        empty_directories: false,
+        force: false,
+        ask: Ask::Never,
+        verbose,
+    };
+    remove(call, typed, how)
+}
+
 fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
     let (mut force, mut ask) = (false, Ask::Never);
     for (letter, value) in &typed.options {

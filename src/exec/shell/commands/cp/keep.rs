@@ -30,6 +30,15 @@ pub(super) struct Keep {
 }
 
 impl Keep {
+    /// Preserves all that can be.
+    pub(super) fn all() -> Keep {
+        Keep {
+            mode: true,
+            owner: true,
+            times: true,
+        }
+    }
+
     /// Reads the options.
     ///
     /// # Errors

@@ -3,24 +3,20 @@
 
 mod content;
 mod keep;
+mod tree;
 
 use std::collections::HashSet;
-use std::io::{self, Write};
+use std::io;
 
-use rustix::fs::FileType;
-
-use super::target::{
-    blame, clash, into_itself, is_recent, joined, just_made, pairs, place, same, source,
-};
-use crate::error::Error;
+use super::target::{blame, just_made, pairs, place, source};
 use crate::exec::home::Writing;
 use crate::exec::shell::call::{Call, Ended, NULL};
 use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::quote::quoted;
-use crate::name::{Name, WorldPath};
-use crate::world::{Id, Meta};
-use content::{Broken, content};
+use crate::name::WorldPath;
+use crate::world::Id;
 use keep::Keep;
+use tree::{Copy, How};
 
 const CP: OptSpec = OptSpec {
     // There are no symlinks, so -H, -L and -P make no difference.
@@ -44,38 +40,10 @@ const CP: OptSpec = OptSpec {
 /// The mode of a new file, before the umask.
 const PLAIN: u32 = 0o666;
 
-/// A pending copy: source and destination, each with its name for messages.
-#[derive(Debug)]
-struct Copy {
-    from: (WorldPath, Vec<u8>),
-    to: (WorldPath, Vec<u8>),
-}
-
-#[derive(Debug)]
-enum Task {
-    Copy(Copy),
-    /// A directory whose content has been copied, and the mode that it was created with, if it was created.
-    Close(Copy, Meta, Option<u32>),
-}
-
-/// The copies still to be made for one operand.
-#[derive(Debug)]
-struct Tree {
-    pending: Vec<Task>,
-    /// The directories created so far, where the destination lies within the source.
-    within: Option<HashSet<WorldPath>>,
-    /// Whether the copy into itself has been reported.
-    told: bool,
-}
-
 #[derive(Default)]
 struct Copies {
     recursive: bool,
-    keep: Keep,
-    force: bool,
-    no_clobber: bool,
-    update: bool,
-    verbose: bool,
+    how: How,
     /// The operands so far, as typed, with their inodes.
     seen: HashSet<(Vec<u8>, Id)>,
     /// The destinations that this call has written.
@@ -87,11 +55,14 @@ pub(super) fn cp(call: &mut Call<'_>) -> Ended {
     let typed = CP.read(call.args)?;
     let mut copies = Copies {
         recursive: ['a', 'R', 'r'].into_iter().any(|letter| typed.has(letter)),
-        keep: Keep::read(&typed)?,
-        force: typed.has('f'),
-        no_clobber: typed.has('n'),
-        update: typed.has('u'),
-        verbose: typed.has('v'),
+        how: How {
+            keep: Keep::read(&typed)?,
+            force: typed.has('f'),
+            no_clobber: typed.has('n'),
+            update: typed.has('u'),
+            verbose: typed.has('v'),
+            moves: false,
+        },
         ..Copies::default()
     };
     let Some(pairs) = pairs(call, &typed)? else {
@@ -111,12 +82,29 @@ pub(super) fn cp(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
+/// Copies what `mv` cannot rename, with all attributes that can be preserved, to a place where nothing is. Returns
+/// whether all of it was copied.
+pub(super) fn copy_to_move(
+    call: &mut Call<'_>,
+    from: (WorldPath, Vec<u8>),
+    to: (WorldPath, Vec<u8>),
+    verbose: bool,
+) -> io::Result<bool> {
+    let how = How {
+        keep: Keep::all(),
+        verbose,
+        moves: true,
+        ..How::default()
+    };
+    how.tree(call, Copy { from, to })
+}
+
 impl Copies {
     /// Copies `/dev/null`: the destination becomes an empty file.
     fn nothing(&mut self, call: &mut Call<'_>, to: &[u8]) -> io::Result<bool> {
         let home = call.home();
         let made = call.path(to).and_then(|path| {
-            if self.no_clobber && home.stat(&path).is_ok() {
+            if self.how.no_clobber && home.stat(&path).is_ok() {
                 return Ok(());
             }
             home.open_write(&path, Writing::Truncate, PLAIN).map(drop)
@@ -159,7 +147,7 @@ impl Copies {
             return Ok(false);
         };
         if there.is_some() && !meta.is_dir() && self.made.contains(&new) {
-            if self.no_clobber {
+            if self.how.no_clobber {
                 return Ok(true);
             }
             call.say(&just_made(typed, to))?;
@@ -169,229 +157,9 @@ impl Copies {
             from: (path, typed.to_vec()),
             to: (new.clone(), to.to_vec()),
         };
-        let copied = self.tree(call, copy)?;
+        let copied = self.how.tree(call, copy)?;
         self.made.insert(new);
         Ok(copied)
-    }
-
-    fn tree(&mut self, call: &mut Call<'_>, top: Copy) -> io::Result<bool> {
-        let inside = into_itself(&top.from.1, &top.to.1);
-        let mut tree = Tree {
-            told: false,
-            within: top.from.0.contains(&top.to.0).then(HashSet::new),
-            pending: vec![Task::Copy(top)],
-        };
-        let mut done = true;
-        while let Some(step) = tree.pending.pop() {
-            call.check()?;
-            let copy = match step {
-                Task::Close(copy, meta, made) => {
-                    done &= self.attributes(call, &copy, &meta, made)?;
-                    continue;
-                }
-                Task::Copy(copy) => copy,
-            };
-            // Copying the copy would never end. The rest of the source is still copied.
-            let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
-            if tree.within.as_ref().is_some_and(of_copy) {
-                if !std::mem::replace(&mut tree.told, true) {
-                    call.say(&inside)?;
-                }
-                done = false;
-                continue;
-            }
-            let meta = match call.home().stat(&copy.from.0) {
-                Ok(meta) => meta,
-                Err(error) => {
-                    call.complain(&copy.from.1, &error)?;
-                    done = false;
-                    continue;
-                }
-            };
-            done &= match meta.kind {
-                FileType::Directory => self.directory(call, copy, meta, &mut tree)?,
-                FileType::RegularFile => self.file(call, &copy, &meta)?,
-                _ => {
-                    let shown = call.state.as_typed(&copy.from.1);
-                    call.say(&[&shown[..], b": not copied, for it is no regular file"].concat())?;
-                    false
-                }
-            };
-        }
-        Ok(done)
-    }
-
-    /// Creates a directory and queues the copies of its source's entries.
-    fn directory(
-        &self,
-        call: &mut Call<'_>,
-        copy: Copy,
-        meta: Meta,
-        tree: &mut Tree,
-    ) -> io::Result<bool> {
-        let home = call.home();
-        let mut made = None;
-        match home.stat(&copy.to.0) {
-            Ok(there) => {
-                let refused = match there.id == meta.id {
-                    true => Some(same(&copy.from.1, &copy.to.1)),
-                    false => clash((&copy.from.1, &meta), (&copy.to.1, &there)),
-                };
-                if let Some(message) = refused {
-                    call.say(&message)?;
-                    return Ok(false);
-                }
-            }
-            Err(_) => {
-                let mode = self.keep.directory(&meta);
-                if let Err(error) = home.mkdir(&copy.to.0, mode) {
-                    blame(call, &copy.from.1, &copy.to.1, &error)?;
-                    return Ok(false);
-                }
-                made = Some(mode);
-                if let Some(within) = &mut tree.within {
-                    within.insert(copy.to.0.clone());
-                }
-                self.tell(call, &copy)?;
-            }
-        }
-        let mut entries = match home.list(&copy.from.0) {
-            Ok(entries) => entries,
-            Err(error) => {
-                call.complain(&copy.from.1, &error)?;
-                return Ok(false);
-            }
-        };
-        // GNU cp goes through a directory in the order of inode numbers; entries are popped from the end.
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.ino));
-        let below = |(path, shown): &(WorldPath, Vec<u8>), name: &[u8]| {
-            let joined = joined(shown, name);
-            Name::new(name).map(|name| (path.join(name), joined))
-        };
-        let inner = entries.iter().filter_map(|entry| {
-            Some(Task::Copy(Copy {
-                from: below(&copy.from, &entry.name).ok()?,
-                to: below(&copy.to, &entry.name).ok()?,
-            }))
-        });
-        let inner: Vec<Task> = inner.collect();
-        tree.pending.push(Task::Close(copy, meta, made));
-        tree.pending.extend(inner);
-        Ok(true)
-    }
-
-    fn file(&self, call: &mut Call<'_>, copy: &Copy, meta: &Meta) -> io::Result<bool> {
-        let there = match call.home().stat(&copy.to.0) {
-            Ok(there) => Some(there),
-            Err(Error::NotFound) => None,
-            Err(error) => {
-                call.complain(&copy.to.1, &error)?;
-                return Ok(false);
-            }
-        };
-        if let Some(there) = &there {
-            if self.no_clobber {
-                return Ok(true);
-            }
-            let refused = if there.id == meta.id {
-                Some(same(&copy.from.1, &copy.to.1))
-            } else if self.update && is_recent(there, meta) {
-                return Ok(true);
-            } else {
-                clash((&copy.from.1, meta), (&copy.to.1, there))
-            };
-            if let Some(message) = refused {
-                call.say(&message)?;
-                return Ok(false);
-            }
-        }
-        self.tell(call, copy)?;
-        let from = match call.home().open(&copy.from.0) {
-            Ok(from) => from,
-            Err(error) => {
-                call.complain(&copy.from.1, &error)?;
-                return Ok(false);
-            }
-        };
-        let mode = self.keep.file(meta);
-        let to = match self.write(call, copy, there.is_some(), mode)? {
-            Ok(to) => to,
-            Err(Error::Exists) if self.no_clobber => return Ok(true),
-            Err(error) => {
-                blame(call, &copy.from.1, &copy.to.1, &error)?;
-                return Ok(false);
-            }
-        };
-        match content(call, &from, &to) {
-            Ok(()) => {}
-            Err(Broken::Late(error)) => return Err(error),
-            Err(Broken::Read(error)) => {
-                call.complain(&copy.from.1, &error)?;
-                return Ok(false);
-            }
-            Err(Broken::Write(error)) => {
-                call.complain(&copy.to.1, &error)?;
-                return Ok(false);
-            }
-        }
-        // Closed first, so that no later write changes the time that is set.
-        drop(to);
-        self.attributes(call, copy, meta, there.is_none().then_some(mode))
-    }
-
-    /// Opens a destination for writing. With `-f`, a destination that cannot be opened is moved to the trash.
-    fn write(
-        &self,
-        call: &mut Call<'_>,
-        copy: &Copy,
-        there: bool,
-        mode: u32,
-    ) -> io::Result<Result<std::fs::File, Error>> {
-        let (home, path) = (call.home(), &copy.to.0);
-        if !there {
-            return Ok(home.open_write(path, Writing::New, mode));
-        }
-        match home.open_write(path, Writing::Truncate, mode) {
-            Err(_) if self.force => {
-                if let Err(error) = home.remove(path) {
-                    return Ok(Err(error));
-                }
-                if self.verbose {
-                    call.out
-                        .write_all(&[b"removed ", &quoted(&copy.to.1)[..], b"\n"].concat())?;
-                }
-                Ok(home.open_write(path, Writing::New, mode))
-            }
-            opened => Ok(opened),
-        }
-    }
-
-    /// Sets the preserved attributes on a copy. `made` is the mode that it was created with, if this call created it.
-    fn attributes(
-        &self,
-        call: &mut Call<'_>,
-        copy: &Copy,
-        meta: &Meta,
-        made: Option<u32>,
-    ) -> io::Result<bool> {
-        match self.keep.give(&*call.home(), &copy.to.0, meta, made) {
-            Ok(()) => Ok(true),
-            Err(error) => call.complain(&copy.to.1, &error).map(|()| false),
-        }
-    }
-
-    fn tell(&self, call: &mut Call<'_>, copy: &Copy) -> io::Result<()> {
-        if !self.verbose {
-            return Ok(());
-        }
-        let line = [
-            &quoted(&copy.from.1)[..],
-            b" -> ",
-            &quoted(&copy.to.1),
-            b"\n",
-        ]
-        .concat();
-        call.out.write_all(&line)
     }
 }
 
