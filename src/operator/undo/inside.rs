@@ -9,35 +9,44 @@ use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{Content, Effect, NodeId};
 
 impl Planner<'_, '_> {
-    /// Reverses a record's change of a content; the past is already in the state before it.
+    /// Reverses a record's change of a content; the past is already in the state before it. Returns whether a later
+    /// content gives way to it.
     pub(super) fn content(
         &mut self,
         node: NodeId,
         after: Option<Arc<Layer>>,
         told: (&Arc<str>, &Record),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
         if let Some((content, _)) = self.beside.get_mut(&node) {
             *content = before;
-            return Ok(());
+            return Ok(false);
         }
         let there = content_of(&self.target, node);
-        if !same(&after, &there) && !self.equal(node, &after, &there)? {
+        let is_later = !same(&after, &there) && !self.equal(node, &after, &there)?;
+        if is_later {
             if self.equal(node, &before, &there)? {
-                return Ok(());
+                return Ok(false);
             }
             let by = self.touched.get(&Changed::Content(node)).cloned();
             self.conflict(told, self.name_of(node), "was written to later", by, true);
             if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, told.1.seq));
-                return Ok(());
+                return Ok(false);
             }
         }
         self.target.difference_mut(node).content = before;
-        Ok(())
+        Ok(is_later)
     }
 
-    pub(super) fn attribute(&mut self, effect: &Effect, told: (&Arc<str>, &Record)) -> Result<()> {
+    /// Reverses a record's change of an attribute. `forced` says that a later content gave way to the one before the
+    /// record: so does its time.
+    pub(super) fn attribute(
+        &mut self,
+        effect: &Effect,
+        forced: bool,
+        told: (&Arc<str>, &Record),
+    ) -> Result<()> {
         let (Effect::Mode(node, _)
         | Effect::Owner(node, _)
         | Effect::Group(node, _)
@@ -51,20 +60,7 @@ impl Planner<'_, '_> {
             return Ok(());
         }
         if let Effect::Xattr(_, name, before) = effect {
-            let after = self.past.tree().xattrs(node)?.remove(name);
-            let there = self.target.xattrs(node)?.remove(name);
-            if there != after && there != *before {
-                let by = self.touched.get(&Changed::Attribute(node)).cloned();
-                let what = "has another extended attribute since";
-                self.conflict(told, self.name_of(node), what, by, true);
-                if self.choice == OnConflict::KeepBoth {
-                    return Ok(());
-                }
-            }
-            let value = before.clone();
-            let xattrs = &mut self.target.difference_mut(node).xattrs;
-            xattrs.insert(name.clone(), value);
-            return Ok(());
+            return self.xattr(node, (name, before), told);
         }
         let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
         // Only attributes that were set explicitly can be in conflict; times change by themselves.
@@ -94,7 +90,7 @@ impl Planner<'_, '_> {
         if (as_before && !is_time) || !(changes || asked || is_time) {
             return Ok(());
         }
-        if !as_left && !as_before {
+        if !(as_left || as_before || is_time && forced) {
             if !asked {
                 return Ok(());
             }
@@ -113,6 +109,27 @@ impl Planner<'_, '_> {
             Effect::Time(_, time) => then.mtime = Some(*time),
             _ => {}
         }
+        Ok(())
+    }
+
+    fn xattr(
+        &mut self,
+        node: NodeId,
+        (name, before): (&Vec<u8>, &Option<Vec<u8>>),
+        told: (&Arc<str>, &Record),
+    ) -> Result<()> {
+        let after = self.past.tree().xattrs(node)?.remove(name);
+        let there = self.target.xattrs(node)?.remove(name);
+        if there != after && there != *before {
+            let by = self.touched.get(&Changed::Attribute(node)).cloned();
+            let what = "has another extended attribute since";
+            self.conflict(told, self.name_of(node), what, by, true);
+            if self.choice == OnConflict::KeepBoth {
+                return Ok(());
+            }
+        }
+        let xattrs = &mut self.target.difference_mut(node).xattrs;
+        xattrs.insert(name.clone(), before.clone());
         Ok(())
     }
 

@@ -6,6 +6,8 @@
 //! the trash, a directory with everything in it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use rustix::fs::FileType;
@@ -13,11 +15,12 @@ use rustix::fs::FileType;
 use super::applier::Applier;
 use super::skipped::Skipped;
 use crate::error::{Error, Result};
+use crate::journal::Stamp;
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{NodeId, ROOT, Slot, Tree};
 use crate::world::layout::TRASH;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Id, Removed, Renaming};
+use crate::world::{Caller, Dir, Id, Removed, Renaming, Time, root};
 
 /// How many directories are kept open.
 const OPEN: usize = 64;
@@ -34,6 +37,8 @@ pub(super) struct Mover<'a, 'h> {
     /// For each node, the number of places that it still has to take.
     wanted: HashMap<NodeId, usize>,
     open: HashMap<NodeId, Rc<Dir>>,
+    /// For each directory whose names were to change, its modification time before.
+    pub(super) times: HashMap<NodeId, Stamp>,
     /// The number of moves made.
     pub(super) done: u64,
 }
@@ -63,6 +68,7 @@ impl<'a, 'h> Mover<'a, 'h> {
             leaving: HashMap::new(),
             wanted: HashMap::new(),
             open: HashMap::new(),
+            times: HashMap::new(),
             done: 0,
         })
     }
@@ -194,6 +200,8 @@ impl<'a, 'h> Mover<'a, 'h> {
         let (dir, new_dir) = (self.dir(from.0)?, self.dir(to.0)?);
         let (name, new_name) = (Name::new(&from.1)?, Name::new(&to.1)?);
         self.verify(&dir, name, node)?;
+        self.note_time(from.0, &dir)?;
+        self.note_time(to.0, &new_dir)?;
         self.applier
             .rename((&dir, name), (&new_dir, new_name), how, self.caller)?;
         self.here.set_name(from.0, &from.1, None);
@@ -212,6 +220,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let stands = self.here.lookup(slot.0, &slot.1)?;
         let node = stands.ok_or_else(|| gone(&slot.1))?;
         self.verify(&dir, name, node)?;
+        self.note_time(slot.0, &dir)?;
         let Removed { entry, .. } = self.applier.discard(&dir, name, self.caller)?;
         self.here.set_name(slot.0, &slot.1, None);
         let lies = (self.trash, entry.bytes().into());
@@ -219,6 +228,15 @@ impl<'a, 'h> Mover<'a, 'h> {
         self.relocate(node, slot, lies);
         self.moved(node);
         self.done += 1;
+        Ok(())
+    }
+
+    /// Notes the time of a directory before its first change.
+    fn note_time(&mut self, node: NodeId, dir: &Dir) -> Result<()> {
+        if let Entry::Vacant(unknown) = self.times.entry(node) {
+            let Time { sec, nsec } = root::stat_fd(dir.as_fd())?.mtime;
+            unknown.insert((sec, nsec));
+        }
         Ok(())
     }
 

@@ -105,6 +105,7 @@ impl Planner<'_, '_> {
             }
             return Ok(());
         }
+        let mut forced = false;
         for effect in effects {
             match &effect {
                 Effect::Name { .. } | Effect::Born(_) => {
@@ -114,10 +115,10 @@ impl Planner<'_, '_> {
                     let node = *node;
                     let after = content_of(self.past.tree(), node);
                     self.past.tree_mut().reverse(effect, told);
-                    self.content(node, after, told)?;
+                    forced = self.content(node, after, told)?;
                 }
                 _ => {
-                    self.attribute(&effect, told)?;
+                    self.attribute(&effect, forced, told)?;
                     self.past.tree_mut().reverse(effect, told);
                 }
             }

@@ -5,6 +5,7 @@
 //! looked up where it is, not where it should be, since its name may be what could not be restored. And it must be
 //! the node that was planned for.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::moves::Mover;
 use super::planner::Plan;
 use super::resolve::beside;
 use crate::error::{Error, Result};
+use crate::journal::Stamp;
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::past::tree::layer::{Kind, Layer};
@@ -43,6 +45,7 @@ pub(super) fn carry_out(
     moved?;
     let mut steps = Steps {
         here: &mover.here,
+        times: mover.times,
         applier,
         caller,
         store: Store::of(applier.world())?,
@@ -55,6 +58,8 @@ pub(super) fn carry_out(
 struct Steps<'s, 'a> {
     /// The current names.
     here: &'s Tree<'a>,
+    /// The times, before the undo, of the directories whose names it changed, and of the files it wrote to.
+    times: HashMap<NodeId, Stamp>,
     applier: &'s dyn Applier,
     caller: Caller,
     store: Store,
@@ -87,16 +92,30 @@ impl Steps<'_, '_> {
         }
         // Changes in a directory set its time, so directories come last.
         let is_dir = |node: NodeId| plan.target.kind(node) == FileType::Directory;
+        changed.extend(self.times.keys());
         changed.sort_by_key(|node| (is_dir(*node), *node));
+        changed.dedup();
         for node in changed {
-            if let (Some(then), Some(path)) = (plan.target.difference(node), self.place(node)) {
-                let located = self.hold(node, &path);
-                if let Some(located) = self.outcome.skipped.or_end(&path, located)? {
-                    self.attributes(&path, &located, then)?;
-                }
+            let (then, Some(path)) = (plan.target.difference(node), self.place(node)) else {
+                continue;
+            };
+            let located = self.hold(node, &path);
+            if let Some(located) = self.outcome.skipped.or_end(&path, located)? {
+                let then = self.with_time(node, then);
+                self.attributes(&path, &located, &then)?;
             }
         }
         Ok(())
+    }
+
+    /// Adds the time that the undo itself has changed. Where the plan has none, a later operation set it, and it stays
+    /// as that left it: an undo that left its own time would find that to undo when repeated.
+    fn with_time<'t>(&self, node: NodeId, then: Option<&'t Difference>) -> Cow<'t, Difference> {
+        let mut then = then.map_or_else(Cow::default, Cow::Borrowed);
+        if let (None, Some(time)) = (then.mtime, self.times.get(&node)) {
+            then.to_mut().mtime = Some(*time);
+        }
+        then
     }
 
     /// Returns the current path of a node; `None` in the trash.
@@ -114,6 +133,7 @@ impl Steps<'_, '_> {
             at = one.below.as_ref();
         }
         let now = located.node.meta().size;
+        self.note_time(node, &located);
         let put = match layer.size().filter(|_| only_shorter) {
             Some(size) if size == now => return Ok(false),
             Some(size) if size < now => {
@@ -133,6 +153,12 @@ impl Steps<'_, '_> {
         Ok(true)
     }
 
+    /// Notes a time before the undo's first change of it.
+    fn note_time(&mut self, node: NodeId, located: &Located) {
+        let Time { sec, nsec } = located.node.meta().mtime;
+        self.times.entry(node).or_insert((sec, nsec));
+    }
+
     /// Creates a file with a former content beside the current one.
     fn put_beside(
         &mut self,
@@ -148,6 +174,9 @@ impl Steps<'_, '_> {
             return Err(Error::NotFound);
         };
         let dir = world.root().dir(&parent)?;
+        if let Some((dir, _)) = self.here.slot(node) {
+            self.note_time(dir, &self.hold(dir, &parent)?);
+        }
         let name = beside(name.bytes(), seq);
         let name = Name::new(&name)?;
         let mode = located.node.meta().permissions();

@@ -22,6 +22,7 @@ use crate::world::{
 };
 
 mod redo;
+mod times;
 
 fn one<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
     &of[usize::try_from(random.below(of.len() as u64)).unwrap()]
@@ -127,6 +128,17 @@ type Sys<T> = crate::error::Result<T>;
 impl Lab {
     fn new() -> Lab {
         Lab::in_dir(tempfile::tempdir().unwrap())
+    }
+
+    /// Makes a lab with files that were there before its first session.
+    fn with_files() -> Lab {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proj/sub/deep")).unwrap();
+        std::fs::create_dir(dir.path().join("away")).unwrap();
+        for file in ["proj/a", "proj/b", "proj/sub/c", "proj/sub/deep/d"] {
+            std::fs::write(dir.path().join(file), file).unwrap();
+        }
+        Lab::in_dir(dir)
     }
 
     fn in_dir(dir: tempfile::TempDir) -> Lab {
@@ -539,6 +551,8 @@ fn one_process_is_undone_where_another_worked_elsewhere() {
             continue;
         }
         let after = lab.look();
+        assert_eq!(lab.undo(&by(1)).record, None, "undone again");
+        assert_same(&lab.look(), &after, "undone again");
         for (path, was) in before.iter().filter(|(path, _)| !path.starts_with("other")) {
             let is = after
                 .get(path)
@@ -770,6 +784,8 @@ fn one_operation_changes_only_its_own_paths() {
                     continue;
                 }
                 undone += 1;
+                assert_eq!(lab.undo(&op(&lab, seq)).record, None, "undone again");
+                assert_same(&lab.look(), &after, "undone again");
                 lab.redo();
                 assert_same(&lab.look(), &before, "one operation undone and redone");
             }
