@@ -303,22 +303,10 @@ fn names_that_lead_inside_are_refused() {
                 assert!(!reached.outcome.out.contains("SECRET"), "{reached:#?}");
             }
         }
-        // Listing what is not public helps neither.
-        for address in [
-            "10.1.2.3",
-            "127.0.0.1",
-            "169.254.169.254",
-            "[::1]",
-            "[::ffff:93.184.216.34]",
-        ] {
-            let reached = sh(
-                &allow(&[address]),
-                &format!(
-                    "curl -sS -g -m30 --noproxy '' -x http://127.0.0.1:3128 http://{address}/x"
-                ),
-            );
-            reached.refused("is refused by network: addresses: it is no public address");
-        }
+        // Nor does it help that the address to which a name leads is listed.
+        let rule = allow(&["private.test", "10.1.2.3:9000"]);
+        sh(&rule, "curl -sS http://private.test/x")
+            .refused("private.test:80 is refused by network: addresses: it resolves to 10.1.2.3");
         // An address that is refused by name of another one.
         let rule = NetworkRule {
             deny: vec!["93.184.216.35".to_owned()],
@@ -326,6 +314,44 @@ fn names_that_lead_inside_are_refused() {
         };
         sh(&rule, "curl -sS http://moved.test/x")
             .refused("moved.test:80 is refused by network.deny: 93.184.216.35");
+    });
+    assert_eq!(requests, "", "nobody was asked for anything");
+}
+
+#[test]
+#[ignore = "run by network::world"]
+fn an_address_that_is_listed_is_reached_though_it_is_private() {
+    // The server there says SECRET to everybody.
+    for options in ["", "-x socks5h://127.0.0.1:1080", "--noproxy '*'"] {
+        let script = format!("curl -sS -m30 {options} http://10.1.2.3/x");
+        let reached = sh(&allow(&["10.1.2.3:80"]), &script);
+        assert_eq!(reached.outcome.out, "SECRET", "{options}: {reached:#?}");
+        let line = &reached.lines[0];
+        assert_eq!(
+            (&*line.host, line.port, line.verdict, &*line.rule),
+            ("10.1.2.3", 80, "allow", "10.1.2.3:80")
+        );
+    }
+    let loopback = "curl -sS -m30 --noproxy '' -x http://127.0.0.1:3128 http://127.0.0.1/x";
+    assert_eq!(sh(&allow(&["127.0.0.1"]), loopback).outcome.out, "SECRET");
+    // Nothing else is: another port, another address, the same one in IPv6, one that the policy denies.
+    let requests = noted("requests", || {
+        let by_proxy =
+            |url: &str| format!("curl -sS -g -m30 --noproxy '' -x http://127.0.0.1:3128 {url}");
+        for url in [
+            "http://10.1.2.3:9000/",
+            "http://127.0.0.1/",
+            "http://169.254.169.254/",
+            "http://[::ffff:10.1.2.3]/",
+        ] {
+            let reached = sh(&allow(&["10.1.2.3:80"]), &by_proxy(url));
+            reached.refused("is refused by network.allow: an address has to be listed as such");
+        }
+        let rule = NetworkRule {
+            deny: vec!["10.1.2.3".to_owned()],
+            ..allow(&["10.1.2.3"])
+        };
+        sh(&rule, &by_proxy("http://10.1.2.3/")).refused("is refused by network.deny: 10.1.2.3");
     });
     assert_eq!(requests, "", "nobody was asked for anything");
 }

@@ -2,6 +2,7 @@
 //!
 //! First the rules, and only then the resolver: what is not allowed is not looked up, so names carry nothing out. What a
 //! name resolves to must be public, all of it, or an allowed name could lead to a service of this machine or beside it.
+//! An address is allowed only where a list has it, and then it is meant, public or not.
 //! The connection goes to an address that was looked at, not to the name again.
 
 use std::io;
@@ -78,11 +79,8 @@ impl Gate {
     fn check(&self, host: &Host, addresses: &[SocketAddr]) -> Result<(), Denied> {
         for address in addresses {
             let ip = address.ip();
-            if !is_public(ip) {
-                let reason = match host {
-                    Host::Address(_) => "it is no public address".to_owned(),
-                    Host::Name(_) => format!("it resolves to {ip}, which is no public address"),
-                };
+            if matches!(host, Host::Name(_)) && !is_public(ip) {
+                let reason = format!("it resolves to {ip}, which is no public address");
                 return Err(Denied::new("network: addresses", reason));
             }
             self.rules

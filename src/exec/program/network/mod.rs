@@ -18,6 +18,7 @@ mod host;
 mod http;
 mod log;
 mod names;
+mod pattern;
 mod relay;
 mod rules;
 mod session;
@@ -28,6 +29,7 @@ mod wait;
 
 pub use gateway::Gateway;
 pub use log::{Connection, Observer, Report};
+pub(super) use pattern::Pattern as HostPattern;
 pub use settings::{Asked, Opened, Settings, hint};
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! [`Rules`]: which hosts may be reached. A pure function of a host and a port.
 
 use super::host::Host;
+use super::pattern::Pattern;
 
 /// Allowed and refused hosts. Without a pattern that allows a host, it is refused.
 #[derive(Debug, Clone, Default)]
@@ -9,23 +10,6 @@ pub(super) struct Rules {
     deny: Vec<Pattern>,
     /// What one command asks for; both lists have to allow a host then.
     asked: Option<Vec<Pattern>>,
-}
-
-/// `host`, `host:port`, `*.host` (what is below it), `**.host` (what is below it and itself).
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Pattern {
-    /// As somebody has written it.
-    text: String,
-    host: Hosts,
-    /// Without one, every port.
-    port: Option<u16>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Hosts {
-    Only(Host),
-    Below(String),
-    AtAndBelow(String),
 }
 
 /// Which rule refuses a host.
@@ -94,7 +78,7 @@ impl Rules {
     pub(super) fn decide(&self, host: &Host, port: u16) -> Result<&str, Denied> {
         self.check_denied(host, port)?;
         let matches = |pattern: &&Pattern| {
-            pattern.host.matches(host) && pattern.port.is_none_or(|allowed| allowed == port)
+            pattern.matches(host) && pattern.port.is_none_or(|allowed| allowed == port)
         };
         self.allowed(host, matches)
     }
@@ -102,7 +86,7 @@ impl Rules {
     /// Returns the pattern that allows a host at some port, or what refuses it at all of them.
     pub(super) fn decide_name(&self, host: &Host) -> Result<&str, Denied> {
         self.denied(host, |denied| denied.is_none())?;
-        self.allowed(host, |pattern| pattern.host.matches(host))
+        self.allowed(host, |pattern| pattern.matches(host))
     }
 
     /// Returns the rule that refuses a host at a port whatever is allowed, if there is one.
@@ -112,7 +96,7 @@ impl Rules {
 
     fn denied(&self, host: &Host, at: impl Fn(Option<u16>) -> bool) -> Result<(), Denied> {
         let mut patterns = self.deny.iter();
-        match patterns.find(|pattern| at(pattern.port) && pattern.host.matches(host)) {
+        match patterns.find(|pattern| at(pattern.port) && pattern.matches(host)) {
             None => Ok(()),
             Some(pattern) => Err(Denied::new(
                 format!("network.deny: {}", pattern.text),
@@ -165,70 +149,6 @@ impl Rules {
         }
         shown.join(" ")
     }
-}
-
-impl Pattern {
-    fn parse(text: &str) -> Result<Pattern, &'static str> {
-        let (host, port) = match text.rsplit_once(':') {
-            // An IPv6 address with a port has brackets; without one it may go without.
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                (host, Some(parse_port(port)?))
-            }
-            _ => (text, None),
-        };
-        let below = |host: &str| match Host::parse(host.as_bytes())? {
-            Host::Name(name) => Ok(name),
-            Host::Address(_) => Err("nothing is below an address"),
-        };
-        let hosts = match (host.strip_prefix("**."), host.strip_prefix("*.")) {
-            (Some(host), _) => Hosts::AtAndBelow(below(host)?),
-            (_, Some(host)) => Hosts::Below(below(host)?),
-            _ => Hosts::Only(Host::parse(host.as_bytes())?),
-        };
-        Ok(Pattern {
-            text: text.to_owned(),
-            host: hosts,
-            port,
-        })
-    }
-
-    /// Whether what another pattern means at a port of this one is meant by this one too.
-    fn covers(&self, other: &Pattern) -> bool {
-        let is_port = self.port.is_none() || other.port.is_none() || self.port == other.port;
-        is_port
-            && match (&self.host, &other.host) {
-                (hosts, Hosts::Only(host)) => hosts.matches(host),
-                (Hosts::Only(_), _) => false,
-                (Hosts::Below(own), Hosts::AtAndBelow(name)) => is_below(name, own),
-                (Hosts::Below(own) | Hosts::AtAndBelow(own), Hosts::Below(name))
-                | (Hosts::AtAndBelow(own), Hosts::AtAndBelow(name)) => {
-                    name == own || is_below(name, own)
-                }
-            }
-    }
-}
-
-fn parse_port(text: &str) -> Result<u16, &'static str> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let port = text.parse().ok().filter(|port| is_number && *port > 0);
-    port.ok_or("the port must be a number from 1 to 65535")
-}
-
-impl Hosts {
-    fn matches(&self, host: &Host) -> bool {
-        match (self, host) {
-            (Hosts::Only(own), host) => own == host,
-            (Hosts::Below(own), Host::Name(name)) => is_below(name, own),
-            (Hosts::AtAndBelow(own), Host::Name(name)) => name == own || is_below(name, own),
-            (_, Host::Address(_)) => false,
-        }
-    }
-}
-
-/// Whether a name lies below another one.
-fn is_below(name: &str, above: &str) -> bool {
-    let start = name.strip_suffix(above);
-    start.is_some_and(|start| start.len() > 1 && start.ends_with('.'))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Sub-commands, scripts, and what they have in common with entries.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::super::super::network::HostPattern;
 use super::super::schema::{Arguments, DenyArgs, Flags, NetworkRule, ReadAs, Run, SubCommand};
 use super::super::validator::Validator;
 use super::super::yaml::{Field, Node, Value};
@@ -174,8 +176,8 @@ fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
     }
     for field in reader.fields(node) {
         reader.under(&field.key, |r| match field.key.as_str() {
-            "allow" => rule.allow = hosts(r, &field.node),
-            "deny" => rule.deny = hosts(r, &field.node),
+            "allow" => rule.allow = hosts(r, &field.node, true),
+            "deny" => rule.deny = hosts(r, &field.node, false),
             "host_ports" => rule.host_ports = ports(r, &field.node),
             "publish" => rule.publish = ports(r, &field.node),
             _ => r.problem(
@@ -190,33 +192,36 @@ fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
     rule
 }
 
-/// Host names. A pattern that allows everything is none: a list says whom it means.
-fn hosts(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+/// Hosts, by the rules by which connections are decided. A pattern that allows everything is none: a list says whom it
+/// means.
+fn hosts(reader: &mut Reader<'_>, node: &Node, allows: bool) -> Vec<String> {
     let mut hosts = Vec::new();
     for item in reader.items(node) {
         let Some(host) = reader.text(item) else {
             continue;
         };
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if !name.contains(':') => (name, Some(port)),
-            _ => (host.as_str(), None),
-        };
-        let bare = name
-            .strip_prefix("**.")
-            .or_else(|| name.strip_prefix("*."))
-            .unwrap_or(name);
-        let is_host = !bare.is_empty()
-            && !bare.starts_with(['.', '-'])
-            && bare
-                .chars()
-                .all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']'))
-            && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
-        match is_host {
-            true => hosts.push(host),
-            false => reader.problem(item.line, format!("`{host}` is no host; write host, host:port, *.host (below it) or **.host (and itself)")),
+        match HostPattern::parse(&host) {
+            Ok(pattern) => {
+                if let Some(address) = pattern.private_address().filter(|_| allows) {
+                    reader.warn(item.line, private(address));
+                }
+                hosts.push(host);
+            }
+            Err(why) => reader.problem(item.line, format!("`{host}` is no host: {why}; write host, host:port, *.host (below it) or **.host (and itself)")),
         }
     }
     hosts
+}
+
+/// Warns of an address that leads to services which the internet does not reach.
+fn private(address: IpAddr) -> String {
+    let ours = match address.is_loopback() || address.is_unspecified() {
+        true => "; ports of this machine are better listed in host_ports",
+        false => "",
+    };
+    format!(
+        "`{address}` is no public address. Because it is listed as an address, the program reaches it: a service of this machine or of its network{ours}"
+    )
 }
 
 fn ports(reader: &mut Reader<'_>, node: &Node) -> Vec<u16> {

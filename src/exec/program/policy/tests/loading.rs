@@ -105,6 +105,26 @@ const MESSAGES: &[(&str, &str)] = &[
         "p.yaml:2: a.network.allow: `https://x` is no host",
     ),
     (
+        "a:\n  network: { allow: [good.test, 'a..b'] }\n",
+        "p.yaml:2: a.network.allow: `a..b` is no host: a part of it between two dots is empty",
+    ),
+    (
+        "a:\n  network:\n    deny:\n      - bücher.example\n",
+        "p.yaml:4: a.network.deny: `bücher.example` is no host: it is not written in ASCII",
+    ),
+    (
+        "a:\n  subcommands: { b: { network: { allow: ['1.2.3.4.5'] } } }\n",
+        "p.yaml:2: a.subcommands.b.network.allow: `1.2.3.4.5` is no host: it ends like an address",
+    ),
+    (
+        "a:\n  network: { allow: ['x.example:0'] }\n",
+        "p.yaml:2: a.network.allow: `x.example:0` is no host: the port must be",
+    ),
+    (
+        "a:\n  network: { allow: ['*.10.0.0.1'] }\n",
+        "p.yaml:2: a.network.allow: `*.10.0.0.1` is no host: nothing is below an address",
+    ),
+    (
         "a:\n  network: { ports: [1] }\n",
         "p.yaml:2: a.network.ports: unknown key of `network`",
     ),
@@ -246,5 +266,20 @@ fn entries_that_can_start_anything_are_warned_of() {
     assert_eq!(
         warned("sed: { flags: [-n], require_flags: [--sandbox] }\nfind: { flags: [-name] }\n"),
         ""
+    );
+}
+
+#[test]
+fn an_address_that_is_not_public_is_warned_of() {
+    let text = "a:\n  network:\n    allow:\n      - good.test\n      - 10.1.2.3:443\n      - 93.184.216.34\n      - '127.1'\n    deny: [10.9.9.9]\n";
+    let examined = Policy::examine(text.as_bytes(), "p");
+    assert!(examined.policy.is_some());
+    let warnings: Vec<String> = examined.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    let start = "p:5: a.network.allow: warning: `10.1.2.3` is no public address. Because it is listed as an address, the program reaches it";
+    assert!(warnings[0].starts_with(start), "{warnings:?}");
+    assert!(
+        warnings[1].starts_with("p:7: ") && warnings[1].ends_with("host_ports"),
+        "{warnings:?}"
     );
 }

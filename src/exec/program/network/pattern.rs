@@ -1,0 +1,101 @@
+//! [`Pattern`]: the hosts that a line of a list means. Policies are read by it, and connections decided by it.
+
+use std::net::IpAddr;
+
+use super::address::is_public;
+use super::host::Host;
+
+/// `host`, `host:port`, `*.host` (what is below it), `**.host` (what is below it and itself).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::exec::program) struct Pattern {
+    /// As somebody has written it.
+    pub(super) text: String,
+    host: Hosts,
+    /// Without one, every port.
+    pub(super) port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hosts {
+    Only(Host),
+    Below(String),
+    AtAndBelow(String),
+}
+
+impl Pattern {
+    /// Reads a pattern. Returns why it is none.
+    pub(in crate::exec::program) fn parse(text: &str) -> Result<Pattern, &'static str> {
+        let (host, port) = match text.rsplit_once(':') {
+            // An IPv6 address with a port has brackets; without one it may go without.
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                (host, Some(parse_port(port)?))
+            }
+            _ => (text, None),
+        };
+        let below = |host: &str| match Host::parse(host.as_bytes())? {
+            Host::Name(name) => Ok(name),
+            Host::Address(_) => Err("nothing is below an address"),
+        };
+        let hosts = match (host.strip_prefix("**."), host.strip_prefix("*.")) {
+            (Some(host), _) => Hosts::AtAndBelow(below(host)?),
+            (_, Some(host)) => Hosts::Below(below(host)?),
+            _ => Hosts::Only(Host::parse(host.as_bytes())?),
+        };
+        Ok(Pattern {
+            text: text.to_owned(),
+            host: hosts,
+            port,
+        })
+    }
+
+    /// Returns the address that is listed where that is not public: a service of this machine or beside it.
+    pub(in crate::exec::program) fn private_address(&self) -> Option<IpAddr> {
+        match self.host {
+            Hosts::Only(Host::Address(address)) if !is_public(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Whether a host is meant.
+    pub(super) fn matches(&self, host: &Host) -> bool {
+        self.host.matches(host)
+    }
+
+    /// Whether what another pattern means at a port of this one is meant by this one too.
+    pub(super) fn covers(&self, other: &Pattern) -> bool {
+        let is_port = self.port.is_none() || other.port.is_none() || self.port == other.port;
+        is_port
+            && match (&self.host, &other.host) {
+                (hosts, Hosts::Only(host)) => hosts.matches(host),
+                (Hosts::Only(_), _) => false,
+                (Hosts::Below(own), Hosts::AtAndBelow(name)) => is_below(name, own),
+                (Hosts::Below(own) | Hosts::AtAndBelow(own), Hosts::Below(name))
+                | (Hosts::AtAndBelow(own), Hosts::AtAndBelow(name)) => {
+                    name == own || is_below(name, own)
+                }
+            }
+    }
+}
+
+fn parse_port(text: &str) -> Result<u16, &'static str> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let port = text.parse().ok().filter(|port| is_number && *port > 0);
+    port.ok_or("the port must be a number from 1 to 65535")
+}
+
+impl Hosts {
+    fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Hosts::Only(own), host) => own == host,
+            (Hosts::Below(own), Host::Name(name)) => is_below(name, own),
+            (Hosts::AtAndBelow(own), Host::Name(name)) => name == own || is_below(name, own),
+            (_, Host::Address(_)) => false,
+        }
+    }
+}
+
+/// Whether a name lies below another one.
+fn is_below(name: &str, above: &str) -> bool {
+    let start = name.strip_suffix(above);
+    start.is_some_and(|start| start.len() > 1 && start.ends_with('.'))
+}
