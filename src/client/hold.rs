@@ -183,9 +183,7 @@ impl Client {
             Ok(Answer::Held(held)) => held,
             _ => return Err(Error::refused("the daemon answers another question", "")),
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let state = self.store.state();
-        let scratch = open_beneath(state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty())?;
+        let scratch = self.open_scratch()?;
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
         let is_temporary = registry::is_temporary(&home);
         let path = match is_temporary {
@@ -199,6 +197,30 @@ impl Client {
             scratch,
             store: is_temporary.then(|| self.path.clone()),
         })
+    }
+}
+
+impl Client {
+    /// Opens the scratch directory of the session that has this store mounted. Nothing: it is not mounted, or no program has
+    /// run in the session yet.
+    ///
+    /// # Errors
+    /// Those of finding out who has the store, and of opening.
+    pub fn scratch(&self) -> Result<Option<OwnedFd>> {
+        if self.store.served_by()?.is_none() {
+            return Ok(None);
+        }
+        match self.open_scratch() {
+            Ok(scratch) => Ok(Some(scratch)),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_scratch(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state = self.store.state();
+        open_beneath(state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty())
     }
 }
 

@@ -23,6 +23,7 @@ mod escape;
 mod line_output;
 mod line_sandboxes;
 mod policy;
+mod policy_in_force;
 mod programs;
 mod prompt;
 mod runs;

@@ -148,8 +148,16 @@ impl Judge {
         // Root may not look into the home of another user, but into its store.
         let is_closed = std::fs::metadata(root)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
-        let store = is_closed.then(|| Client::open(root)).transpose()?;
-        let paths = RootPaths::open(store.as_ref().map_or(root, Client::path))?;
+        // A directory that stands for a home is no store.
+        let store = match is_closed {
+            true => Some(Client::open(root)?),
+            false => Client::open(root).ok(),
+        };
+        let seen = store.as_ref().filter(|_| is_closed);
+        let mut paths = RootPaths::open(seen.map_or(root, Client::path))?;
+        if let Some(scratch) = store.as_ref().and_then(|store| store.scratch().ok()?) {
+            paths = paths.with_scratch(scratch);
+        }
         let home = std::fs::canonicalize(root).or_else(|_| std::path::absolute(root));
         let home = home.map_err(|error| Error::io("realpath", &error))?;
         Ok(Judge {

@@ -37,11 +37,9 @@ pub trait Paths {
     /// Returns where a relative path leads from a directory of the home, links resolved as a program would.
     fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place;
 
-    /// Returns where a path below `/tmp` leads, which is given from there: the session's scratch directory, where there
-    /// is one, and what is in it or could be made in it counts as inside.
-    fn scratch(&self, _path: &[u8]) -> Place {
-        Place::Outside
-    }
+    /// Returns where a path below `/tmp` leads, which is given from there. A program always has a `/tmp`, the session's
+    /// scratch directory: what is in it or could be made in it does not lie outside.
+    fn scratch(&self, path: &[u8]) -> Place;
 }
 
 /// Judges paths by their text alone: for examples in a policy, and where no home is named. Everything that does not
@@ -55,6 +53,10 @@ impl Paths for TextPaths {
             true => Place::Outside,
             false => Place::Absent,
         }
+    }
+
+    fn scratch(&self, path: &[u8]) -> Place {
+        self.resolve(&WorldPath::root(), path)
     }
 }
 

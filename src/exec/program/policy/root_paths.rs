@@ -15,6 +15,7 @@ use crate::name::WorldPath;
 #[derive(Debug)]
 pub struct RootPaths {
     root: OwnedFd,
+    /// The session's scratch directory; without one, as before the first program of a session, `/tmp` is empty.
     scratch: Option<OwnedFd>,
 }
 
@@ -77,15 +78,15 @@ impl Paths for RootPaths {
     }
 
     fn scratch(&self, path: &[u8]) -> Place {
-        let Some(scratch) = &self.scratch else {
-            return Place::Outside;
+        let place = |path: &[u8]| match &self.scratch {
+            Some(scratch) => beneath(scratch, path),
+            None if path.is_empty() => Place::Inside,
+            None => Place::Absent,
         };
         let above = memchr::memrchr(b'/', path.strip_suffix(b"/").unwrap_or(path)).unwrap_or(0);
-        match beneath(scratch, path) {
+        match place(path) {
             // What a host has below its own /tmp is not there: what could be made here has a directory here.
-            Place::Absent
-                if beneath(scratch, path.get(..above).unwrap_or_default()) != Place::Inside =>
-            {
+            Place::Absent if place(path.get(..above).unwrap_or_default()) != Place::Inside => {
                 Place::Outside
             }
             place => place,
@@ -159,7 +160,22 @@ mod tests {
             };
             !within.leads_out(word.as_bytes())
         };
-        assert!(!within(&home, "/tmp/file") && within(&home, "/tmp/home/x"));
+        // Before a session's first program nothing is there, and anything can be made.
+        for (word, inside) in [
+            ("/tmp", true),
+            ("/tmp/", true),
+            ("/tmp/file", true),
+            ("--out=/tmp/new", true),
+            ("/tmp/home/x", true),
+            ("/tmp/dir/file", false),
+            ("/tmp/../etc", false),
+            ("/tmpfile", false),
+        ] {
+            assert_eq!(within(&home, word), inside, "{word}");
+            // By their text alone, any could be there.
+            let by_text = within(&super::super::question::TextPaths, word);
+            assert_eq!(by_text, inside || word == "/tmp/dir/file", "{word}");
+        }
         let both = home.with_scratch(file::directory(&dir.path().join("scratch")).unwrap());
         for word in [
             "/tmp",
