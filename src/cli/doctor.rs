@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::output::{Printer, Style};
 use crate::error::{Error, Result};
-use crate::exec::program::sandbox::{Capability, Launcher, probe};
+use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
 
 /// What `trumanfs doctor` takes.
 #[derive(Args, Debug)]
@@ -20,6 +20,8 @@ pub(super) struct DoctorArgs {
 struct Report {
     /// Whether programs can be run in a sandbox.
     sandbox: bool,
+    /// What makes the sandbox, where nobody asks for another backend.
+    backend: Option<&'static str>,
     capabilities: Vec<Capability>,
 }
 
@@ -29,13 +31,12 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         what: error.what(),
         remedy: "/proc must be mounted".to_owned(),
     })?;
-    let capabilities = probe(&launcher);
-    let sandbox = capabilities
-        .iter()
-        .all(|one| !one.needed || one.works == Some(true));
+    let found = probe(&launcher);
+    let sandbox = found.backend.is_some();
     let report = Report {
         sandbox,
-        capabilities,
+        backend: found.backend.map(Backend::name),
+        capabilities: found.capabilities,
     };
     let mut out = Printer::new();
     match args.json {
@@ -59,9 +60,10 @@ fn print(report: &Report, out: &mut Printer) {
             out.line(format_args!("{:24}{remedy}", ""));
         }
     }
-    let end = match report.sandbox {
-        true => "Programs can be run in a sandbox.",
-        false => "No program can be run: there is no sandbox, and nothing runs without one.",
+    let end = match report.backend {
+        Some(name) if name == Backend::Namespaces.name() => "Programs can be run in a sandbox.",
+        Some(_) => "Programs can be run in a sandbox that bwrap makes.",
+        None => "No program can be run: there is no sandbox, and nothing runs without one.",
     };
     out.line(format_args!("{end}"));
 }

@@ -74,6 +74,50 @@ fn a_system_without_user_namespaces_is_told_what_forbids_them() {
 }
 
 #[test]
+fn bwrap_is_tried_and_taken_where_own_namespaces_are_refused() {
+    need_tools!("bwrap", "python3");
+    let filter = crate::common::repository().join("tests/sandbox/filtered.py");
+    // open_tree(2), which bwrap does without. (999 is no system call.)
+    let is_root = rustix::process::geteuid().is_root();
+    // Bubblewrap's sandboxes are for no home that is root's.
+    let second = (!is_root).then_some("bwrap");
+    for (refused, own, taken) in [("999", true, Some("namespaces")), ("428", false, second)] {
+        let code = i32::from(taken.is_none());
+        let report = doctor(&["python3", filter.to_str().unwrap(), refused], code);
+        assert_eq!(report["sandbox"], taken.is_some(), "{report}");
+        assert_eq!(report["backend"].as_str(), taken, "{report}");
+        assert_eq!(capability(&report, "mounts")["works"], own, "{report}");
+        let bwrap = capability(&report, "bwrap");
+        assert_eq!(
+            (&bwrap["works"], &bwrap["needed"]),
+            (&true.into(), &false.into())
+        );
+        assert!(bwrap["remedy"].is_null(), "{report}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn where_neither_can_be_made_both_say_why() {
+    need_tools!("bwrap", "python3");
+    let filter = crate::common::repository().join("tests/sandbox/filtered.py");
+    // open_tree(2) and mount(2).
+    let report = doctor(&["python3", filter.to_str().unwrap(), "428,165"], 1);
+    assert_eq!(
+        (&report["sandbox"], report["backend"].is_null()),
+        (&false.into(), true)
+    );
+    let bwrap = capability(&report, "bwrap");
+    assert_eq!(bwrap["works"], false, "{report}");
+    let found = bwrap["found"].as_str().unwrap();
+    assert!(found.contains("bwrap: "), "{found}");
+    assert!(
+        bwrap["remedy"].as_str().unwrap().contains("bubblewrap"),
+        "{report}"
+    );
+}
+
+#[test]
 fn a_container_that_covers_parts_of_proc_is_told_apart() {
     need_root!("to cover parts of /proc");
     need_tools!("unshare");

@@ -128,6 +128,9 @@ impl Step {
             (Self::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
             (Self::Directory, _) => "give a directory of the home that its owner may enter",
             (Self::Source, Some(Errno::NOENT)) => "name what is there, by an absolute path",
+            (Self::Backend, _) => {
+                "bwrap is the package bubblewrap; it needs user namespaces itself, and what it shows must be reachable by path for the home's owner"
+            }
             (Self::Plan, None) => "leave that out, or give another home",
             (Self::Program, Some(Errno::NOENT)) => {
                 "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"

@@ -128,8 +128,8 @@ pub(super) fn launch_service(
     }
 }
 
-/// Makes a sandbox by a backend.
-fn launch_by(
+/// Makes a sandbox by a backend, whatever the launcher takes.
+pub(super) fn launch_by(
     backend: Backend,
     plan: &Plan,
     launcher: &Launcher,

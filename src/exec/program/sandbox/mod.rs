@@ -33,7 +33,7 @@ pub use launch::{Launcher, launch, launch_with};
 pub use layout::check_home;
 pub use limits::{InForce, Limit, Mechanism};
 pub use plan::{Captured, Limits, Network, Plan};
-pub use probe::{Capability, probe};
+pub use probe::{Capability, Probe, probe};
 pub use running::{End, Ended, Running, Until};
 pub use service::{Service, serve};
 pub use sockets::{Sockets, Within};

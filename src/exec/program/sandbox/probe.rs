@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::Serialize;
 
+use super::backend::Backend;
 use super::error::{LaunchError, Step};
-use super::launch::{Launcher, launch};
+use super::launch::{Launcher, launch_by};
 use super::limits::{InForce, Limit, Mechanism};
 use super::plan::{Limits, Network, Plan};
 use super::running::{End, Until};
@@ -28,6 +29,9 @@ pub struct Capability {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
+
+/// The user that everybody knows and that owns nothing.
+const NOBODY: u32 = 65534;
 
 /// What is tried, in this order: the name, the steps of a launch that belong to it, and what works if they do.
 const PARTS: [(&str, &[Step], &str); 6] = [
@@ -116,22 +120,83 @@ const SETTINGS: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Tries everything, by making a sandbox that shows no home and runs `true`.
+/// What a machine can do for sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// The backend that makes the sandboxes of homes of this process's user where nobody asks for another one; nothing if
+    /// none works.
+    pub backend: Option<Backend>,
+    /// What was tried, in this order.
+    pub capabilities: Vec<Capability>,
+}
+
+/// Tries everything, by making a sandbox of each backend that shows no home and runs `true`.
 #[must_use]
-pub fn probe(launcher: &Launcher) -> Vec<Capability> {
-    let outcome = plan()
-        .and_then(|plan| launch(plan, launcher))
-        .and_then(|mut running| {
-            let in_force = running.in_force().to_vec();
-            match running.wait(Until::default()).end {
-                End::Exited(0) => Ok(in_force),
-                End::NotStarted(error) => Err(error),
-                other => Err(LaunchError::refused(
-                    Step::Program,
-                    format!("`true` ended with {other:?}"),
-                )),
-            }
-        });
+pub fn probe(launcher: &Launcher) -> Probe {
+    let mut capabilities = own(launcher);
+    let own_works = capabilities
+        .iter()
+        .all(|one| !one.needed || one.works == Some(true));
+    let bwrap = bwrap(launcher);
+    let bwrap_works = bwrap.works == Some(true);
+    capabilities.push(bwrap);
+    Probe {
+        backend: match (own_works, bwrap_works) {
+            (true, _) => Some(Backend::Namespaces),
+            // A home of root's has no sandbox of bubblewrap's.
+            (false, true) if own_ids().0 != 0 => Some(Backend::Bwrap),
+            (false, _) => None,
+        },
+        capabilities,
+    }
+}
+
+/// Makes a sandbox of a backend for a user, and runs `true` in it; returns the limits that were in force.
+fn run(
+    launcher: &Launcher,
+    backend: Backend,
+    ids: (u32, u32),
+) -> Result<Vec<InForce>, LaunchError> {
+    let mut running = launch_by(backend, &plan(ids)?, launcher, &mut |_| {})?;
+    let in_force = running.in_force().to_vec();
+    match running.wait(Until::default()).end {
+        End::Exited(0) => Ok(in_force),
+        End::NotStarted(error) => Err(error),
+        other => Err(LaunchError::refused(
+            Step::Program,
+            format!("`true` ended with {other:?}"),
+        )),
+    }
+}
+
+/// The ids of this process.
+fn own_ids() -> (u32, u32) {
+    (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    )
+}
+
+/// Tries bubblewrap. Root tries it for somebody else, because it is for no home of root's.
+fn bwrap(launcher: &Launcher) -> Capability {
+    let ids = match own_ids() {
+        (0, _) => (NOBODY, NOBODY),
+        ids => ids,
+    };
+    let failed = run(launcher, Backend::Bwrap, ids).err();
+    let works = "bwrap can make a sandbox where own namespaces are refused: no network but loopback, no home that is root's or below /tmp";
+    Capability {
+        name: Backend::Bwrap.name(),
+        works: Some(failed.is_none()),
+        needed: false,
+        found: failed.as_ref().map_or(works.to_owned(), LaunchError::what),
+        remedy: failed.as_ref().map(remedy),
+    }
+}
+
+/// Tries own namespaces, and what is to be had in them.
+fn own(launcher: &Launcher) -> Vec<Capability> {
+    let outcome = run(launcher, Backend::Namespaces, own_ids());
     let failed = outcome.as_ref().err();
     let mut all: Vec<Capability> = PARTS.iter().map(|part| part_of(part, failed)).collect();
     let in_force = outcome.as_deref().unwrap_or_default();
@@ -141,7 +206,7 @@ pub fn probe(launcher: &Launcher) -> Vec<Capability> {
 }
 
 /// A plan that needs nothing of this machine but what each sandbox needs.
-fn plan() -> Result<Plan, LaunchError> {
+fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
     let open = |path: &str, flags: OFlags| -> Result<OwnedFd, LaunchError> {
         rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| LaunchError::new(Step::Source, path, errno))
@@ -156,8 +221,8 @@ fn plan() -> Result<Plan, LaunchError> {
         env: Vec::new(),
         bind_ro: Vec::new(),
         ptrace: false,
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
+        uid,
+        gid,
         limits: Limits {
             memory: Some(1 << 30),
             processes: Some(100),
