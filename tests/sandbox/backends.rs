@@ -6,7 +6,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use trumanfs::exec::program::sandbox::{Backend, Captured, Choice, Network, Step, launch};
+use trumanfs::exec::program::sandbox::{
+    Backend, Captured, Choice, End, Network, Step, Until, launch,
+};
 
 use crate::common::{binary, describe, need_root, need_tools, repository, run_limited};
 use crate::room::{BACKEND, Room, launcher};
@@ -15,7 +17,7 @@ use crate::room::{BACKEND, Room, launcher};
 const USER: &str = "65534";
 
 /// Tests that run again, by the start of their names.
-const AGAIN: [&str; 4] = ["surroundings::", "calls::", "kill::", "limits::"];
+const AGAIN: [&str; 5] = ["races::", "surroundings::", "calls::", "kill::", "limits::"];
 
 /// Tests that bubblewrap's sandboxes are not for: those of a home that is root's.
 const NOT_OVER_BWRAP: [&str; 3] = [
@@ -102,6 +104,11 @@ const OPEN_TREE_AND_MOUNT: &str = "428,165";
 
 /// `trumanfs run` of `words` where some system calls are refused, in a home that does not lie below /tmp.
 fn run_filtered(refused: &str, options: &[&str], words: &[&str]) -> std::process::Output {
+    filtered(refused, &[&["run"], options, &["--"], words].concat())
+}
+
+/// A verb with its options behind `--root` and `--policy`, likewise.
+fn filtered(refused: &str, words: &[&str]) -> std::process::Output {
     let script = r#"
         mount -t tmpfs -o mode=755 none /mnt
         mkdir /mnt/home /mnt/store /mnt/bin /mnt/tmp
@@ -117,7 +124,9 @@ fn run_filtered(refused: &str, options: &[&str], words: &[&str]) -> std::process
         shift 4
         $user /mnt/bin/trumanfs mount /mnt/store /mnt/home
         trap '$user /mnt/bin/trumanfs umount /mnt/home' EXIT
-        set -- /mnt/bin/trumanfs run --root /mnt/home --policy /mnt/policy.yaml "$@"
+        verb=$1
+        shift
+        set -- /mnt/bin/trumanfs "$verb" --root /mnt/home --policy /mnt/policy.yaml "$@"
         python3 /mnt/bin/filtered.py "$refused" $user "$@"
     "#;
     let mut run = Command::new("unshare");
@@ -132,7 +141,7 @@ fn run_filtered(refused: &str, options: &[&str], words: &[&str]) -> std::process
     ]);
     run.args([USER]).arg(binary());
     run.arg(repository().join("tests/sandbox/filtered.py"));
-    run.arg(refused).args(options).arg("--").args(words);
+    run.arg(refused).args(words);
     run_limited(run, Duration::from_secs(60))
 }
 
@@ -154,6 +163,13 @@ fn bwrap_takes_over_where_own_namespaces_are_refused_and_nothing_else_does() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
     assert_eq!(said["sandbox"], "bwrap", "{said}");
     assert_eq!(said["stdout"], "65534\n", "{said}");
+    // Programs of a line, likewise.
+    let line = "sh -c 'echo kept >kept; cat kept; exec id -u' | cat";
+    let output = filtered(OPEN_TREE, &["exec", "--json", line]);
+    let said: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    assert_eq!(said["sandbox"], "bwrap", "{said}");
+    assert_eq!(said["stdout"], "kept\n65534\n", "{said}");
     // Whoever asks for one gets that one or an error.
     let output = run_filtered(OPEN_TREE, &["--sandbox", "namespaces"], &words);
     assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
@@ -170,4 +186,53 @@ fn bwrap_takes_over_where_own_namespaces_are_refused_and_nothing_else_does() {
     assert!(said["sandbox"].is_null() && said["stdout"] == "", "{said}");
     let why = said["error_message"].as_str().unwrap();
     assert!(why.contains("then tried bwrap"), "{why}");
+}
+
+/// The number of the parent of a process.
+fn parent(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit_once(')').unwrap().1;
+    fields.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_sandbox_ends_whole_whoever_of_bwrap_s_is_killed() {
+    need_tools!("bwrap");
+    let launcher = launcher().with_choice(Choice::Only(Backend::Bwrap));
+    let room = match rustix::process::geteuid().is_root() {
+        true => Room::of(12345),
+        false => Room::new(),
+    };
+    for kills_outer in [true, false] {
+        let mut plan = room.plan(&["sleep", "1000"]);
+        plan.home_path = "/home/agent".into();
+        plan.cwd = plan.home_path.clone();
+        let mut running = launch(plan, &launcher).unwrap();
+        let first = running.pid();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let outer = parent(first);
+        assert_eq!(
+            parent(outer),
+            own,
+            "bwrap waits outside, as a child of the launcher"
+        );
+        let victim = if kills_outer { outer } else { first };
+        let victim = rustix::process::Pid::from_raw(victim).unwrap();
+        rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
+        let deadline = Some(std::time::Instant::now() + Duration::from_millis(500));
+        let ended = running.wait(Until {
+            deadline,
+            cancel: None,
+        });
+        // Without its keeper the sandbox goes on until its time is up; without its first process it is over.
+        let end = if kills_outer {
+            End::Deadline
+        } else {
+            End::Killed
+        };
+        assert_eq!((ended.end, ended.all_gone), (end, true));
+        // (Who takes in the orphan may not have waited for it yet.)
+        let stat = std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
 }

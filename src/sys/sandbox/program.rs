@@ -3,7 +3,9 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, Result};
 
 use super::clone::empty_set;
@@ -213,6 +215,22 @@ pub fn wait(pid: i32, block: bool) -> Result<Option<ChildEnd>> {
             cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
             memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10,
         })),
+    }
+}
+
+/// Waits for the end of the process that a descriptor stands for, until a deadline; returns whether it has ended.
+pub fn ends_by(process: impl AsFd, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            Ok(0) | Err(_) => return false,
+            Ok(_) => return true,
+        }
     }
 }
 

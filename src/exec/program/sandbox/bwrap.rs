@@ -26,12 +26,16 @@ use super::orders::{Entry, Orders, Source};
 use super::plan::{Network, Plan};
 use crate::sys::sandbox::clone::{Stage, Start, Started, start};
 use crate::sys::sandbox::mount::attr;
+use crate::sys::sandbox::program;
 
 /// Where bubblewrap is installed. Not looked up in PATH: what makes the sandbox is the system's.
 const FILES: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// How long bubblewrap may take to make its namespaces.
 const BEGIN_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long bubblewrap may take to end once it makes no sandbox.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How much of what bubblewrap complains is told.
 const COMPLAINT: usize = 400;
@@ -168,7 +172,8 @@ impl Waiting {
         match first {
             Some(first) => Ok((first, complaint)),
             None => {
-                await_end(started);
+                // So that all it has to say is said.
+                program::ends_by(&started.pidfd, Instant::now() + LAST_WORDS);
                 let silent = LaunchError::refused(Step::Backend, "bwrap ended without a word");
                 Err(complaint.explain(silent))
             }
@@ -240,16 +245,6 @@ fn first(pid: i32, started: &Started) -> Option<First> {
     let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?;
     // As long as it is not waited for, the parent keeps its number, and so does its child until the parent has waited.
     (parent == started.pid.to_string()).then_some(First { pid, pidfd })
-}
-
-/// Waits for the end of what was started, so that all it has to say is said.
-fn await_end(started: &Started) {
-    let second = Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
-    let mut fds = [PollFd::new(&started.pidfd, PollFlags::IN)];
-    let _ = rustix::event::poll(&mut fds, Some(&second));
 }
 
 /// Arguments of bubblewrap, each with a NUL at its end.

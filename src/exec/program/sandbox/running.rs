@@ -272,14 +272,11 @@ impl Running {
     fn bury(&mut self) -> (Duration, u64, bool) {
         self.kill();
         let gone = Instant::now() + GONE_LIMIT;
-        let mut fds = [PollFd::new(&self.started.pidfd, PollFlags::IN)];
-        let polled = loop {
-            match rustix::event::poll(&mut fds, Some(&left(gone))) {
-                Err(Errno::INTR) => {}
-                polled => break polled,
-            }
-        };
-        if polled == Ok(0)
+        // What was started may have been killed by somebody, and the sandbox lives on.
+        let first_is_gone = |first: &First| program::ends_by(&first.pidfd, gone);
+        let is_empty = self.first.as_ref().is_none_or(first_is_gone);
+        let has_ended = program::ends_by(&self.started.pidfd, gone);
+        if !(is_empty && has_ended)
             && let Some(group) = &self.enforced.group
         {
             group.kill();
@@ -287,7 +284,7 @@ impl Running {
         match program::wait(self.started.pid, false) {
             Ok(Some(end)) => {
                 self.reaped = true;
-                (end.cpu, end.memory, true)
+                (end.cpu, end.memory, is_empty)
             }
             Ok(None) => {
                 self.hangs = true;

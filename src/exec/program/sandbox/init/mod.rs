@@ -114,9 +114,10 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     limit(&orders)?;
     let ends = program::child_ends().map_err(control)?;
     privileges::give_up(&orders)?;
+    // Before the launcher hears of it, whose thread may end at once then.
+    let _ = rustix::process::set_parent_process_death_signal(None);
     channel::say_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
-    let _ = rustix::process::set_parent_process_death_signal(None);
     let within = network::within(&orders, &fds).map_err(control)?;
     if orders.arguments.is_empty() {
         let watcher = Watcher::new(orders.watch);
