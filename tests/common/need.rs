@@ -61,6 +61,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ("browser", "a browser that runs without a screen"),
     ("containers", "runc starts containers"),
     ("sandbox", "programs can be run in a sandbox"),
+    (
+        "apparmor",
+        "AppArmor's parser is installed, of release 4 or newer",
+    ),
     ("no-policy", "the machine has no policy of real programs"),
     ("ssh-server", "a server of SSH is installed"),
     ("go", "Go is installed"),
