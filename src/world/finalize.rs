@@ -11,7 +11,7 @@
 //! the version has, and is in place before anything is punched out, so a daemon that dies at any point leaves a
 //! readable version. Versions that are not final when the session ends stay whole, which costs only space.
 //!
-//! Why it is safe: a record is written before any change that it announces, and [`Pending`] receives it at that
+//! Why it is safe: a record is written before any change that it announces, and [`DraftVersions`] receives it at that
 //! moment. So if no record about the file came during the comparison, and nobody had the file open for writing when it
 //! began (which is checked under the file's inode lock), all bytes were those of the successor; and every later write
 //! first keeps those bytes. A reader of a version locks it (`flock`, shared) before it looks for a list, and a version

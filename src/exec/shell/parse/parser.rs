@@ -30,7 +30,7 @@ pub(super) struct Awaited {
     pub(super) quoted: bool,
 }
 
-/// The state of parsing a line into a [`List`].
+/// The state of parsing a line into a [`List`](crate::exec::shell::syntax::List).
 #[derive(Debug)]
 pub(in crate::exec::shell) struct Parser<'l> {
     pub(super) lexer: Lexer<'l>,
