@@ -22,7 +22,7 @@ use crate::common;
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The variable that names the backend of all sandboxes of this process.
-pub(crate) const BACKEND: &str = "TRUMANFS_TEST_SANDBOX";
+const BACKEND: &str = "TRUMANFS_TEST_SANDBOX";
 
 /// The user of sandboxes where the tests run as root.
 const OTHER: u32 = 12345;
