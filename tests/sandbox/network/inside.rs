@@ -540,3 +540,30 @@ fn a_policy_says_so_and_a_command_narrows_it() {
         (&lines[1]["run"], &"connection_refused".into())
     );
 }
+
+#[test]
+#[ignore = "run by network::world"]
+fn programs_of_a_line_reach_what_each_of_them_may() {
+    need_mount!();
+    let dir = tempfile::TempDir::with_prefix("trumanfs-net-").unwrap();
+    let (store, policy) = (dir.path().join("store"), dir.path().join("policy.yaml"));
+    fs::create_dir(&store).unwrap();
+    let entries = "curl:\n  flags: [-s, -S]\n  network: {allow: [good.test]}\n\
+        dash: {flags: {-c: text}, arguments: text}\n";
+    fs::write(&policy, entries).unwrap();
+    let mut exec = std::process::Command::new(crate::common::binary());
+    exec.args(["exec", "--json", "--root"]).arg(&store);
+    exec.arg("--policy").arg(&policy).args(["--", "curl -sS http://good.test/x | dash -c 'cat; curl -sS http://good.test/x || echo none'; curl -sS http://evil.test/x > refusal"]);
+    let output = crate::common::run_limited(exec, crate::room::LIMIT);
+    let outcome: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", crate::common::describe(&output)));
+    assert_eq!(outcome["stdout"], "content of x\nnone\n", "{outcome:#}");
+    let refused = "trumanfs: evil.test:80 is refused by network.allow: the policy allows good.test";
+    assert_eq!(
+        outcome["network_refusals"],
+        serde_json::json!([refused]),
+        "{outcome:#}"
+    );
+    let said = fs::read_to_string(store.join("refusal")).unwrap();
+    assert_eq!(said, format!("{refused}\n"));
+}
