@@ -1,9 +1,10 @@
 //! A caller's rights on set-user-id and set-group-id bits: its groups and the capabilities concerned.
 //!
 //! The kernel passes a request's user and one group; the rest is read from `/proc`. This is rare: only for files with
-//! one of these bits. Neither `status` nor `ns/user` takes a lock that an `execve` of the caller holds.
+//! one of these bits. Reading `status` takes no lock that an `execve` of the caller holds.
 
 use super::actor::Caller;
+use crate::sys::identity::user_namespace_of;
 
 /// `CAP_FSETID` in capabilities(7): its holder may write to such a file without clearing the bits.
 const FSETID: u32 = 4;
@@ -41,7 +42,8 @@ impl Rights {
             }
         }
         // In a user namespace of its own a process has every capability, but none over these files.
-        if namespace(&caller.pid.to_string()) != namespace("self") {
+        let namespace = |process| user_namespace_of(process).ok();
+        if namespace(caller.pid) != namespace(std::process::id()) {
             (rights.keeps, rights.owner) = (false, false);
         }
         rights
@@ -61,10 +63,6 @@ impl Rights {
     pub fn is_in(&self, group: u32) -> bool {
         self.keeps || self.groups.contains(&group)
     }
-}
-
-fn namespace(process: &str) -> Option<std::path::PathBuf> {
-    std::fs::read_link(format!("/proc/{process}/ns/user")).ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
+use rustix::process::{Pid, PidfdFlags};
 
 /// A thread of a process.
 #[derive(Debug)]
@@ -47,8 +48,7 @@ impl PidNamespace {
     /// # Errors
     /// `ENOENT` where there is no such process; `EACCES` where it may not be looked at.
     pub fn of(process: u32) -> Result<PidNamespace> {
-        let file = File::open(format!("/proc/{process}/ns/pid")).map_err(|error| errno(&error))?;
-        PidNamespace::from_fd(file.into())
+        PidNamespace::from_fd(namespace(process, GET_PID_NAMESPACE, "pid")?)
     }
 
     fn from_fd(fd: OwnedFd) -> Result<PidNamespace> {
@@ -69,8 +69,7 @@ impl PidNamespace {
     /// # Errors
     /// As [`PidNamespace::of`].
     pub fn id_of(process: u32) -> Result<(u64, u64)> {
-        let stat = rustix::fs::stat(format!("/proc/{process}/ns/pid"))?;
-        Ok((stat.st_dev, stat.st_ino))
+        PidNamespace::of(process).map(|namespace| namespace.id)
     }
 
     /// Returns the namespace that it was made in.
@@ -86,6 +85,50 @@ impl PidNamespace {
         // SAFETY: the kernel has just made it for this call, and nobody else knows of it.
         PidNamespace::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })
     }
+}
+
+/// `PIDFD_THREAD`, `PIDFD_GET_PID_NAMESPACE` and `PIDFD_GET_USER_NAMESPACE`, as linux/pidfd.h has them.
+const PIDFD_THREAD: u32 = libc::O_EXCL.cast_unsigned();
+const GET_PID_NAMESPACE: libc::c_ulong = 0xff05;
+
+const GET_USER_NAMESPACE: libc::c_ulong = 0xff09;
+
+/// Returns the number of the user namespace of a process, or of a thread: device and inode.
+///
+/// # Errors
+/// As [`PidNamespace::of`].
+pub fn user_namespace_of(process: u32) -> Result<(u64, u64)> {
+    let stat = rustix::fs::fstat(namespace(process, GET_USER_NAMESPACE, "user")?)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Opens a namespace of a process, or of a thread.
+///
+/// By a pidfd, because `/proc/PID/ns` waits for an `execve` of the process on some kernels (6.18.44 is one). That may wait
+/// in turn for the daemon that asks: an `execve` closes files, and the daemon writes back those of a home.
+fn namespace(process: u32, request: libc::c_ulong, name: &str) -> Result<OwnedFd> {
+    match by_pidfd(process, request) {
+        Err(Errno::SRCH) => Err(Errno::NOENT),
+        // Older than 6.11, which has the ioctl, or than 6.9, which has pidfds of threads.
+        Err(Errno::NOTTY | Errno::INVAL | Errno::NOSYS) => {
+            let file = File::open(format!("/proc/{process}/ns/{name}"));
+            Ok(file.map_err(|error| errno(&error))?.into())
+        }
+        found => found,
+    }
+}
+
+fn by_pidfd(process: u32, request: libc::c_ulong) -> Result<OwnedFd> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let flags = PidfdFlags::from_bits_retain(PIDFD_THREAD);
+    let pidfd = rustix::process::pidfd_open(pid.ok_or(Errno::SRCH)?, flags)?;
+    // SAFETY: takes a descriptor that is open and touches no memory.
+    let fd = unsafe { libc::ioctl(pidfd.as_raw_fd(), request, 0) };
+    if fd < 0 {
+        return Err(errno(&std::io::Error::last_os_error()));
+    }
+    // SAFETY: the kernel has just made it for this call, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn errno(error: &std::io::Error) -> Errno {

@@ -8,6 +8,7 @@ mod held;
 mod history;
 mod json;
 mod killed;
+mod loads;
 mod metrics;
 mod output;
 mod owners;
