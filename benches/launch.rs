@@ -11,15 +11,25 @@
     missing_docs
 )]
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use trumanfs::exec::program::sandbox::{End, Launcher, Limits, Network, Plan, Until, launch};
+use trumanfs::exec::program::sandbox::{
+    End, Launcher, Limits, Network, Plan, Service, Until, launch, serve,
+};
 
-/// What is launched, how, and how long it took each time.
-type Kind<'a> = (&'a str, Box<dyn Fn() + 'a>, Vec<Duration>);
+/// What is launched, how (which tells what of it counts), and how long it took each time.
+type Kind<'a> = (&'a str, Box<dyn Fn() -> Duration + 'a>, Vec<Duration>);
+
+/// How long a first process that is started ahead is given before its launch: longer than it takes.
+const AHEAD: Duration = Duration::from_millis(20);
+
+/// The programs of a pipeline.
+const PROGRAMS: usize = 4;
 
 fn main() {
     let given = std::env::args().skip(1).find_map(|word| word.parse().ok());
@@ -34,27 +44,53 @@ fn main() {
         processes: Some(1000),
         ..Limits::default()
     };
+    let there = service_of(&home, &scratch, &launcher);
     let mut kinds: Vec<Kind<'_>> = vec![
-        ("a process", Box::new(plain), Vec::new()),
+        ("a process", Box::new(|| timed(plain)), Vec::new()),
         (
             "our sandbox",
-            Box::new(|| ours(&home, &scratch, &launcher, Limits::default())),
+            Box::new(|| timed(|| ours(&home, &scratch, &launcher, Limits::default()))),
+            Vec::new(),
+        ),
+        (
+            "our sandbox, its first process started ahead",
+            Box::new(|| {
+                launcher.prepare(
+                    rustix::process::geteuid().as_raw(),
+                    rustix::process::getegid().as_raw(),
+                );
+                std::thread::sleep(AHEAD);
+                timed(|| ours(&home, &scratch, &launcher, Limits::default()))
+            }),
             Vec::new(),
         ),
         (
             "our sandbox, memory and processes limited",
-            Box::new(|| ours(&home, &scratch, &launcher, limited.clone())),
+            Box::new(|| timed(|| ours(&home, &scratch, &launcher, limited.clone()))),
             Vec::new(),
         ),
-        ("bwrap", Box::new(|| bwrap(&home, &scratch)), Vec::new()),
+        (
+            "bwrap",
+            Box::new(|| timed(|| bwrap(&home, &scratch))),
+            Vec::new(),
+        ),
+        (
+            "a pipeline of four in a sandbox of its own",
+            Box::new(|| timed(|| pipeline(&service_of(&home, &scratch, &launcher)))),
+            Vec::new(),
+        ),
+        (
+            "a spawn in a sandbox that is there",
+            Box::new(|| timed(|| alone(&there))),
+            Vec::new(),
+        ),
     ];
     for _ in 0..count {
         for (_, run, times) in &mut kinds {
-            let began = Instant::now();
-            run();
-            times.push(began.elapsed());
+            times.push(run());
         }
     }
+    println!("the pipeline is to take no more than one launch and {PROGRAMS} spawns");
     for (name, _, times) in &mut kinds {
         times.sort();
         let at = |part: usize| times.get(times.len() * part / 100).unwrap().as_micros();
@@ -65,6 +101,12 @@ fn main() {
             at(90)
         );
     }
+}
+
+fn timed(run: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    run();
+    began.elapsed()
 }
 
 fn null() -> File {
@@ -80,7 +122,48 @@ fn plain() {
 }
 
 fn ours(home: &Path, scratch: &Path, launcher: &Launcher, limits: Limits) {
+    let plan = plan(home, scratch, limits);
+    let ended = launch(plan, launcher).unwrap().wait(Until::default());
+    assert_eq!(ended.end, End::Exited(0));
+}
+
+fn service_of(home: &Path, scratch: &Path, launcher: &Launcher) -> Service {
     let plan = Plan {
+        argv: Vec::new(),
+        ..plan(home, scratch, Limits::default())
+    };
+    serve(plan, launcher, |_| {}).unwrap()
+}
+
+/// Starts `true` in a sandbox that takes orders.
+fn spawn(service: &Service, stdin: OwnedFd, stdout: OwnedFd) -> u32 {
+    let streams = [stdin, stdout, null().into()];
+    let argv = ["/usr/bin/true".into()];
+    service
+        .start(&argv, &[], OsStr::new("/"), None, streams)
+        .unwrap()
+}
+
+fn alone(service: &Service) {
+    let number = spawn(service, null().into(), null().into());
+    assert_eq!(service.wait(number, &|| true), Some(End::Exited(0)));
+}
+
+fn pipeline(service: &Service) {
+    let mut input = OwnedFd::from(null());
+    let numbers: Vec<u32> = (0..PROGRAMS)
+        .map(|_| {
+            let (next, output) = rustix::pipe::pipe().unwrap();
+            spawn(service, std::mem::replace(&mut input, next), output)
+        })
+        .collect();
+    for number in numbers {
+        assert_eq!(service.wait(number, &|| true), Some(End::Exited(0)));
+    }
+}
+
+fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
+    Plan {
         home: File::open(home).unwrap().into(),
         home_path: home.to_owned(),
         cwd: home.to_owned(),
@@ -97,9 +180,7 @@ fn ours(home: &Path, scratch: &Path, launcher: &Launcher, limits: Limits) {
         stdout: null().into(),
         stderr: null().into(),
         network: Network::None,
-    };
-    let ended = launch(plan, launcher).unwrap().wait(Until::default());
-    assert_eq!(ended.end, End::Exited(0));
+    }
 }
 
 fn bwrap(home: &Path, scratch: &Path) {

@@ -13,6 +13,10 @@ pub trait Programs: Send + Sync {
     /// Returns whether there is a program of this name.
     fn knows(&self, name: &[u8]) -> bool;
 
+    /// Makes ready what programs of the next line need whatever they are. Called where another line is waited for; returns
+    /// at once.
+    fn prepare(&self);
+
     /// Begins a line, whose changes belong to a run in this home.
     fn begin(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms>;
 }

@@ -16,6 +16,7 @@ mod common;
 mod need;
 mod room;
 
+mod ahead;
 mod apparmor;
 mod backends;
 mod calls;

@@ -41,6 +41,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
     editor.set_helper(Some(Typing(shell.clone())));
     let mut status = 0;
     loop {
+        shell.borrow().prepare();
         let prompt = prompt(&shell.borrow());
         match editor.readline(&prompt) {
             Ok(line) if line.trim() == "exit" => return Ok(status),
@@ -66,6 +67,7 @@ pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
     let mut status = 0;
     let mut typed = Vec::new();
     loop {
+        shell.prepare();
         let more = read_line(&mut typed)?;
         if typed.trim_ascii() == b"exit" {
             return Ok(status);

@@ -71,6 +71,10 @@ impl line_programs::Programs for LineSource {
             .any(|known| known.as_bytes() == name)
     }
 
+    fn prepare(&self) {
+        self.programs.prepare();
+    }
+
     fn begin(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms> {
         Arc::new(OneLine {
             programs: self.programs.clone(),

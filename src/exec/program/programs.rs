@@ -75,6 +75,8 @@ impl Programs {
         let hold = hold(target, &|home| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         })?;
+        // A program will run, and its sandbox begins beside the rest of this.
+        prepare(&launcher, &hold);
         let client = Client::open(&hold.mounted_at())?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())
@@ -131,6 +133,11 @@ impl Programs {
 }
 
 impl Programs {
+    /// Has the next sandbox begun ahead, while nothing runs; returns at once.
+    pub(super) fn prepare(&self) {
+        prepare(&self.launcher, &self.hold);
+    }
+
     /// Returns whether nothing in the home can be changed.
     fn is_read_only(&self) -> bool {
         self.hold.is_read_only()
@@ -184,6 +191,11 @@ impl Programs {
             network: Network::None,
         })
     }
+}
+
+fn prepare(launcher: &Launcher, hold: &Hold) {
+    let (uid, gid) = hold.owner();
+    launcher.prepare(uid, gid);
 }
 
 /// Calls a function with the rights of a home's owner, who can enter it where root cannot.

@@ -112,6 +112,13 @@ impl Shell {
         self
     }
 
+    /// Makes ready what the next line may need, where that is waited for; returns at once.
+    pub fn prepare(&self) {
+        if let Some(programs) = &self.state.programs {
+            programs.prepare();
+        }
+    }
+
     /// Returns the working directory, as `pwd` prints it.
     pub fn cwd(&self) -> Vec<u8> {
         self.state.shown(&self.state.cwd)

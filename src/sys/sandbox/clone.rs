@@ -6,29 +6,37 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
+use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitySet, CapabilitySets};
+
+/// Whether this process was dumpable before a child that shares its memory first took another identity, which changes
+/// that. Read once: two starts side by side would else take the other one's change for how it was.
+static DUMPABLE: OnceLock<Option<DumpableBehavior>> = OnceLock::new();
 
 /// The stack of a child that makes system calls only.
 const STACK: usize = 64 << 10;
 
-/// The namespaces that a child gets; clone(2). A cgroup namespace has to wait until the child is in its group:
-/// [`enter_cgroup_namespace`].
+/// The namespaces that a child gets; clone(2). Two others have to wait: [`enter_late_namespaces`].
 pub const NAMESPACES: c_int = libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// Makes the calling process's cgroup the root of those that it sees.
+/// The namespaces of [`enter_late_namespaces`].
+pub const LATE_NAMESPACES: c_int = libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP;
+
+/// Gives the calling process a copy of the mounts that there are now, and makes its cgroup the root of those that it
+/// sees: so it must be in its group, and the host's mounts must be as it shall have them.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN; `EINVAL` if the kernel has no such namespaces.
-pub fn enter_cgroup_namespace() -> rustix::io::Result<()> {
-    // SAFETY: changes what names of groups this process sees, and no memory or descriptors.
-    match unsafe { libc::unshare(libc::CLONE_NEWCGROUP) } {
+/// `EPERM` without CAP_SYS_ADMIN; `EINVAL` if the kernel has no such namespaces; `ENOSPC` if there are too many.
+pub fn enter_late_namespaces() -> rustix::io::Result<()> {
+    // SAFETY: changes what mounts and groups this process sees, and no memory or descriptors.
+    match unsafe { libc::unshare(LATE_NAMESPACES) } {
         0 => Ok(()),
         _ => Err(last_errno()),
     }
@@ -176,7 +184,7 @@ fn isolated(shared: &mut Shared, stack: *mut c_void, more: c_int) {
 
 /// Has a child become the user and make the second child, which becomes this process's child (CLONE_PARENT).
 fn by_way_of_user(shared: &mut Shared, stack: *mut c_void) {
-    let dumpable = rustix::process::dumpable_behavior();
+    let dumpable = DUMPABLE.get_or_init(|| rustix::process::dumpable_behavior().ok());
     // CLONE_FILES: the descriptor of the second child's process shall be in our table.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
     // SAFETY: as in `isolated`; the child runs `become_user` and ends by _exit.
@@ -187,8 +195,8 @@ fn by_way_of_user(shared: &mut Shared, stack: *mut c_void) {
     }
     wait_for(pid);
     // Another user's ids make the memory that is shared not dumpable; it is ours alone again.
-    if let Ok(before) = dumpable {
-        let _ = rustix::process::set_dumpable_behavior(before);
+    if let Some(before) = dumpable {
+        let _ = rustix::process::set_dumpable_behavior(*before);
     }
 }
 

@@ -91,7 +91,7 @@ pub const X32: u32 = 0x4000_0000;
 
 /// The flags of clone(2) and unshare(2) that make namespaces. `CLONE_NEWTIME` (0x80) is a signal's number for clone.
 #[allow(clippy::cast_sign_loss)]
-pub const NEW_NAMESPACES: u32 = (super::clone::NAMESPACES | libc::CLONE_NEWCGROUP) as u32;
+pub const NEW_NAMESPACES: u32 = (super::clone::NAMESPACES | super::clone::LATE_NAMESPACES) as u32;
 
 /// `CLONE_NEWTIME`, for unshare(2) alone.
 pub const NEW_TIME: u32 = 0x80;

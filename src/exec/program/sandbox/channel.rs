@@ -138,12 +138,15 @@ pub(super) fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 8192];
-    let len = rustix::net::recvmsg(
-        channel,
-        &mut [IoSliceMut::new(&mut bytes)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?
+    let mut receive = || {
+        let mut text = [IoSliceMut::new(&mut bytes)];
+        rustix::net::recvmsg(&channel, &mut text, &mut control, RecvFlags::CMSG_CLOEXEC)
+    };
+    let len = match receive() {
+        // It has ended with orders unread. That is reported first and once; what it said before is still there.
+        Err(Errno::CONNRESET) => receive()?,
+        received => received?,
+    }
     .bytes;
     let said = bytes.get(..len).and_then(Said::from_bytes);
     if let Some(Said::SetUp(mut sockets)) = said {
@@ -236,6 +239,18 @@ fn number(bytes: &[u8]) -> Option<i32> {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_said_is_heard_though_orders_were_left_unread() {
+        let (ours, theirs) = pair().unwrap();
+        send_orders(&ours, &[7], &[]).unwrap();
+        let said = Said::Failed(LaunchError::new(Step::UserMap, "", Errno::PERM));
+        say(&theirs, &said).unwrap();
+        drop(theirs);
+        let heard = hear(&ours).unwrap().unwrap();
+        assert_eq!(format!("{heard:?}"), format!("{said:?}"));
+        assert!(hear(&ours).unwrap().is_none());
+    }
 
     #[test]
     fn orders_and_words_come_through() {

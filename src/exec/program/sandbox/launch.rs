@@ -6,14 +6,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::backend::{Backend, Choice, is_refused_here};
 use super::bwrap;
 use super::channel::{self, MOST_DESCRIPTORS};
 use super::error::{LaunchError, Step};
+use super::first::{Ahead, Parent, first, identity};
 use super::given::{Borrowed, Given};
-use super::init::INIT;
+use super::init::User;
 use super::layout::{Layout, layout};
 use super::limits::{self, Enforced, Hierarchies};
 use super::orders::{Listeners, Orders};
@@ -21,7 +23,6 @@ use super::plan::{Network, Plan};
 use super::running::Running;
 use super::sockets::Sockets;
 use super::tree::{InstallTree, path_in, tree_of};
-use crate::sys::sandbox::clone::{Stage, Start, Started, start};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
 const MEMORY_FILES: u64 = 1 << 30;
@@ -35,6 +36,8 @@ pub struct Launcher {
     choice: Choice,
     /// Set once this machine has refused the namespaces that bubblewrap was allowed to make.
     is_refused: OnceLock<()>,
+    /// The first process of the next sandbox, if one was started ahead.
+    ahead: Mutex<Option<Ahead>>,
 }
 
 impl Launcher {
@@ -59,6 +62,7 @@ impl Launcher {
             cgroups: Some(Hierarchies::find()),
             choice: Choice::Auto,
             is_refused: OnceLock::new(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -74,6 +78,34 @@ impl Launcher {
         Self {
             cgroups: None,
             ..self
+        }
+    }
+
+    /// Starts the first process of the next sandbox ahead, for this user and group; returns at once. The next launch
+    /// for them takes it, and one for somebody else ends it. One waits at a time, and none where bubblewrap makes the
+    /// sandboxes. What fails here fails at the launch.
+    pub fn prepare(&self, uid: u32, gid: u32) {
+        let user = (uid, gid);
+        if self.choice == Choice::Only(Backend::Bwrap) || self.is_refused.get().is_some() {
+            return;
+        }
+        let mut ahead = self.ahead.lock();
+        if ahead.as_ref().is_some_and(|ahead| ahead.is_for(user)) {
+            return;
+        }
+        *ahead = self
+            .program
+            .try_clone()
+            .ok()
+            .and_then(|program| Ahead::start(program, user));
+    }
+
+    /// Returns a first process without orders, and its parent if that is not the calling thread.
+    fn first(&self, user: User) -> Result<(Running, Option<Parent>), LaunchError> {
+        let ahead = self.ahead.lock().take().filter(|ahead| ahead.is_for(user));
+        match ahead.and_then(Ahead::take) {
+            Some((running, parent)) => Ok((running, Some(parent))),
+            None => first(self.program.as_fd(), user).map(|running| (running, None)),
         }
     }
 }
@@ -135,40 +167,40 @@ pub(super) fn launch_by(
     launcher: &Launcher,
     begun: &mut dyn FnMut(i32),
 ) -> Result<Running, LaunchError> {
-    let user = identity(plan)?;
+    let user = (plan.uid, plan.gid);
+    let becomes = identity(user)?;
     // Bubblewrap waits outside for the first process.
     let helpers = u64::from(backend == Backend::Bwrap);
     let cgroups = launcher.cgroups.as_ref();
     let enforced = limits::enforce(&plan.limits, cgroups, plan.uid, helpers)?;
-    let failed = |errno| LaunchError::new(Step::Control, "", errno);
-    let (ours, theirs) = channel::pair().map_err(failed)?;
-    let file = launcher.program.as_fd();
     let mut complaint = None;
-    let (mut running, prepared) = match backend {
+    // The parent has to live until the first process has carried out its orders.
+    let (mut running, prepared, _parent) = match backend {
         Backend::Namespaces => {
-            // First of all, so that the first process is loaded by the time that its orders are ready.
-            let started = start_init(file, theirs.as_fd(), user)?;
-            let running = Running::new(backend, started, ours, enforced);
-            let prepared = prepare(backend, plan, running.enforced())?;
-            running.enter_group()?;
-            (running, prepared)
+            // First of all, so that the first process is ready by the time that its orders are.
+            let (mut running, parent) = launcher.first(user)?;
+            let prepared = prepare(backend, plan, &enforced)?;
+            running.limit_to(enforced)?;
+            (running, prepared, parent)
         }
         Backend::Bwrap => {
+            let (ours, theirs) = channel::pair()?;
+            let file = launcher.program.as_fd();
             let bwrap = bwrap::find()?;
             let prepared = prepare(backend, plan, &enforced)?;
             let orders = &prepared.orders;
             bwrap::check(plan, orders)?;
             let (started, waiting) =
-                bwrap::begin(bwrap.as_fd(), file, theirs.as_fd(), user, orders)?;
-            let mut running = Running::new(backend, started, ours, enforced);
-            running.enter_group()?;
+                bwrap::begin(bwrap.as_fd(), file, theirs.as_fd(), becomes, orders)?;
+            drop(theirs);
+            let mut running = Running::new(backend, started, ours);
+            running.limit_to(enforced)?;
             let (first, said) = waiting.go_on(running.started())?;
             running.set_first(first);
             complaint = Some(said);
-            (running, prepared)
+            (running, prepared, None)
         }
     };
-    drop(theirs);
     running.set_shown(prepared.shown);
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = prepared.given.fds.iter().map(Borrowed::as_fd).collect();
@@ -183,25 +215,6 @@ pub(super) fn launch_by(
         running.set_sockets(Sockets::new(sockets, prepared.within).ok_or_else(broken)?);
     }
     Ok(running)
-}
-
-/// Starts this program as the first process of new namespaces.
-fn start_init(
-    program: BorrowedFd<'_>,
-    input: BorrowedFd<'_>,
-    user: Option<(u32, u32)>,
-) -> Result<Started, LaunchError> {
-    let name = CString::new(INIT).unwrap_or_default();
-    start(&Start {
-        program,
-        arguments: &[c"trumanfs", &name],
-        input,
-        output: None,
-        inherited: &[],
-        isolated: true,
-        user,
-    })
-    .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))
 }
 
 /// What the first process gets.
@@ -274,35 +287,6 @@ fn listeners(
         within,
     };
     Ok((Some(listeners), ours))
-}
-
-fn step_of(stage: Stage) -> Step {
-    match stage {
-        Stage::Identity => Step::Identity,
-        Stage::Namespaces => Step::Namespaces,
-        Stage::Capabilities | Stage::Exec => Step::Init,
-    }
-}
-
-/// Whom the program is started as: root makes it the home's owner; others are the owner.
-fn identity(plan: &Plan) -> Result<Option<(u32, u32)>, LaunchError> {
-    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    if uid.is_root() {
-        return Ok(Some((plan.uid, plan.gid)));
-    }
-    if (uid.as_raw(), gid.as_raw()) == (plan.uid, plan.gid) {
-        return Ok(None);
-    }
-    Err(LaunchError::refused(
-        Step::Identity,
-        format!(
-            "the home belongs to user {} and group {}, and this process is user {} and group {}: only root can run programs as others",
-            plan.uid,
-            plan.gid,
-            uid.as_raw(),
-            gid.as_raw()
-        ),
-    ))
 }
 
 /// Makes text of bytes for the kernel.

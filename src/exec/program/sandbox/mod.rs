@@ -13,6 +13,7 @@ mod bwrap;
 mod channel;
 mod error;
 mod filter;
+mod first;
 mod given;
 mod init;
 mod launch;

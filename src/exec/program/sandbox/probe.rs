@@ -80,12 +80,12 @@ const ORDER: [Step; 14] = [
     Step::Namespaces,
     Step::Init,
     Step::UserMap,
+    Step::Loopback,
     Step::Source,
     Step::Root,
     Step::Mount,
     Step::Proc,
     Step::Pivot,
-    Step::Loopback,
     Step::Limits,
     Step::Privileges,
     Step::Filter,
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(of(&userns), [no, None, None, None, None, None]);
         let proc = LaunchError::new(Step::Proc, "", Errno::PERM);
         // The root is left after /proc was mounted, so nobody knows yet.
-        assert_eq!(of(&proc), [yes, None, no, None, None, None]);
+        assert_eq!(of(&proc), [yes, None, no, yes, None, None]);
         let part = part_of(&PARTS[2], Some(&proc));
         assert!(
             part.remedy

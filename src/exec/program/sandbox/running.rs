@@ -88,18 +88,14 @@ pub struct Running {
 }
 
 impl Running {
-    pub(super) fn new(
-        backend: Backend,
-        started: Started,
-        channel: OwnedFd,
-        enforced: Enforced,
-    ) -> Self {
+    /// A first process without limits and orders.
+    pub(super) fn new(backend: Backend, started: Started, channel: OwnedFd) -> Self {
         Self {
             started,
             first: None,
             backend,
             channel,
-            enforced,
+            enforced: Enforced::default(),
             shown: Vec::new(),
             reaped: false,
             sockets: None,
@@ -127,16 +123,23 @@ impl Running {
         self.channel.as_fd()
     }
 
-    /// Puts the sandbox into its cgroup. Only before the first process has its orders.
-    pub(super) fn enter_group(&self) -> Result<(), LaunchError> {
-        let taken = self
-            .enforced
-            .group
-            .as_ref()
-            .map(|group| group.take(self.started.pid));
-        taken
-            .unwrap_or(Ok(()))
-            .map_err(|errno| LaunchError::new(Step::Limits, "cgroup.procs", errno))
+    /// Puts these limits into force, as far as they are the cgroup's. Only before the first process has its orders.
+    pub(super) fn limit_to(&mut self, enforced: Enforced) -> Result<(), LaunchError> {
+        self.enforced = enforced;
+        let Some(group) = &self.enforced.group else {
+            return Ok(());
+        };
+        group.take(self.started.pid).map_err(|errno| {
+            // It may be gone because it could not even begin.
+            let now = Until {
+                deadline: Some(Instant::now()),
+                ..Until::default()
+            };
+            match self.hear(now) {
+                Heard::Said(Said::Failed(error)) => error,
+                _ => LaunchError::new(Step::Limits, "cgroup.procs", errno),
+            }
+        })
     }
 
     /// Another descriptor of what is readable when memory has run out, where the kernel does not end all for it.
@@ -145,11 +148,6 @@ impl Running {
         event
             .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0))
             .transpose()
-    }
-
-    /// How the limits are enforced.
-    pub(super) fn enforced(&self) -> &Enforced {
-        &self.enforced
     }
 
     /// Notes what is shown of the host.

@@ -1,6 +1,6 @@
 //! The first process of a sandbox: this program anew, in new namespaces, with its launcher's orders on descriptor 0.
 //!
-//! It makes the root, gives up all privileges, starts the program, and then only waits: for the program's end, which it
+//! It does what every sandbox of its user needs, and waits for orders. By them it makes the root, gives up all privileges, starts the program, and then only waits: for the program's end, which it
 //! reports; for orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything
 //! in the sandbox. It never touches the home by a path: that may hang, and this process must not.
 
@@ -24,11 +24,15 @@ use super::channel::{self, Said};
 use super::error::{LaunchError, Step};
 use super::limits::resource;
 use super::orders::Orders;
+use crate::sys::sandbox::clone;
 use crate::sys::sandbox::program::{self, Failure, Program};
 use watch::Watcher;
 
 /// The word that makes this program the first process of a sandbox. Not for people.
 pub const INIT: &str = "__sandbox-init";
+
+/// The user and the group that a sandbox is for.
+pub(super) type User = (u32, u32);
 
 /// How long this process waits for what the program left behind, to count what it has used.
 const COUNTED: Duration = Duration::from_millis(100);
@@ -86,27 +90,29 @@ struct Started {
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
 fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     let control = |errno| LaunchError::new(Step::Control, "", errno);
+    let user = user();
+    if let Some(user) = user {
+        enter_user(user)?;
+    }
+    close_to_others()?;
+    if user.is_some() {
+        name_host()?;
+        crate::sys::sandbox::mount::bring_up_loopback()
+            .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
+    }
     let Some((bytes, fds)) = channel::receive_orders(channel).map_err(control)? else {
         return Ok(None);
     };
     let orders = Orders::from_bytes(&bytes).ok_or_else(|| control(Errno::BADMSG))?;
-    let makes_all = orders.backend == Backend::Namespaces;
-    if makes_all {
-        enter_user(&orders)?;
-        // Only now: the launcher has put this process into its group before it gave orders.
-        crate::sys::sandbox::clone::enter_cgroup_namespace()
-            .map_err(|errno| LaunchError::new(Step::Namespaces, "CLONE_NEWCGROUP", errno))?;
+    if (orders.backend == Backend::Namespaces) != user.is_some() {
+        return Err(control(Errno::BADMSG));
     }
-    // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can look
-    // into this process, nor reach its program's file through /proc.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|errno| LaunchError::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
-    rustix::process::umask(Mode::from_raw_mode(0o022));
-    if makes_all {
+    if user.is_some() {
+        // Only now: the launcher has put this process into its group before it gave orders, and what is mounted on the
+        // host now is what the orders mean. A process that waits for orders would keep it all from being unmounted.
+        clone::enter_late_namespaces()
+            .map_err(|errno| LaunchError::new(Step::Namespaces, "unshare", errno))?;
         root::make(&orders, &fds)?;
-        name_host()?;
-        crate::sys::sandbox::mount::bring_up_loopback()
-            .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
     } else {
         root::verify(&orders, &fds)?;
     }
@@ -148,16 +154,31 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     })))
 }
 
+/// Returns the user and the group whose sandbox this process makes, from the arguments; nothing if bubblewrap made it.
+fn user() -> Option<User> {
+    let mut words = std::env::args().skip(2);
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
+/// Has nobody in the sandbox look into this process, and lets go of where the launcher was started.
+fn close_to_others() -> Result<(), LaunchError> {
+    // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can reach
+    // this process's memory, nor its program's file through /proc.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|errno| LaunchError::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    rustix::process::chdir("/").map_err(|errno| LaunchError::new(Step::Root, "/", errno))
+}
+
 /// Maps the user to itself: the same number inside and outside. Supplementary groups cannot be mapped by somebody who
 /// is not root, so they stay, as strangers; user_namespaces(7).
-fn enter_user(orders: &Orders) -> Result<(), LaunchError> {
+fn enter_user((uid, gid): User) -> Result<(), LaunchError> {
     let put = |name: &str, text: &str| {
         let path = format!("/proc/self/{name}");
         rustix::fs::openat(CWD, &*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|file| rustix::io::write(&file, text.as_bytes()))
             .map_err(|errno| LaunchError::new(Step::UserMap, path, errno))
     };
-    let (uid, gid) = (orders.uid, orders.gid);
     put("setgroups", "deny")?;
     put("gid_map", &format!("{gid} {gid} 1\n"))?;
     put("uid_map", &format!("{uid} {uid} 1\n"))?;

@@ -1,0 +1,131 @@
+//! The first process of a sandbox, until it has its orders.
+//!
+//! A launcher may start one ahead, before anybody knows what will run: the namespaces are made, this program is loaded
+//! anew, the user is entered and the loopback interface brought up while the launcher does other work. Such a process
+//! holds nothing of the host but what every process has, for its mount namespace is made by its orders; it runs nothing
+//! of the occupant's. When the launcher ends, by whatever, so does it.
+//!
+//! Threads: the one that starts a process ahead is its parent, and lives until the sandbox is set up: the kernel kills
+//! that process when its parent's thread ends.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use super::backend::Backend;
+use super::channel;
+use super::error::{LaunchError, Step};
+use super::init::{INIT, User};
+use super::running::Running;
+use crate::sys::sandbox::clone::{Stage, Start, start};
+use crate::sys::sandbox::program;
+
+/// Starts a first process as a child of the calling thread, which must live until the sandbox is set up.
+///
+/// # Errors
+/// [`Step::Identity`] where this process cannot run programs as that user; [`Step::Namespaces`], [`Step::Init`].
+pub(super) fn first(program: BorrowedFd<'_>, user: User) -> Result<Running, LaunchError> {
+    let becomes = identity(user)?;
+    let (ours, theirs) =
+        channel::pair().map_err(|errno| LaunchError::new(Step::Control, "", errno))?;
+    let text = |word: String| CString::new(word).unwrap_or_default();
+    let (init, uid, gid) = (
+        text(INIT.to_owned()),
+        text(user.0.to_string()),
+        text(user.1.to_string()),
+    );
+    let started = start(&Start {
+        program,
+        arguments: &[c"trumanfs", &init, &uid, &gid],
+        input: theirs.as_fd(),
+        output: None,
+        inherited: &[],
+        isolated: true,
+        user: becomes,
+    })
+    .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
+    Ok(Running::new(Backend::Namespaces, started, ours))
+}
+
+fn step_of(stage: Stage) -> Step {
+    match stage {
+        Stage::Identity => Step::Identity,
+        Stage::Namespaces => Step::Namespaces,
+        Stage::Capabilities | Stage::Exec => Step::Init,
+    }
+}
+
+/// Whom the program is started as: root makes it the home's owner; others are the owner.
+///
+/// # Errors
+/// [`Step::Identity`] where this process is neither.
+pub(super) fn identity(user: User) -> Result<Option<User>, LaunchError> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if uid.is_root() {
+        return Ok(Some(user));
+    }
+    if (uid.as_raw(), gid.as_raw()) == user {
+        return Ok(None);
+    }
+    Err(LaunchError::refused(
+        Step::Identity,
+        format!(
+            "the home belongs to user {} and group {}, and this process is user {} and group {}: only root can run programs as others",
+            user.0,
+            user.1,
+            uid.as_raw(),
+            gid.as_raw()
+        ),
+    ))
+}
+
+/// A first process that was started ahead, or is being started. Dropping it ends the process.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    user: User,
+    /// Where it arrives; closed if it could not be started.
+    started: Receiver<Running>,
+    parent: Parent,
+}
+
+/// The thread whose child a first process is: it lives until this is dropped.
+#[derive(Debug)]
+pub(super) struct Parent {
+    _thread: Sender<()>,
+}
+
+impl Ahead {
+    /// Has one started by a thread of its own. Returns nothing where there can be no such thread.
+    pub(super) fn start(program: OwnedFd, user: User) -> Option<Self> {
+        let (tell, started) = channel();
+        let (thread, over) = channel::<()>();
+        let start = move || {
+            // The launch meets whatever this fails at once more, and says it.
+            if let Ok(running) = first(program.as_fd(), user) {
+                // Nobody may want it any more: that ends it.
+                let _ = tell.send(running);
+            }
+            drop((program, tell));
+            let _ = over.recv();
+        };
+        let named = std::thread::Builder::new().name("sandbox-ahead".to_owned());
+        named.spawn(start).ok()?;
+        Some(Self {
+            user,
+            started,
+            parent: Parent { _thread: thread },
+        })
+    }
+
+    /// Returns whether it is for this user.
+    pub(super) fn is_for(&self, user: User) -> bool {
+        self.user == user
+    }
+
+    /// Waits until it is started; returns nothing if that failed, or if it has ended meanwhile.
+    pub(super) fn take(self) -> Option<(Running, Parent)> {
+        let running = self.started.recv().ok()?;
+        (!program::ends_by(running.pidfd(), Instant::now())).then_some((running, self.parent))
+    }
+}
