@@ -40,6 +40,7 @@ const LACKING: &[&str] = &[
     "containers",
     "ssh-server",
     "go",
+    "apparmor",
 ];
 
 const SCRIPT: &str = r#"
