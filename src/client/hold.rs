@@ -15,13 +15,14 @@ use crate::daemon::{self, Wanted};
 use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
-use crate::operator::Store;
 use crate::world::layout::SCRATCH;
 use crate::world::root::open_beneath;
 use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id};
 
 /// How long to wait for a home that is being unmounted, and for an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a refused mount is tried again at once.
+const MOST_ATTEMPTS: u32 = 3;
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -34,23 +35,22 @@ pub struct Hold {
     /// The path by which the occupant knows the home.
     path: PathBuf,
     scratch: OwnedFd,
-    /// The store, where it was mounted for this.
-    store: Option<PathBuf>,
+    client: Client,
+    /// Whether the store was mounted for as long as somebody holds it.
+    is_temporary: bool,
 }
 
 impl Drop for Hold {
     /// Releases the home. If it was mounted for this and has no other holder, waits until the store is unlocked.
     fn drop(&mut self) {
-        let Some(store) = &self.store else {
+        if !self.is_temporary {
             return;
-        };
+        }
         if self.is_lost() {
             return self.clear_away();
         }
         self.connection.finish();
-        let Ok(store) = Store::open(store) else {
-            return;
-        };
+        let store = &self.client.store;
         let home = self.mounted_at();
         let end = Instant::now() + PATIENCE;
         while table::find(&home).is_none()
@@ -72,6 +72,11 @@ impl Hold {
             let _ = unmount(&home, true);
         }
         let _ = std::fs::remove_dir(&home);
+    }
+
+    /// Returns the store behind the home.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Returns where the home is mounted.
@@ -113,6 +118,7 @@ impl Hold {
 /// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked.
 pub fn hold(target: &Path, fits: &dyn Fn(&Path) -> Result<()>) -> Result<Hold> {
     let end = Instant::now() + PATIENCE;
+    let mut attempts = 0;
     loop {
         let held = match site_of(target)? {
             Site::Home => Client::open(target).and_then(|client| client.hold()),
@@ -121,6 +127,11 @@ pub fn hold(target: &Path, fits: &dyn Fn(&Path) -> Result<()>) -> Result<Hold> {
                 None => match fits(&known_as(target)).and_then(|()| mount(target)) {
                     // Another request has mounted it meanwhile.
                     Err(_) if served(target)?.is_some() => continue,
+                    // Or had, and its home has ended since: what refuses it for another reason does so again.
+                    Err(error) if error.kind() == Kind::Refused && attempts < MOST_ATTEMPTS => {
+                        attempts += 1;
+                        continue;
+                    }
                     mounted => mounted.and_then(|()| Client::open(target)?.hold()),
                 },
             },
@@ -172,7 +183,7 @@ fn served(target: &Path) -> Result<Option<Client>> {
 
 impl Client {
     /// Holds the home of this store, which is mounted.
-    fn hold(&self) -> Result<Hold> {
+    fn hold(self) -> Result<Hold> {
         let mut connection =
             Connection::open_within(self.store.state(), PATIENCE).map_err(ending)?;
         let answer = connection.ask(&Request::Hold);
@@ -195,7 +206,8 @@ impl Client {
             held,
             path,
             scratch,
-            store: is_temporary.then(|| self.path.clone()),
+            client: self,
+            is_temporary,
         })
     }
 }

@@ -27,9 +27,9 @@ pub mod undo;
 pub mod usage;
 pub mod versions;
 
-use std::cell::OnceCell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 use crate::world::holder::Holder;
@@ -43,7 +43,7 @@ use crate::world::{Root, World};
 pub struct Store {
     root: Root,
     state: OwnedFd,
-    copied: OnceCell<Option<Copied>>,
+    copied: OnceLock<Option<Copied>>,
 }
 
 impl Store {
@@ -63,7 +63,7 @@ impl Store {
         Ok(Store {
             root,
             state,
-            copied: OnceCell::new(),
+            copied: OnceLock::new(),
         })
     }
 
@@ -77,7 +77,7 @@ impl Store {
         Ok(Store {
             root: world.root().again()?,
             state,
-            copied: OnceCell::new(),
+            copied: OnceLock::new(),
         })
     }
 

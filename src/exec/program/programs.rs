@@ -15,7 +15,7 @@ use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
-use crate::client::{Client, Hold, Runs, hold};
+use crate::client::{Hold, Runs, hold};
 use crate::error::{Error, Result};
 use crate::exec::audit::Audit;
 use crate::exec::mounted_home::MountedHome;
@@ -77,7 +77,8 @@ impl Programs {
         })?;
         // A program will run, and its sandbox begins beside the rest of this.
         prepare(&launcher, &hold);
-        let client = Client::open(&hold.mounted_at())?;
+        // Not by the mountpoint: just after mounting, the registry of mounts may not have it yet.
+        let client = hold.client();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())
             .map_err(Error::os("open"))?;
@@ -89,7 +90,7 @@ impl Programs {
         let root = as_owner(hold.owner(), || Root::over(again))?;
         let scratch = rustix::io::fcntl_dupfd_cloexec(hold.scratch(), 0);
         let scratch = scratch.map_err(Error::os("fcntl"))?;
-        let runs = Runs::new(&client)?;
+        let runs = Runs::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
         let audit = Audit::new(Root::open(client.path())?, true);
         let place = Place::new(mounted, hold.path().as_os_str().as_bytes(), Some(audit));

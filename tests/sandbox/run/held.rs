@@ -1,10 +1,11 @@
 //! A store that nobody has mounted is mounted for as long as anybody runs something in it.
 
 use std::fs;
+use std::path::PathBuf;
 
-use super::{LIMIT, Store, audit, begin, err, good, until};
+use super::{LIMIT, POLICY, Store, audit, begin, command, err, good, until};
 use crate::common::watch::{is_mountpoint, mounts};
-use crate::common::{describe, need_mount, run_limited, trumanfs};
+use crate::common::{Home, describe, need_mount, run_limited, trumanfs};
 
 #[test]
 fn it_is_mounted_and_unmounted() {
@@ -89,6 +90,39 @@ fn many_at_once_on_an_unmounted_store() {
     assert_eq!(audit(&store.store).len(), 8);
 }
 
+/// The mount is there a moment before its entry in the registry is, by which others find the store behind a home: who has
+/// the store needs no entry.
+#[test]
+fn a_home_that_is_not_registered_yet_is_held_by_its_store() {
+    need_mount!();
+    let home = Home::mount();
+    let device = rustix::fs::stat(home.home()).unwrap().st_dev;
+    let name = format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    );
+    let uid = rustix::process::geteuid().as_raw();
+    let places = [
+        PathBuf::from("/run/trumanfs"),
+        std::env::temp_dir().join(format!("trumanfs-{uid}")),
+    ];
+    let mut entry = places.iter().map(|place| place.join(&name));
+    let entry = entry.find(|entry| entry.exists()).unwrap();
+    let text = fs::read(&entry).unwrap();
+    fs::remove_file(&entry).unwrap();
+    let policy = home.base().join("policy.yaml");
+    fs::write(&policy, POLICY).unwrap();
+    let output = run_limited(
+        command(home.store(), &policy, &[], &["sh", "-c", "echo x > f; pwd"]),
+        LIMIT,
+    );
+    // So that it can be unmounted by its mountpoint.
+    fs::write(&entry, text).unwrap();
+    assert_eq!(good(&output), format!("{}\n", home.home().display()));
+    assert!(home.path("f").exists());
+}
+
 /// A store is mounted again with what it was last mounted with.
 #[test]
 fn a_hidden_file_stays_hidden() {
@@ -170,4 +204,23 @@ fn a_session_for_a_run_says_so() {
             "{verb:?}: {said}"
         );
     }
+}
+
+/// One ends as the next begins, again and again: each finds a home, whoever mounts it, and a sandbox of its own.
+#[test]
+fn one_comes_as_the_other_goes() {
+    need_mount!();
+    let stores: Vec<Store> = (0..4).map(|_| Store::new()).collect();
+    std::thread::scope(|scope| {
+        for store in &stores {
+            scope.spawn(|| {
+                for round in 0..12 {
+                    let start = |name| begin(store.command(&[], &["sh", "-c", name]));
+                    let mut both = ["echo x >one", "echo y >two"].map(start);
+                    let codes = both.each_mut().map(|one| one.wait().unwrap().code());
+                    assert_eq!(codes, [Some(0); 2], "round {round}");
+                }
+            });
+        }
+    });
 }

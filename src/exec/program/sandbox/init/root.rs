@@ -200,12 +200,15 @@ fn place(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<OwnedFd> {
         let name = Path::new(name);
         dir = match open_place(&dir, name) {
             Err(Errno::NOENT) => {
-                if names.peek().is_some() || is_dir {
-                    rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755))?;
-                } else {
-                    write(&dir, name, b"")?;
+                let made = match names.peek().is_some() || is_dir {
+                    true => rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)),
+                    false => write(&dir, name, b""),
+                };
+                // Below /tmp, another sandbox of the session may make the same at this moment.
+                match made {
+                    Err(errno) if errno != Errno::EXIST => return Err(errno),
+                    _ => open_place(&dir, name)?,
                 }
-                open_place(&dir, name)?
             }
             found => found?,
         };
@@ -261,4 +264,38 @@ fn leave(root: &OwnedFd) -> Result<()> {
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// All sandboxes of a session have one /tmp, and each makes the place of a home that lies below it.
+    #[test]
+    fn several_may_make_one_place_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(dir.path(), flags, Mode::empty()).unwrap();
+        for round in 0..200 {
+            let target = format!("tmp{round}/a/b");
+            std::thread::scope(|scope| {
+                let made: Vec<_> = (0..4)
+                    .map(|_| {
+                        let (root, target) = (&root, Path::new(&target).join("f"));
+                        scope.spawn(move || place(root, &target, true).map(drop))
+                    })
+                    .collect();
+                for one in made {
+                    assert_eq!(one.join().unwrap(), Ok(()), "{target}");
+                }
+            });
+        }
+        // A link that somebody puts there is not followed.
+        std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
+        assert_eq!(
+            place(&root, Path::new("link/x"), true).map(drop),
+            Err(Errno::LOOP)
+        );
+    }
 }
