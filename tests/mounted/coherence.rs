@@ -332,9 +332,9 @@ fn the_homes_own_work_makes_nobody_look_again() {
         stat(file).unwrap();
     }
     let (lookups, listings) = (counter(&home, "lookup"), counter(&home, "readdirplus"));
-    let until = Instant::now() + Duration::from_millis(1500);
+    let begun = Instant::now();
     let mut rounds = 0;
-    while Instant::now() < until {
+    while begun.elapsed() < Duration::from_millis(1500) {
         for (file, fd) in files.iter().zip(&held) {
             write(fd, b"more").unwrap();
             stat(file).unwrap();
@@ -351,9 +351,9 @@ fn the_homes_own_work_makes_nobody_look_again() {
         after - lookups,
         listed - listings
     );
-    // One for the name that is not there.
+    // For the name that is not there: one, and one more for each second that it took.
     assert!(
-        after - lookups <= 2,
+        after - lookups <= 1 + begun.elapsed().as_secs_f64().ceil() as u64,
         "{} lookups while only the home worked",
         after - lookups
     );
