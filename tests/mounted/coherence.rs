@@ -332,9 +332,9 @@ fn the_homes_own_work_makes_nobody_look_again() {
         stat(file).unwrap();
     }
     let (lookups, listings) = (counter(&home, "lookup"), counter(&home, "readdirplus"));
-    let begun = Instant::now();
+    let until = Instant::now() + Duration::from_millis(1500);
     let mut rounds = 0;
-    while begun.elapsed() < Duration::from_millis(1500) {
+    while Instant::now() < until {
         for (file, fd) in files.iter().zip(&held) {
             write(fd, b"more").unwrap();
             stat(file).unwrap();
@@ -351,9 +351,10 @@ fn the_homes_own_work_makes_nobody_look_again() {
         after - lookups,
         listed - listings
     );
-    // For the name that is not there: one, and one more for each second that it took.
+    // One for the name that is not there, and one more each time that somebody has the kernel drop its caches, which another
+    // test does. Looking again after each change would be one or more for each round.
     assert!(
-        after - lookups <= 1 + begun.elapsed().as_secs_f64().ceil() as u64,
+        after - lookups <= 1 + u64::from(rounds / 5),
         "{} lookups while only the home worked",
         after - lookups
     );

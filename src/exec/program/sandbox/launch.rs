@@ -247,12 +247,21 @@ fn prepare<'p>(
     }
     let paths = shown.iter().map(|one| one.path.clone()).collect();
     let (listeners, within) = listeners(&plan.network, &mut given)?;
+    let groups = match (&enforced.group, backend) {
+        (Some(group), Backend::Namespaces) => {
+            let failed = |errno| LaunchError::new(Step::Limits, "tasks", errno);
+            let doors = group.doors().map_err(failed)?.into_iter();
+            doors.map(|door| given.push(Borrowed::Made(door))).collect()
+        }
+        _ => Vec::new(),
+    };
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
     let layout = layout(plan, home, scratch, shown)?;
     let orders = Orders {
         backend,
+        groups,
         listeners,
         ..orders(plan, layout, enforced, tree)?
     };
@@ -338,6 +347,7 @@ fn orders(
         binds: layout.binds,
         rlimits: enforced.rlimits.clone(),
         watch: enforced.watch,
+        groups: Vec::new(),
         listeners: None,
         candidates: files,
         arguments,

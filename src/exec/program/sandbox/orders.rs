@@ -18,6 +18,8 @@ pub(super) struct Orders {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) ptrace: bool,
+    /// The files, by descriptor, to which the first process writes `0`, and so enters its cgroup.
+    pub(super) groups: Vec<u32>,
     /// How much the root and `/dev/shm` may hold, in bytes.
     pub(super) memory_files: u64,
     /// What the root holds.
@@ -255,6 +257,8 @@ impl Orders {
         out.int(self.uid);
         out.int(self.gid);
         out.byte(u8::from(self.ptrace));
+        out.count(self.groups.len());
+        self.groups.iter().for_each(|index| out.int(*index));
         out.long(self.memory_files);
         out.count(self.entries.len());
         self.entries.iter().for_each(|entry| out.entry(entry));
@@ -284,6 +288,7 @@ impl Orders {
             uid: bytes.int()?,
             gid: bytes.int()?,
             ptrace: bytes.flag()?,
+            groups: bytes.list(Reader::int)?,
             memory_files: bytes.long()?,
             entries: bytes.list(Reader::entry)?,
             binds: bytes.list(Reader::bind)?,
@@ -348,6 +353,7 @@ mod tests {
             uid: 1000,
             gid: 100,
             ptrace: true,
+            groups: vec![7, 8],
             memory_files: 1 << 40,
             entries: vec![
                 Entry::Dir("a/b".into()),

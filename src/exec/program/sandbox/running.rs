@@ -123,13 +123,16 @@ impl Running {
         self.channel.as_fd()
     }
 
-    /// Puts these limits into force, as far as they are the cgroup's. Only before the first process has its orders.
+    /// Puts these limits into force, as far as they are the cgroup's and the first process does not do so by its orders.
+    /// Only before it has them.
     pub(super) fn limit_to(&mut self, enforced: Enforced) -> Result<(), LaunchError> {
         self.enforced = enforced;
         let Some(group) = &self.enforced.group else {
             return Ok(());
         };
-        group.take(self.started.pid).map_err(|errno| {
+        // Bubblewrap itself is in the group, and knows nothing of it.
+        let enters = self.backend == Backend::Namespaces;
+        group.take(self.started.pid, enters).map_err(|errno| {
             // It may be gone because it could not even begin.
             let now = Until {
                 deadline: Some(Instant::now()),

@@ -108,8 +108,8 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
         return Err(control(Errno::BADMSG));
     }
     if user.is_some() {
-        // Only now: the launcher has put this process into its group before it gave orders, and what is mounted on the
-        // host now is what the orders mean. A process that waits for orders would keep it all from being unmounted.
+        enter_group(&orders, &fds)?;
+        // Only now: the cgroup is the namespace's root, and what is mounted on the host now is what the orders mean. A process that waits for orders would keep it all from being unmounted.
         clone::enter_late_namespaces()
             .map_err(|errno| LaunchError::new(Step::Namespaces, "unshare", errno))?;
         root::make(&orders, &fds)?;
@@ -182,6 +182,18 @@ fn enter_user((uid, gid): User) -> Result<(), LaunchError> {
     put("setgroups", "deny")?;
     put("gid_map", &format!("{gid} {gid} 1\n"))?;
     put("uid_map", &format!("{uid} {uid} 1\n"))?;
+    Ok(())
+}
+
+/// Enters the cgroup whose limits hold for all that this process starts.
+fn enter_group(orders: &Orders, fds: &[OwnedFd]) -> Result<(), LaunchError> {
+    for index in &orders.groups {
+        let door = usize::try_from(*index).ok().and_then(|at| fds.get(at));
+        let entered = door
+            .ok_or(Errno::BADF)
+            .and_then(|door| rustix::io::write(door, b"0"));
+        entered.map_err(|errno| LaunchError::new(Step::Limits, "tasks", errno))?;
+    }
     Ok(())
 }
 

@@ -219,12 +219,21 @@ impl Group {
             .map(|part| part.mechanism)
     }
 
-    /// Puts a process into the group.
-    pub(in super::super) fn take(&self, pid: i32) -> rustix::io::Result<()> {
-        for part in &self.parts {
+    /// Puts a process into the group. `has_doors`: whether it enters by [`Group::doors`] where there are any.
+    pub(in super::super) fn take(&self, pid: i32, has_doors: bool) -> rustix::io::Result<()> {
+        let parts = self.parts.iter();
+        for part in parts.filter(|part| !(has_doors && part.has_door())) {
             part.write("cgroup.procs", &pid.to_string())?;
         }
         Ok(())
+    }
+
+    /// Files by which a process of one thread enters the parts of version 1: it writes `0` to each. Whoever moves another
+    /// process waits until no process of the machine forks, executes or ends (`cgroup_procs_write_start` in the kernel's
+    /// cgroup.c), which takes milliseconds; a thread that moves itself does not.
+    pub(in super::super) fn doors(&self) -> rustix::io::Result<Vec<OwnedFd>> {
+        let parts = self.parts.iter().filter(|part| part.has_door());
+        parts.map(|part| part.open("tasks")).collect()
     }
 
     /// Whether the kernel has killed a process of the group because of its memory.
@@ -314,10 +323,18 @@ impl Part {
         self.write("pids.max", &count.saturating_add(1).to_string())
     }
 
-    fn write(&self, name: &str, text: &str) -> rustix::io::Result<()> {
+    /// Whether a process can enter by a descriptor, whoever it is: version 2 looks at the process itself in older kernels.
+    fn has_door(&self) -> bool {
+        self.mechanism == Mechanism::CgroupV1
+    }
+
+    fn open(&self, name: &str) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, name, flags, Mode::empty())?;
-        rustix::io::write(file, text.as_bytes()).map(drop)
+        rustix::fs::openat(&self.dir, name, flags, Mode::empty())
+    }
+
+    fn write(&self, name: &str, text: &str) -> rustix::io::Result<()> {
+        rustix::io::write(self.open(name)?, text.as_bytes()).map(drop)
     }
 
     fn read(&self, name: &str) -> Option<String> {
