@@ -3,6 +3,7 @@
 use super::scan::{Flag, Scanned};
 use super::schema::Required;
 use super::verdict::{Class, Refused};
+use crate::name::escape;
 
 /// Returns the words with every required flag among them.
 ///
@@ -10,7 +11,8 @@ use super::verdict::{Class, Refused};
 /// replaced.
 ///
 /// # Errors
-/// A flag without values contradicts itself: `--x=false`, `--no-x`, `--x false`.
+/// A flag without values contradicts itself: `--x=false`, `--no-x`, `--x false`, also where it would only be inserted
+/// before the word `false`.
 pub(super) fn insert(
     argv: &[Vec<u8>],
     place: usize,
@@ -46,6 +48,18 @@ pub(super) fn insert(
         words.insert(at.min(words.len()), word);
     }
     let place = place.min(words.len());
+    if let (Some(flag), Some(next)) = (missing.last(), words.get(place))
+        && required
+            .iter()
+            .any(|one| one.values.is_empty() && one.flag.as_bytes() == flag)
+        && is_off(next)
+    {
+        let (flag, next) = (escape(flag), escape(next));
+        let reason = format!(
+            "the policy inserts `{flag}` before `{next}`, and some programs would take that for its value; write another word first, or a path as `./{next}`"
+        );
+        return Err(refused(key, reason));
+    }
     words.splice(place..place, missing);
     Ok(words)
 }
@@ -93,23 +107,25 @@ fn check_contradiction(
         None => format!("--no-{}", name.trim_start_matches('-')),
     };
     let next = |found: &Flag| argv.get(found.at + 1).map(Vec::as_slice);
-    let is_off = |found: &Flag| match found.value.as_deref() {
+    let says_no = |found: &Flag| match found.value.as_deref() {
         Some(value) => value != b"true",
-        // npm and its like take the next word where it is a truth value.
-        None => matches!(
-            next(found),
-            Some(b"false" | b"null" | b"undefined" | b"0" | b"no")
-        ),
+        None => next(found).is_some_and(is_off),
     };
-    if scanned.named(name).any(is_off) || scanned.named(&opposite).next().is_some() {
+    if scanned.named(name).any(says_no) || scanned.named(&opposite).next().is_some() {
         let reason = format!(
             "the policy requires `{name}`, and the command says the opposite; leave it out, it is inserted"
         );
-        return Err(Refused::new(
-            Class::Flag,
-            format!("{key}.require_flags"),
-            reason,
-        ));
+        return Err(refused(key, reason));
     }
     Ok(())
+}
+
+/// Whether a word behind a flag without values turns it off: npm and its like take the next word where it is a truth
+/// value.
+fn is_off(word: &[u8]) -> bool {
+    matches!(word, b"false" | b"null" | b"undefined" | b"0" | b"no")
+}
+
+fn refused(key: &str, reason: String) -> Refused {
+    Refused::new(Class::Flag, format!("{key}.require_flags"), reason)
 }
