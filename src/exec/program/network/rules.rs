@@ -50,7 +50,7 @@ impl Rules {
             if !self.allow.iter().any(|allowed| allowed.covers(&pattern)) {
                 return Err(format!(
                     "--net: the policy does not allow {text}; it allows {}",
-                    self.in_words()
+                    in_words(&self.allow)
                 ));
             }
             patterns.push(pattern);
@@ -108,18 +108,17 @@ impl Rules {
     fn allowed(&self, host: &Host, matches: impl Fn(&&Pattern) -> bool) -> Result<&str, Denied> {
         let Some(pattern) = self.allow.iter().find(&matches) else {
             let reason = match host {
-                Host::Name(_) => format!("the policy allows {}", self.in_words()),
+                Host::Name(_) => format!("the policy allows {}", in_words(&self.allow)),
                 Host::Address(_) => format!(
                     "an address has to be listed as such; the policy allows {}",
-                    self.in_words()
+                    in_words(&self.allow)
                 ),
             };
             return Err(Denied::new("network.allow", reason));
         };
         match &self.asked {
             Some(asked) if !asked.iter().any(|pattern| matches(&pattern)) => {
-                let texts: Vec<&str> = asked.iter().map(|pattern| &*pattern.text).collect();
-                let reason = format!("this command may reach {}", texts.join(" "));
+                let reason = format!("this command may reach {}", in_words(asked));
                 Err(Denied::new("--net", reason))
             }
             _ => Ok(&pattern.text),
@@ -135,20 +134,21 @@ impl Rules {
     pub(super) fn is_empty(&self) -> bool {
         self.allow.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
     }
+}
 
-    fn in_words(&self) -> String {
-        /// How many patterns a message has.
-        const SHOWN: usize = 12;
-        let texts = self.allow.iter().map(|pattern| &*pattern.text);
-        let mut shown: Vec<&str> = texts.take(SHOWN).collect();
-        if shown.is_empty() {
-            return "no host".to_owned();
-        }
-        if self.allow.len() > SHOWN {
-            shown.push("and others");
-        }
-        shown.join(" ")
+/// Names patterns, of many only the first.
+fn in_words(patterns: &[Pattern]) -> String {
+    /// How many patterns a message has.
+    const SHOWN: usize = 12;
+    let texts = patterns.iter().map(|pattern| &*pattern.text);
+    let mut shown: Vec<&str> = texts.take(SHOWN).collect();
+    if shown.is_empty() {
+        return "no host".to_owned();
     }
+    if patterns.len() > SHOWN {
+        shown.push("and others");
+    }
+    shown.join(" ")
 }
 
 #[cfg(test)]

@@ -166,3 +166,22 @@ fn a_pattern_that_means_nothing_is_refused() {
         assert!(why.starts_with("network.deny: "), "{why}");
     }
 }
+
+/// A refusal goes to the program, to the outcome and to the audit log, so a long list must not make it long.
+#[test]
+fn a_refusal_names_some_hosts_of_a_long_list() {
+    let hosts: Vec<String> = (0..10_000).map(|n| format!("h{n}.example")).collect();
+    let all = Rules::new(&hosts, &[]).expect("rules");
+    let narrowed = all.clone().narrow(&hosts[..6_000]).expect("less");
+    for (rules, rule) in [(&all, "network.allow"), (&narrowed, "--net")] {
+        let host = Host::Name(match rule {
+            "--net" => "h9999.example".to_owned(),
+            _ => "evil.example".to_owned(),
+        });
+        let denied = rules.decide(&host, 443).expect_err("refused");
+        assert_eq!(denied.rule, rule);
+        assert!(denied.reason.contains("h0.example"), "{}", denied.reason);
+        assert!(denied.reason.ends_with("and others"), "{}", denied.reason);
+        assert!(denied.reason.len() < 500, "{}", denied.reason.len());
+    }
+}
