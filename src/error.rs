@@ -297,9 +297,10 @@ impl fmt::Display for Error {
             | Error::Missing { what, remedy }
             | Error::Partly { what, remedy }
             | Error::Conflict { what, remedy }
-            | Error::System { what, remedy } => {
-                write!(f, "{what}\n  {remedy}")
-            }
+            | Error::System { what, remedy } => match remedy.is_empty() {
+                true => f.write_str(what),
+                false => write!(f, "{what}\n  {remedy}"),
+            },
             Error::Damaged(what) => write!(f, "{what}"),
             other => f.write_str(&reason(&other.errno().into())),
         }
@@ -336,6 +337,19 @@ mod tests {
             assert_eq!(Error::os("openat2")(errno), Error::NotFound);
         }
         assert_eq!(Error::os("renameat2")(Errno::XDEV), Error::CrossDevice);
+    }
+
+    /// A message may stand in the middle of another one, or in a field of JSON.
+    #[test]
+    fn a_message_without_a_remedy_has_one_line() {
+        assert_eq!(
+            Error::refused("it went away", "").to_string(),
+            "it went away"
+        );
+        assert_eq!(
+            Error::refused("no", "Do this.").to_string(),
+            "no\n  Do this."
+        );
     }
 
     #[test]

@@ -250,3 +250,19 @@ fn a_batch_gets_an_answer_a_line() {
     );
     assert_eq!(answers[7]["class"], "environment");
 }
+
+#[test]
+fn a_batch_that_cannot_be_read_says_what_could_not() {
+    let desk = Desk::new();
+    let script = "exec \"$0\" policy explain --policy p.yaml --batch <.";
+    let mut command = Command::new("sh");
+    command.current_dir(desk.dir.path());
+    command.args(["-c", script]).arg(binary());
+    let output = crate::common::run_limited(command, std::time::Duration::from_secs(60));
+    assert_eq!(output.status.code(), Some(7), "{}", describe(&output));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("standard input: Is a directory"),
+        "{errors}"
+    );
+}

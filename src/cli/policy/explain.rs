@@ -15,7 +15,7 @@ use super::verdict::Decided;
 use crate::cli::exit::Exit;
 use crate::cli::output::Printer;
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 use crate::exec::program::policy::{
     self, Class, Paths, Policy, Question, Refused, RootPaths, TextPaths,
 };
@@ -201,7 +201,10 @@ impl Judge {
     /// Answers each line of standard input.
     fn batch(&self, printer: &mut Printer) -> Result<()> {
         for line in std::io::stdin().lock().split(b'\n') {
-            let line = line.map_err(|error| Error::io("read", &error))?;
+            let line = line.map_err(|error| Error::System {
+                what: format!("standard input: {}", reason(&error)),
+                remedy: "Give the requests as a file or through a pipe.".to_owned(),
+            })?;
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
