@@ -117,6 +117,21 @@ fn where_neither_can_be_made_both_say_why() {
     );
 }
 
+/// `doctor` is where others send their readers, so it cannot send them to itself.
+#[test]
+fn a_remedy_of_doctor_is_not_doctor() {
+    need_tools!("unshare", "bwrap");
+    let report = doctor(&["unshare", "--user", "--map-root-user"], 0);
+    let bwrap = capability(&report, "bwrap");
+    assert_eq!(bwrap["works"], false, "{report}");
+    let remedy = bwrap["remedy"].as_str().unwrap();
+    assert!(remedy.contains("CAP_SETUID"), "{remedy}");
+    for one in report["capabilities"].as_array().unwrap() {
+        let remedy = one["remedy"].as_str().unwrap_or_default();
+        assert!(!remedy.contains("doctor"), "{one}");
+    }
+}
+
 #[test]
 fn a_container_that_covers_parts_of_proc_is_told_apart() {
     need_root!("to cover parts of /proc");

@@ -308,3 +308,31 @@ fn when_one_is_out_of_time_all_programs_of_the_line_end() {
     assert!(began.elapsed() < Duration::from_secs(20));
     assert!(place.outside().exists());
 }
+
+#[test]
+fn a_daemon_that_dies_during_a_line_is_named() {
+    let place = place("read_only: true");
+    need_sandbox!(place);
+    need_mount!();
+    let mut home = Home::mount();
+    let root = home.home().to_owned();
+    let line = "bash -c 'echo a >begun; sleep 1'; dash -c 'echo never'";
+    let output = std::thread::scope(|scope| {
+        let running = scope.spawn(|| place.exec_with(&root, line, &["--json"]));
+        let end = Instant::now() + Duration::from_secs(30);
+        while !home.path("begun").exists() {
+            assert!(Instant::now() < end, "it does not begin");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        home.kill_daemon_only();
+        running.join().unwrap()
+    });
+    home.detach();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let errors = outcome["stderr"].as_str().unwrap();
+    assert!(errors.contains("mount it again"), "{outcome:#}");
+    let warnings = outcome["warnings"].as_array().unwrap();
+    let warning = warnings.first().and_then(Value::as_str).unwrap();
+    assert!(warning.contains("do not name the run"), "{warning:?}");
+    assert_eq!(warning.trim_end(), warning, "{warning:?}");
+}

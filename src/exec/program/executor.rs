@@ -300,7 +300,8 @@ fn not_started(error: &LaunchError, allowed: &Allowed) -> Done {
         .errno
         .map(|errno| reason(&errno.into()))
         .unwrap_or_default();
-    let message = format!("{what}: {reason}; {}", error.remedy());
+    let advice = error.advice().map(|advice| format!("; {advice}"));
+    let message = format!("{what}: {reason}{}", advice.unwrap_or_default());
     Done::early(Status::Error, code, message)
 }
 

@@ -105,8 +105,11 @@ impl Step {
     }
 
     /// What to do about it, where there is something that helps in general.
-    fn remedy(self, errno: Option<Errno>) -> &'static str {
-        match (self, errno) {
+    fn remedy(self, errno: Option<Errno>) -> Option<&'static str> {
+        Some(match (self, errno) {
+            (Self::Identity, Some(Errno::PERM)) => {
+                "run trumanfs as the home's owner; root needs CAP_SETUID and CAP_SETGID to become another user, and a user namespace that has this user"
+            }
             (Self::Namespaces, Some(Errno::NOSPC)) => {
                 "raise the sysctl user.max_user_namespaces (and the other user.max_*_namespaces), or leave the sandbox that this process is in"
             }
@@ -126,6 +129,9 @@ impl Step {
                 "something covers parts of this process's /proc, as in containers: start the container with --security-opt systempaths=unconfined"
             }
             (Self::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
+            (Self::Directory, Some(Errno::NOTCONN)) => {
+                "the daemon of the home ended: `trumanfs umount` takes the home away, then mount it again"
+            }
             (Self::Directory, _) => "give a directory of the home that its owner may enter",
             (Self::Source, Some(Errno::NOENT)) => "name what is there, by an absolute path",
             (Self::Backend, _) => {
@@ -136,8 +142,8 @@ impl Step {
                 "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"
             }
             (Self::Program, Some(Errno::ACCESS)) => "the file must be executable",
-            _ => "`trumanfs doctor` tries each mechanism and says what is missing",
-        }
+            _ => return None,
+        })
     }
 }
 
@@ -185,10 +191,18 @@ impl LaunchError {
         text
     }
 
-    /// What to do about it.
+    /// What to do about it, where something is known to help.
     #[must_use]
-    pub fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> Option<&'static str> {
         self.step.remedy(self.errno)
+    }
+
+    /// The remedy, or where to look for one. The reason of a network that cannot be prepared says itself what to do.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        let search = "`trumanfs doctor` tries each mechanism and says what is missing";
+        self.remedy()
+            .or((self.step != Step::Network).then_some(search))
     }
 }
 
@@ -204,7 +218,11 @@ impl From<Failure> for LaunchError {
 
 impl fmt::Display for LaunchError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "no sandbox: {}; {}", self.what(), self.remedy())
+        write!(out, "no sandbox: {}", self.what())?;
+        match self.advice() {
+            Some(advice) => write!(out, "; {advice}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -228,6 +246,21 @@ mod tests {
         }
         assert_eq!(Step::from_number(0), None);
         assert_eq!(Step::from_number(99), None);
+    }
+
+    /// The reason says what to do, and `doctor` knows nothing of a port that is in use or of a home that went away.
+    #[test]
+    fn a_remedy_is_one_for_what_failed() {
+        let refused =
+            LaunchError::refused(Step::Network, "port 3000: in use; publish another port");
+        assert!(!refused.to_string().contains("doctor"), "{refused}");
+        assert!(refused.to_string().ends_with("another port"), "{refused}");
+        let gone = LaunchError::new(Step::Directory, "", Errno::NOTCONN);
+        assert!(gone.to_string().contains("mount it again"), "{gone}");
+        // What `doctor` prints.
+        let unknown = LaunchError::new(Step::Source, "/dev/null", Errno::MFILE);
+        assert_eq!(unknown.remedy(), None);
+        assert!(unknown.to_string().contains("doctor"), "{unknown}");
     }
 
     #[test]

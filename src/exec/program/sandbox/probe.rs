@@ -190,7 +190,7 @@ fn bwrap(launcher: &Launcher) -> Capability {
         works: Some(failed.is_none()),
         needed: false,
         found: failed.as_ref().map_or(works.to_owned(), LaunchError::what),
-        remedy: failed.as_ref().map(remedy),
+        remedy: failed.as_ref().and_then(remedy),
     }
 }
 
@@ -262,12 +262,12 @@ fn part_of(
         works,
         needed: true,
         found,
-        remedy: error.map(remedy),
+        remedy: error.and_then(remedy),
     }
 }
 
 /// What to do: by the setting that is in the way, if one can be named.
-fn remedy(error: &LaunchError) -> String {
+fn remedy(error: &LaunchError) -> Option<String> {
     let set = SETTINGS.iter().find(|(file, value, _)| {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mut text = [0; 16];
@@ -280,8 +280,8 @@ fn remedy(error: &LaunchError) -> String {
     });
     let about_namespaces = [Step::Namespaces, Step::UserMap, Step::Root, Step::Loopback];
     match set.filter(|_| about_namespaces.contains(&error.step)) {
-        Some((file, value, remedy)) => format!("{file} is {value}: {remedy}"),
-        None => error.remedy().to_owned(),
+        Some((file, value, remedy)) => Some(format!("{file} is {value}: {remedy}")),
+        None => error.remedy().map(str::to_owned),
     }
 }
 
@@ -298,7 +298,7 @@ fn limit(limit: Limit, in_force: &[InForce], what: &str) -> Capability {
         None => (None, "not tried, because there is no sandbox".to_owned(), None),
         Some(Mechanism::Watched) => (
             Some(false),
-            format!("no cgroup can be made: {what} of a sandbox is looked at several times a second, and may be passed for a moment"),
+            format!("no cgroup can be made: the {what} of a sandbox can only be looked at several times a second, so a limit may be passed for a moment"),
             Some("start trumanfs where cgroups can be made: as root, or by `systemd-run --user --scope --property=Delegate=yes`".to_owned()),
         ),
         Some(mechanism) => (
