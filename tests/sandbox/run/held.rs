@@ -103,9 +103,13 @@ fn a_home_that_is_not_registered_yet_is_held_by_its_store() {
         rustix::fs::minor(device)
     );
     let uid = rustix::process::geteuid().as_raw();
+    let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
     let places = [
         PathBuf::from("/run/trumanfs"),
-        std::env::temp_dir().join(format!("trumanfs-{uid}")),
+        of_user.map_or_else(
+            || std::env::temp_dir().join(format!("trumanfs-{uid}")),
+            |dir| PathBuf::from(dir).join("trumanfs"),
+        ),
     ];
     let mut entry = places.iter().map(|place| place.join(&name));
     let entry = entry.find(|entry| entry.exists()).unwrap();
