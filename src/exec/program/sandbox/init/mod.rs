@@ -1,8 +1,9 @@
 //! The first process of a sandbox: this program anew, in new namespaces, with its launcher's orders on descriptor 0.
 //!
-//! It does what every sandbox of its user needs, and waits for orders. By them it makes the root, gives up all privileges, starts the program, and then only waits: for the program's end, which it
-//! reports; for orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything
-//! in the sandbox. It never touches the home by a path: that may hang, and this process must not.
+//! It does what every sandbox of its user needs, and waits for orders. By them it enters its cgroup, makes the root,
+//! gives up all privileges, starts the program, and then only waits: for the program's end, which it reports; for
+//! orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything in the
+//! sandbox. It never touches the home by a path: that may hang, and this process must not.
 
 mod network;
 mod privileges;
@@ -109,7 +110,8 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     }
     if user.is_some() {
         enter_group(&orders, &fds)?;
-        // Only now: the cgroup is the namespace's root, and what is mounted on the host now is what the orders mean. A process that waits for orders would keep it all from being unmounted.
+        // Only now: the cgroup is the namespace's root, and what is mounted on the host now is what the orders mean. A
+        // process that waits for orders would keep it all from being unmounted.
         clone::enter_late_namespaces()
             .map_err(|errno| LaunchError::new(Step::Namespaces, "unshare", errno))?;
         root::make(&orders, &fds)?;
