@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::fuse::RequestObserver;
-use crate::sys::sched::{Policy, policy, set_policy, set_yielding};
+use crate::sys::sched::{Policy, may_stop_yielding, policy, set_policy, set_yielding};
 
 /// The interval at which the monitoring thread checks whether to go on.
 const TICK: Duration = Duration::from_millis(5);
@@ -361,10 +361,7 @@ fn this_thread() -> u32 {
 
 /// Tests, on a short-lived thread, whether a yielding thread can be made an ordinary one again.
 fn may_yield() -> bool {
-    let tried = std::thread::spawn(|| {
-        let tid = this_thread();
-        policy(tid).is_ok_and(|was| set_yielding(tid).is_ok() && set_policy(tid, was).is_ok())
-    });
+    let tried = std::thread::spawn(|| may_stop_yielding(this_thread()));
     tried.join().unwrap_or(false)
 }
 

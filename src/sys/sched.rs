@@ -55,6 +55,23 @@ pub fn set_yielding(thread: u32) -> Result<()> {
     )
 }
 
+/// Returns whether a thread may leave [`set_yielding`] again. If not, its nice value has risen by one.
+///
+/// The kernel asks for the same right as for a lower nice value (`can_nice`: CAP_SYS_NICE or `RLIMIT_NICE`), so that is
+/// what is tried: a thread that tried the policy itself could be stopped in it for seconds by others.
+pub fn may_stop_yielding(thread: u32) -> bool {
+    let thread = rustix::process::Pid::from_raw(thread.cast_signed());
+    let Ok(nice) = rustix::process::getpriority_process(thread) else {
+        return false;
+    };
+    nice < LOWEST
+        && rustix::process::setpriority_process(thread, nice + 1).is_ok()
+        && rustix::process::setpriority_process(thread, nice).is_ok()
+}
+
+/// The highest nice value.
+const LOWEST: i32 = 19;
+
 /// Gives the calling thread's reads the lowest priority (`IOPRIO_CLASS_IDLE`), if the disk's scheduler supports it.
 ///
 /// # Errors

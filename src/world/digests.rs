@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::digest_round::{Contents, On, Round, Work};
 use super::finals::{Final, Finals};
-use super::hashing::Hashing;
+use super::hashing::{Hashing, Yielding};
 use super::root::Root;
 use super::writers::Writers;
 use crate::error::{Error, Result};
@@ -43,6 +43,8 @@ pub struct Digests {
     writers: OnceLock<Box<dyn Writers>>,
     work: Mutex<Work>,
     ended: Arc<AtomicBool>,
+    /// The thread that yields, once it is started.
+    yielding: OnceLock<Arc<Yielding>>,
 }
 
 impl Digests {
@@ -64,6 +66,7 @@ impl Digests {
             writers: OnceLock::new(),
             work: Mutex::default(),
             ended: Arc::default(),
+            yielding: OnceLock::new(),
         })
     }
 
@@ -71,7 +74,11 @@ impl Digests {
     pub fn start(self: &Arc<Digests>, writers: Box<dyn Writers>) {
         let _ = self.writers.set(writers);
         let weak = Arc::downgrade(self);
-        self.work.lock().hashing = Some(Hashing::idle(self.ended.clone()));
+        let hashing = Hashing::idle(self.ended.clone());
+        if let Some(thread) = hashing.thread() {
+            let _ = self.yielding.set(thread);
+        }
+        self.work.lock().hashing = Some(hashing);
         let run = move || {
             let mut more = false;
             loop {
@@ -104,6 +111,10 @@ impl Digests {
     pub(super) fn finish(&self, writers: &dyn Writers, mounted: bool) {
         let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
         self.ended.store(true, Ordering::Release);
+        // The thread has to run to see that, and to end with the process.
+        if let Some(thread) = self.yielding.get() {
+            thread.end();
+        }
         self.contents.journal.tell_of_records();
         let writers = self.writers.get().map_or(writers, |writers| &**writers);
         self.work(writers, true, &mut || Instant::now() < until);
