@@ -38,7 +38,8 @@ fn main() {
     let (home, scratch) = (dir.path().join("home"), dir.path().join("scratch"));
     std::fs::create_dir(&home).unwrap();
     std::fs::create_dir(&scratch).unwrap();
-    let launcher = Launcher::of(Path::new(env!("CARGO_BIN_EXE_trumanfs"))).unwrap();
+    let launcher = Launcher::of_this_program();
+    let own = Launcher::of(Path::new(env!("CARGO_BIN_EXE_trumanfs"))).unwrap();
     let limited = Limits {
         memory: Some(1 << 30),
         processes: Some(1000),
@@ -50,6 +51,21 @@ fn main() {
         (
             "our sandbox",
             Box::new(|| timed(|| ours(&home, &scratch, &launcher, Limits::default()))),
+            Vec::new(),
+        ),
+        (
+            "our sandbox, by a launcher of its own",
+            Box::new(|| {
+                timed(|| {
+                    let launcher = Launcher::of_this_program();
+                    ours(&home, &scratch, &launcher, Limits::default());
+                })
+            }),
+            Vec::new(),
+        ),
+        (
+            "our sandbox, by the whole program",
+            Box::new(|| timed(|| ours(&home, &scratch, &own, Limits::default()))),
             Vec::new(),
         ),
         (

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::{Printer, Style};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
 
 /// What `trumanfs doctor` takes.
@@ -27,11 +27,7 @@ struct Report {
 
 /// Says what this machine can do for sandboxes, by trying it. Ends with 1 where there can be none.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
-    let launcher = Launcher::of_this_program().map_err(|error| Error::System {
-        what: error.what(),
-        remedy: "/proc must be mounted".to_owned(),
-    })?;
-    let found = probe(&launcher);
+    let found = probe(&Launcher::of_this_program());
     let sandbox = found.backend.is_some();
     let report = Report {
         sandbox,

@@ -169,7 +169,7 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
         Some(file) => {
             let programs = Arc::new(Programs::open(
                 &place.root,
-                with_policy::launcher(place.sandbox.unwrap_or_default())?,
+                with_policy::launcher(place.sandbox.unwrap_or_default()),
             )?);
             let at = exec::open_in(&place.root, &programs)?;
             let policy = with_policy::policy(Some(file), &place.root)?;

@@ -11,7 +11,6 @@ pub mod fileattr;
 pub mod identity;
 pub mod locks;
 pub mod process;
-pub mod sandbox;
 pub mod sched;
 pub mod signal;
 pub mod users;

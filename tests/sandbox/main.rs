@@ -22,6 +22,7 @@ mod backends;
 mod calls;
 mod containers;
 mod doctor;
+mod first;
 mod kill;
 mod limits;
 mod loads;

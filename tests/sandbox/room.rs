@@ -178,9 +178,9 @@ impl Room {
     }
 }
 
-/// The launcher with the program that is being tested, and the backend that `backends.rs` runs these tests over.
+/// The launcher with the backend that `backends.rs` runs these tests over.
 pub(crate) fn launcher() -> Launcher {
-    let launcher = Launcher::of(Path::new(common::binary())).unwrap();
+    let launcher = Launcher::of_this_program();
     match std::env::var(BACKEND) {
         Ok(name) => launcher.with_choice(Choice::from_name(&name).unwrap()),
         Err(_) => launcher,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::program::network::Asked;
 use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::{Choice, Launcher};
@@ -14,11 +14,9 @@ pub(super) fn choice(text: &str) -> std::result::Result<Choice, String> {
     Choice::from_name(text).ok_or_else(wrong)
 }
 
-/// Returns the launcher of sandboxes, which executes this program anew.
-pub(super) fn launcher(choice: Choice) -> Result<Launcher> {
-    Launcher::of_this_program()
-        .map(|launcher| launcher.with_choice(choice))
-        .map_err(|error| Error::refused(error.to_string(), ""))
+/// Returns the launcher of sandboxes.
+pub(super) fn launcher(choice: Choice) -> Launcher {
+    Launcher::of_this_program().with_choice(choice)
 }
 
 /// Returns the policy that is in force for a home or a store, following its file.

@@ -21,12 +21,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags};
 
 use super::error::{LaunchError, Step};
-use super::init::INIT;
-use super::orders::{Entry, Orders, Source};
 use super::plan::{Network, Plan};
-use crate::sys::sandbox::clone::{Stage, Start, Started, start};
-use crate::sys::sandbox::mount::attr;
-use crate::sys::sandbox::program;
+use trumanfs_init::INIT;
+use trumanfs_init::orders::{Entry, Orders, Source};
+use trumanfs_init::sys::clone::{Stage, Start, Started, start};
+use trumanfs_init::sys::mount::attr;
+use trumanfs_init::sys::program;
 
 /// Where bubblewrap is installed. Not looked up in PATH: what makes the sandbox is the system's.
 const FILES: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];

@@ -4,148 +4,10 @@ use std::fmt;
 
 use rustix::io::Errno;
 
+use trumanfs_init::error::Failed;
+pub use trumanfs_init::error::Step;
+
 use crate::name::escape;
-use crate::sys::sandbox::program::Failure;
-
-/// A step of a launch, in the order in which they are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Step {
-    /// The plan asks for something that cannot be.
-    Plan = 1,
-    /// Taking the identity of the home's owner (root only).
-    Identity = 2,
-    /// Making the namespaces.
-    Namespaces = 3,
-    /// Executing this program anew as the first process of the sandbox.
-    Init = 4,
-    /// Entering the user into the user namespace.
-    UserMap = 5,
-    /// Finding something of the host that the program shall see.
-    Source = 6,
-    /// Making the sandbox's root, a file system in memory.
-    Root = 7,
-    /// Mounting something in the sandbox.
-    Mount = 8,
-    /// Mounting `/proc`.
-    Proc = 9,
-    /// Leaving the host's root.
-    Pivot = 10,
-    /// Bringing up the loopback interface.
-    Loopback = 11,
-    /// Giving up capabilities.
-    Privileges = 12,
-    /// Installing the filter of system calls.
-    Filter = 13,
-    /// Setting limits.
-    Limits = 14,
-    /// Going to the working directory.
-    Directory = 15,
-    /// Executing the program.
-    Program = 16,
-    /// Talking to the first process of the sandbox.
-    Control = 17,
-    /// Preparing the network that the launcher answers for.
-    Network = 18,
-    /// Having another program or mechanism make the sandbox.
-    Backend = 19,
-}
-
-impl Step {
-    const ALL: [Self; 19] = [
-        Self::Plan,
-        Self::Identity,
-        Self::Namespaces,
-        Self::Init,
-        Self::UserMap,
-        Self::Source,
-        Self::Root,
-        Self::Mount,
-        Self::Proc,
-        Self::Pivot,
-        Self::Loopback,
-        Self::Privileges,
-        Self::Filter,
-        Self::Limits,
-        Self::Directory,
-        Self::Program,
-        Self::Control,
-        Self::Network,
-        Self::Backend,
-    ];
-
-    /// Returns the step with a number that came over the wire.
-    pub(super) fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|step| *step as u8 == number)
-    }
-
-    /// What is being done, as "cannot …" goes on.
-    fn in_words(self) -> &'static str {
-        match self {
-            Self::Plan => "run this plan",
-            Self::Identity => "become the home's owner",
-            Self::Namespaces => "make namespaces",
-            Self::Init => "start the first process of the sandbox",
-            Self::UserMap => "set up the user map",
-            Self::Source => "find what the sandbox shall show",
-            Self::Root => "make the sandbox's root",
-            Self::Mount => "mount in the sandbox",
-            Self::Proc => "mount /proc in the sandbox",
-            Self::Pivot => "leave the host's root",
-            Self::Loopback => "bring up the loopback interface",
-            Self::Privileges => "give up privileges",
-            Self::Filter => "install the filter of system calls",
-            Self::Limits => "set limits",
-            Self::Directory => "go to the working directory",
-            Self::Program => "execute the program",
-            Self::Control => "talk to the first process of the sandbox",
-            Self::Network => "prepare the network of the sandbox",
-            Self::Backend => "have the sandbox made",
-        }
-    }
-
-    /// What to do about it, where there is something that helps in general.
-    fn remedy(self, errno: Option<Errno>) -> Option<&'static str> {
-        Some(match (self, errno) {
-            (Self::Identity, Some(Errno::PERM)) => {
-                "run trumanfs as the home's owner; root needs CAP_SETUID and CAP_SETGID to become another user, and a user namespace that has this user"
-            }
-            (Self::Namespaces, Some(Errno::NOSPC)) => {
-                "raise the sysctl user.max_user_namespaces (and the other user.max_*_namespaces), or leave the sandbox that this process is in"
-            }
-            (Self::UserMap, Some(Errno::PERM)) if rustix::process::geteuid().is_root() => {
-                "root needs CAP_SETFCAP to enter itself into a user namespace: add it to the capabilities of the container or service, or run as an ordinary user"
-            }
-            (
-                Self::Namespaces | Self::UserMap | Self::Root | Self::Loopback,
-                Some(Errno::PERM | Errno::ACCESS),
-            ) => {
-                "user namespaces are restricted here; `trumanfs doctor` says by what. AppArmor: load the profile that the package brings. A container: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --cap-add SYS_ADMIN. A sysctl: kernel.unprivileged_userns_clone=1. In a sandbox of trumanfs none can be made"
-            }
-            (Self::Namespaces, Some(Errno::INVAL)) => {
-                "this kernel lacks a kind of namespace; user, mount, PID, network, IPC, UTS and cgroup namespaces are needed"
-            }
-            (Self::Proc, Some(Errno::PERM)) => {
-                "something covers parts of this process's /proc, as in containers: start the container with --security-opt systempaths=unconfined"
-            }
-            (Self::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
-            (Self::Directory, Some(Errno::NOTCONN)) => {
-                "the daemon of the home ended: `trumanfs umount` takes the home away, then mount it again"
-            }
-            (Self::Directory, _) => "give a directory of the home that its owner may enter",
-            (Self::Source, Some(Errno::NOENT)) => "name what is there, by an absolute path",
-            (Self::Backend, _) => {
-                "bwrap is the package bubblewrap; it needs user namespaces itself, and what it shows must be reachable by path for the home's owner"
-            }
-            (Self::Plan, None) => "leave that out, or give another home",
-            (Self::Program, Some(Errno::NOENT)) => {
-                "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"
-            }
-            (Self::Program, Some(Errno::ACCESS)) => "the file must be executable",
-            _ => return None,
-        })
-    }
-}
 
 /// Why a program was not started. Nothing of it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +41,7 @@ impl LaunchError {
     /// What failed and why, without what to do about it.
     #[must_use]
     pub fn what(&self) -> String {
-        let mut text = format!("cannot {}", self.step.in_words());
+        let mut text = format!("cannot {}", in_words(self.step));
         if !self.about.is_empty() {
             text.push_str(": ");
             text.push_str(&escape(self.about.as_bytes()));
@@ -194,7 +56,7 @@ impl LaunchError {
     /// What to do about it, where something is known to help.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
-        self.step.remedy(self.errno)
+        remedy_for(self.step, self.errno)
     }
 
     /// The remedy, or where to look for one. The reason of a network that cannot be prepared says itself what to do.
@@ -206,13 +68,10 @@ impl LaunchError {
     }
 }
 
-impl From<Failure> for LaunchError {
-    fn from(failure: Failure) -> Self {
-        let step = match failure.at_directory {
-            true => Step::Directory,
-            false => Step::Program,
-        };
-        Self::new(step, "", failure.errno)
+impl From<Failed> for LaunchError {
+    fn from(failed: Failed) -> Self {
+        let Failed { step, about, errno } = failed;
+        Self { step, about, errno }
     }
 }
 
@@ -232,6 +91,73 @@ impl From<Errno> for LaunchError {
     fn from(errno: Errno) -> Self {
         Self::new(Step::Control, "", errno)
     }
+}
+
+/// What is being done, as "cannot …" goes on.
+fn in_words(step: Step) -> &'static str {
+    match step {
+        Step::Plan => "run this plan",
+        Step::Identity => "become the home's owner",
+        Step::Namespaces => "make namespaces",
+        Step::Init => "start the first process of the sandbox",
+        Step::UserMap => "set up the user map",
+        Step::Source => "find what the sandbox shall show",
+        Step::Root => "make the sandbox's root",
+        Step::Mount => "mount in the sandbox",
+        Step::Proc => "mount /proc in the sandbox",
+        Step::Pivot => "leave the host's root",
+        Step::Loopback => "bring up the loopback interface",
+        Step::Privileges => "give up privileges",
+        Step::Filter => "install the filter of system calls",
+        Step::Limits => "set limits",
+        Step::Directory => "go to the working directory",
+        Step::Program => "execute the program",
+        Step::Control => "talk to the first process of the sandbox",
+        Step::Network => "prepare the network of the sandbox",
+        Step::Backend => "have the sandbox made",
+    }
+}
+
+/// What to do about it, where there is something that helps in general.
+fn remedy_for(step: Step, errno: Option<Errno>) -> Option<&'static str> {
+    Some(match (step, errno) {
+        (Step::Identity, Some(Errno::PERM)) => {
+            "run trumanfs as the home's owner; root needs CAP_SETUID and CAP_SETGID to become another user, and a user namespace that has this user"
+        }
+        (Step::Namespaces, Some(Errno::NOSPC)) => {
+            "raise the sysctl user.max_user_namespaces (and the other user.max_*_namespaces), or leave the sandbox that this process is in"
+        }
+        (Step::UserMap, Some(Errno::PERM)) if rustix::process::geteuid().is_root() => {
+            "root needs CAP_SETFCAP to enter itself into a user namespace: add it to the capabilities of the container or service, or run as an ordinary user"
+        }
+        (
+            Step::Namespaces | Step::UserMap | Step::Root | Step::Loopback,
+            Some(Errno::PERM | Errno::ACCESS),
+        ) => {
+            "user namespaces are restricted here; `trumanfs doctor` says by what. AppArmor: load the profile that the package brings. A container: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --cap-add SYS_ADMIN. A sysctl: kernel.unprivileged_userns_clone=1. In a sandbox of trumanfs none can be made"
+        }
+        (Step::Namespaces, Some(Errno::INVAL)) => {
+            "this kernel lacks a kind of namespace; user, mount, PID, network, IPC, UTS and cgroup namespaces are needed"
+        }
+        (Step::Proc, Some(Errno::PERM)) => {
+            "something covers parts of this process's /proc, as in containers: start the container with --security-opt systempaths=unconfined"
+        }
+        (Step::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
+        (Step::Directory, Some(Errno::NOTCONN)) => {
+            "the daemon of the home ended: `trumanfs umount` takes the home away, then mount it again"
+        }
+        (Step::Directory, _) => "give a directory of the home that its owner may enter",
+        (Step::Source, Some(Errno::NOENT)) => "name what is there, by an absolute path",
+        (Step::Backend, _) => {
+            "bwrap is the package bubblewrap; it needs user namespaces itself, and what it shows must be reachable by path for the home's owner"
+        }
+        (Step::Plan, None) => "leave that out, or give another home",
+        (Step::Program, Some(Errno::NOENT)) => {
+            "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"
+        }
+        (Step::Program, Some(Errno::ACCESS)) => "the file must be executable",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The first process of a sandbox, until it has its orders.
 //!
-//! A launcher may start one ahead, before anybody knows what will run: the namespaces are made, this program is loaded
-//! anew, the user is entered and the loopback interface brought up while the launcher does other work. Such a process
+//! A launcher may start one ahead, before anybody knows what will run: the namespaces are made, its program is
+//! loaded, the user is entered and the loopback interface brought up while the launcher does other work. Such a process
 //! holds nothing of the host but what every process has, for its mount namespace is made by its orders; it runs nothing
 //! of the occupant's. When the launcher ends, by whatever, so does it.
 //!
@@ -9,23 +9,30 @@
 //! that process when its parent's thread ends.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use super::backend::Backend;
-use super::channel;
 use super::error::{LaunchError, Step};
-use super::init::{INIT, User};
+use super::image::Image;
+use super::reaper::Reaper;
 use super::running::Running;
-use crate::sys::sandbox::clone::{Stage, Start, start};
-use crate::sys::sandbox::program;
+use trumanfs_init::backend::Backend;
+use trumanfs_init::channel;
+use trumanfs_init::sys::clone::{Stage, Start, start};
+use trumanfs_init::sys::program;
+use trumanfs_init::{INIT, User};
 
 /// Starts a first process as a child of the calling thread, which must live until the sandbox is set up.
 ///
 /// # Errors
 /// [`Step::Identity`] where this process cannot run programs as that user; [`Step::Namespaces`], [`Step::Init`].
-pub(super) fn first(program: BorrowedFd<'_>, user: User) -> Result<Running, LaunchError> {
+pub(super) fn first(
+    image: &Image,
+    user: User,
+    reaper: &Arc<Reaper>,
+) -> Result<Running, LaunchError> {
     let becomes = identity(user)?;
     let (ours, theirs) =
         channel::pair().map_err(|errno| LaunchError::new(Step::Control, "", errno))?;
@@ -36,7 +43,7 @@ pub(super) fn first(program: BorrowedFd<'_>, user: User) -> Result<Running, Laun
         text(user.1.to_string()),
     );
     let started = start(&Start {
-        program,
+        program: image.file()?,
         arguments: &[c"trumanfs", &init, &uid, &gid],
         input: theirs.as_fd(),
         output: None,
@@ -45,7 +52,8 @@ pub(super) fn first(program: BorrowedFd<'_>, user: User) -> Result<Running, Laun
         user: becomes,
     })
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
-    Ok(Running::new(Backend::Namespaces, started, ours))
+    let reaper = reaper.clone();
+    Ok(Running::new(Backend::Namespaces, started, ours, reaper))
 }
 
 fn step_of(stage: Stage) -> Step {
@@ -97,16 +105,16 @@ pub(super) struct Parent {
 
 impl Ahead {
     /// Has one started by a thread of its own. Returns nothing where there can be no such thread.
-    pub(super) fn start(program: OwnedFd, user: User) -> Option<Self> {
+    pub(super) fn start(image: Arc<Image>, user: User, reaper: Arc<Reaper>) -> Option<Self> {
         let (tell, started) = channel();
         let (thread, over) = channel::<()>();
         let start = move || {
             // The launch meets whatever this fails at once more, and says it.
-            if let Ok(running) = first(program.as_fd(), user) {
+            if let Ok(running) = first(&image, user, &reaper) {
                 // Nobody may want it any more: that ends it.
                 let _ = tell.send(running);
             }
-            drop((program, tell));
+            drop((image, reaper, tell));
             let _ = over.recv();
         };
         let named = std::thread::Builder::new().name("sandbox-ahead".to_owned());

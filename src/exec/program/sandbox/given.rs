@@ -9,7 +9,7 @@ use rustix::mount::OpenTreeFlags;
 
 use super::error::{LaunchError, Step};
 use super::layout::{Shown, is_shown, path_of};
-use super::orders::Source;
+use trumanfs_init::orders::Source;
 
 /// A descriptor that is sent: the plan's, or one made for sending.
 pub(super) enum Borrowed<'a> {

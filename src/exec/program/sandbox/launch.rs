@@ -4,33 +4,34 @@ use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-use rustix::fs::{CWD, Mode, OFlags};
-
-use super::backend::{Backend, Choice, is_refused_here};
+use super::backend::{Choice, is_refused_here};
 use super::bwrap;
-use super::channel::{self, MOST_DESCRIPTORS};
 use super::error::{LaunchError, Step};
 use super::first::{Ahead, Parent, first, identity};
 use super::given::{Borrowed, Given};
-use super::init::User;
+use super::image::Image;
 use super::layout::{Layout, layout};
 use super::limits::{self, Enforced, Hierarchies};
-use super::orders::{Listeners, Orders};
 use super::plan::{Network, Plan};
+use super::reaper::Reaper;
 use super::running::Running;
 use super::sockets::Sockets;
 use super::tree::{InstallTree, path_in, tree_of};
+use parking_lot::Mutex;
+use trumanfs_init::User;
+use trumanfs_init::backend::Backend;
+use trumanfs_init::channel::{self, MOST_DESCRIPTORS};
+use trumanfs_init::orders::{Listeners, Orders};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
 const MEMORY_FILES: u64 = 1 << 30;
 
-/// What starts sandboxes: the file of this program, whose [`run_init`](super::run_init) is their first process.
+/// What starts sandboxes: a program whose [`run_init`](super::run_init) is their first process.
 #[derive(Debug)]
 pub struct Launcher {
-    program: OwnedFd,
+    image: Arc<Image>,
     /// Where cgroups can be made; nothing if none shall be.
     cgroups: Option<Hierarchies>,
     choice: Choice,
@@ -38,32 +39,34 @@ pub struct Launcher {
     is_refused: OnceLock<()>,
     /// The first process of the next sandbox, if one was started ahead.
     ahead: Mutex<Option<Ahead>>,
+    /// Outlives this while there are sandboxes.
+    reaper: Arc<Reaper>,
 }
 
 impl Launcher {
-    /// A launcher with the program that is running.
-    ///
-    /// # Errors
-    /// [`Step::Init`] if its file cannot be opened.
-    pub fn of_this_program() -> Result<Self, LaunchError> {
-        Self::of(Path::new("/proc/self/exe"))
+    /// A launcher with the first process that this program carries, else with the program that is running.
+    #[must_use]
+    pub fn of_this_program() -> Self {
+        Self::with(Image::default())
     }
 
-    /// A launcher with another file of this program; for tests, which are programs of their own.
+    /// A launcher with a file of this program; for tests, which are programs of their own.
     ///
     /// # Errors
     /// [`Step::Init`] if the file cannot be opened.
     pub fn of(program: &Path) -> Result<Self, LaunchError> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let program = rustix::fs::openat(CWD, program, flags, Mode::empty())
-            .map_err(|errno| LaunchError::new(Step::Init, program.display().to_string(), errno))?;
-        Ok(Self {
-            program,
+        Image::of(program).map(Self::with)
+    }
+
+    fn with(image: Image) -> Self {
+        Self {
+            image: Arc::new(image),
             cgroups: Some(Hierarchies::find()),
             choice: Choice::Auto,
             is_refused: OnceLock::new(),
             ahead: Mutex::default(),
-        })
+            reaper: Arc::default(),
+        }
     }
 
     /// The same with a choice of its own of what makes the sandboxes.
@@ -93,11 +96,7 @@ impl Launcher {
         if ahead.as_ref().is_some_and(|ahead| ahead.is_for(user)) {
             return;
         }
-        *ahead = self
-            .program
-            .try_clone()
-            .ok()
-            .and_then(|program| Ahead::start(program, user));
+        *ahead = Ahead::start(self.image.clone(), user, self.reaper.clone());
     }
 
     /// Returns a first process without orders, and its parent if that is not the calling thread.
@@ -105,7 +104,7 @@ impl Launcher {
         let ahead = self.ahead.lock().take().filter(|ahead| ahead.is_for(user));
         match ahead.and_then(Ahead::take) {
             Some((running, parent)) => Ok((running, Some(parent))),
-            None => first(self.program.as_fd(), user).map(|running| (running, None)),
+            None => first(&self.image, user, &self.reaper).map(|running| (running, None)),
         }
     }
 }
@@ -185,7 +184,7 @@ pub(super) fn launch_by(
         }
         Backend::Bwrap => {
             let (ours, theirs) = channel::pair()?;
-            let file = launcher.program.as_fd();
+            let file = launcher.image.file()?;
             let bwrap = bwrap::find()?;
             let prepared = prepare(backend, plan, &enforced)?;
             let orders = &prepared.orders;
@@ -193,7 +192,7 @@ pub(super) fn launch_by(
             let (started, waiting) =
                 bwrap::begin(bwrap.as_fd(), file, theirs.as_fd(), becomes, orders)?;
             drop(theirs);
-            let mut running = Running::new(backend, started, ours);
+            let mut running = Running::new(backend, started, ours, launcher.reaper.clone());
             running.limit_to(enforced)?;
             let (first, said) = waiting.go_on(running.started())?;
             running.set_first(first);

@@ -8,9 +8,9 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::{LaunchError, Step};
-use super::orders::{Bind, Entry, Source};
 use super::plan::{Network, Plan};
-use crate::sys::sandbox::mount::attr;
+use trumanfs_init::orders::{Bind, Entry, Source};
+use trumanfs_init::sys::mount::attr;
 
 /// What lies on the host's root and is system software, read-only: a link there is the same link in the sandbox.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
@@ -39,8 +39,9 @@ const ETC: [&str; 19] = [
     "timezone",
 ];
 
-/// Files that are larger are mounted.
-const COPIED: u64 = 256 << 10;
+/// Files that are larger are mounted: a mount costs each launch about as much as copying this many bytes to the first
+/// process and into the root.
+const COPIED: u64 = 16 << 10;
 
 /// Names in `/etc` that begin so are shown, too: each version of Java has a directory of its own.
 const ETC_PREFIXES: [&str; 1] = ["java-"];
@@ -340,7 +341,7 @@ fn content(path: &Path) -> Option<Vec<u8>> {
     if stat.st_mode & everybody == 0 || u64::try_from(stat.st_size).ok()? > COPIED {
         return None;
     }
-    let mut content = Vec::new();
+    let mut content = Vec::with_capacity(usize::try_from(stat.st_size).ok()? + 1);
     std::fs::File::from(file)
         .take(COPIED)
         .read_to_end(&mut content)

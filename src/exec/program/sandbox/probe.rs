@@ -7,12 +7,14 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::Serialize;
 
-use super::backend::Backend;
+use super::end::End;
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, launch_by};
-use super::limits::{InForce, Limit, Mechanism};
+use super::limits::{InForce, Mechanism};
 use super::plan::{Limits, Network, Plan};
-use super::running::{End, Until};
+use super::running::Until;
+use trumanfs_init::backend::Backend;
+use trumanfs_init::limit::Limit;
 
 /// Something that a sandbox needs or uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

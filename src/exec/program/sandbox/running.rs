@@ -2,27 +2,27 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::backend::Backend;
 use super::bwrap::First;
-use super::channel::{self, Said};
+use super::end::{End, Ended, end_by_limit, end_of};
 use super::error::{LaunchError, Step};
-use super::limits::{Enforced, Group, InForce, Limit};
+use super::limits::{Enforced, Group, InForce};
+use super::reaper::{GONE_LIMIT, Reaper};
 use super::sockets::Sockets;
-use crate::sys::sandbox::clone::Started;
-use crate::sys::sandbox::program;
+use trumanfs_init::backend::Backend;
+use trumanfs_init::channel::{self, Said};
+use trumanfs_init::limit::Limit;
+use trumanfs_init::sys::clone::Started;
+use trumanfs_init::sys::program;
 
 /// How long the first process may take to set up a sandbox.
 const SET_UP_LIMIT: Duration = Duration::from_secs(20);
-
-/// How long everything in a sandbox may take to end after it was killed. A process that waits for a file system in the
-/// kernel may take longer; nobody waits for it.
-const GONE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Until when a program may run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,41 +31,6 @@ pub struct Until<'a> {
     pub deadline: Option<Instant>,
     /// A descriptor: when it is readable or its other end is closed, the program is killed.
     pub cancel: Option<BorrowedFd<'a>>,
-}
-
-/// How a program ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// It exited with this code.
-    Exited(i32),
-    /// This signal ended it.
-    Signalled(i32),
-    /// Its time was over.
-    Deadline,
-    /// Somebody cancelled it.
-    Cancelled,
-    /// The first process of its sandbox was killed by somebody else, and everything with it.
-    Killed,
-    /// It used more than it may, and was ended for that.
-    Limit(Limit),
-    /// It was never started: its working directory or its file is not there.
-    NotStarted(LaunchError),
-}
-
-/// What came of a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// How it ended.
-    pub end: End,
-    /// Processor time that it and its descendants used; without that of processes that were still there at a deadline.
-    pub cpu: Duration,
-    /// The largest resident memory of one of its processes, in bytes.
-    pub memory: u64,
-    /// Whether everything in the sandbox has ended. If not, something waits in the kernel for a file system that does
-    /// not answer; it was killed, and ends when the file system does.
-    pub all_gone: bool,
-    /// Limits that were hit, whatever the program's end: one of its processes was killed, or could not be made.
-    pub hit: Vec<Limit>,
 }
 
 /// A program that runs. Dropping it kills everything in its sandbox.
@@ -85,11 +50,20 @@ pub struct Running {
     sockets: Option<Sockets>,
     /// Whether it was killed and did not end in time.
     hangs: bool,
+    /// Who waits for the first process once nothing else is left in the sandbox.
+    reaper: Arc<Reaper>,
+    /// Whether nothing else is left there.
+    is_empty: bool,
 }
 
 impl Running {
     /// A first process without limits and orders.
-    pub(super) fn new(backend: Backend, started: Started, channel: OwnedFd) -> Self {
+    pub(super) fn new(
+        backend: Backend,
+        started: Started,
+        channel: OwnedFd,
+        reaper: Arc<Reaper>,
+    ) -> Self {
         Self {
             started,
             first: None,
@@ -100,6 +74,8 @@ impl Running {
             reaped: false,
             sockets: None,
             hangs: false,
+            reaper,
+            is_empty: false,
         }
     }
 
@@ -139,7 +115,7 @@ impl Running {
                 ..Until::default()
             };
             match self.hear(now) {
-                Heard::Said(Said::Failed(error)) => error,
+                Heard::Said(Said::Failed(failed)) => failed.into(),
                 _ => LaunchError::new(Step::Limits, "cgroup.procs", errno),
             }
         })
@@ -216,7 +192,7 @@ impl Running {
             cancel: None,
         }) {
             Heard::Said(Said::SetUp(sockets)) => return Ok(sockets),
-            Heard::Said(Said::Failed(error)) => error,
+            Heard::Said(Said::Failed(failed)) => failed.into(),
             Heard::Deadline => LaunchError::new(Step::Control, "the set-up hangs", Errno::TIMEDOUT),
             _ => match sent {
                 Err(errno) if errno != Errno::PIPE => LaunchError::new(Step::Control, "", errno),
@@ -230,18 +206,26 @@ impl Running {
     /// Waits for the program's end, and for that of everything that it has left behind, which is killed then. At the
     /// deadline, or when cancelled, all are killed.
     pub fn wait(&mut self, until: Until<'_>) -> Ended {
+        let mut told = None;
         let end = loop {
             match self.hear(until) {
                 Heard::Said(Said::SetUp(_) | Said::ProgramEnded(..) | Said::ProgramFailed(..)) => {}
-                Heard::Said(Said::Failed(error)) => break End::NotStarted(error),
-                Heard::Said(Said::Ended(status)) => break end_of(status),
+                Heard::Said(Said::Failed(failed)) => break End::NotStarted(failed.into()),
+                Heard::Said(Said::Ended(status, used)) => {
+                    told = used;
+                    break end_of(status);
+                }
                 Heard::Said(Said::Over(limit)) => break End::Limit(limit),
                 Heard::Deadline => break End::Deadline,
                 Heard::Cancelled => break End::Cancelled,
                 Heard::Closed => break End::Killed,
             }
         };
-        let (cpu, memory, all_gone) = self.bury();
+        self.is_empty = told.is_some();
+        let (cpu, memory, all_gone) = match told {
+            Some(used) => (Duration::from_micros(used.cpu_us), used.memory, true),
+            None => self.bury(),
+        };
         let hit = self.hit(&end);
         Ended {
             end: end_by_limit(end, &hit),
@@ -336,6 +320,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.is_empty {
+            self.kill();
+            let enforced = std::mem::take(&mut self.enforced);
+            return self.reaper.take(self.started.pid, enforced);
+        }
         if !self.reaped && !self.hangs {
             self.bury();
         }
@@ -352,20 +341,6 @@ impl Drop for Running {
     }
 }
 
-/// What killed a process by force may have been its limit.
-fn end_by_limit(end: End, hit: &[Limit]) -> End {
-    let killed = Signal::KILL.as_raw();
-    match (&end, hit) {
-        (End::Killed, hit) if hit.contains(&Limit::Memory) => End::Limit(Limit::Memory),
-        (End::Signalled(signal), _) if *signal == killed && hit.contains(&Limit::Memory) => {
-            End::Limit(Limit::Memory)
-        }
-        (End::Signalled(_), hit) if hit.contains(&Limit::FileSize) => End::Limit(Limit::FileSize),
-        (End::Signalled(_), hit) if hit.contains(&Limit::Cpu) => End::Limit(Limit::Cpu),
-        _ => end,
-    }
-}
-
 enum Heard {
     Said(Said),
     Deadline,
@@ -379,15 +354,5 @@ fn left(deadline: Instant) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
-    }
-}
-
-pub(super) fn end_of(status: i32) -> End {
-    use std::os::unix::process::ExitStatusExt;
-    let status = std::process::ExitStatus::from_raw(status);
-    match (status.code(), status.signal()) {
-        (Some(code), _) => End::Exited(code),
-        (_, Some(signal)) => End::Signalled(signal),
-        _ => End::Killed,
     }
 }

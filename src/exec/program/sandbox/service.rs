@@ -17,15 +17,17 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::backend::Backend;
-use super::channel::{self, Said};
+use super::end::{End, end_of};
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, candidates, launch_service, text};
-use super::limits::{InForce, Limit};
-use super::orders::Start;
+use super::limits::InForce;
 use super::plan::Plan;
-use super::running::{End, Running, end_of};
+use super::running::Running;
 use super::sockets::Sockets;
+use trumanfs_init::backend::Backend;
+use trumanfs_init::channel::{self, Said};
+use trumanfs_init::limit::Limit;
+use trumanfs_init::orders::Start;
 
 /// How often a wait asks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
@@ -78,7 +80,9 @@ pub fn serve(
             }
             let (number, end) = match channel::hear(&hearing) {
                 Ok(Some(Said::ProgramEnded(number, status))) => (number, end_of(status)),
-                Ok(Some(Said::ProgramFailed(number, error))) => (number, End::NotStarted(error)),
+                Ok(Some(Said::ProgramFailed(number, error))) => {
+                    (number, End::NotStarted(error.into()))
+                }
                 Ok(Some(Said::Over(limit))) => break End::Limit(limit),
                 _ => break End::Killed,
             };

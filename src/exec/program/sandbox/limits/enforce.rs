@@ -1,10 +1,11 @@
 //! Deciding the mechanism of each limit.
 
 use super::cgroup::{Group, Hierarchies};
-use super::limit::{InForce, Limit, Mechanism};
+use super::limit::{InForce, Mechanism};
 use crate::exec::program::sandbox::error::{LaunchError, Step};
-use crate::exec::program::sandbox::orders::Watch;
 use crate::exec::program::sandbox::plan::Limits;
+use trumanfs_init::limit::{Limit, resource};
+use trumanfs_init::orders::Watch;
 
 /// How the limits of one launch are enforced.
 #[derive(Debug, Default)]
@@ -16,15 +17,6 @@ pub(in super::super) struct Enforced {
     /// What the first process looks at.
     pub(in super::super) watch: Watch,
     pub(in super::super) in_force: Vec<InForce>,
-}
-
-/// The numbers of resources, for [`Enforced::rlimits`]; those of x86-64 and most others, in no use but this program's.
-pub(in super::super) mod resource {
-    pub(in super::super::super) const CPU: u32 = 0;
-    pub(in super::super::super) const FILE_SIZE: u32 = 1;
-    pub(in super::super::super) const CORE: u32 = 4;
-    pub(in super::super::super) const PROCESSES: u32 = 6;
-    pub(in super::super::super) const OPEN_FILES: u32 = 7;
 }
 
 /// Decides the mechanisms, and makes the cgroup if one is of use. `uid`: whom the program runs as. `helpers`: how many

@@ -1,46 +1,6 @@
-//! The kinds of limits, and what enforces them.
+//! What enforces limits.
 
-/// A kind of limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Limit {
-    /// Processor time.
-    Cpu = 1,
-    /// Memory.
-    Memory = 2,
-    /// Processes and threads.
-    Processes = 3,
-    /// Open files of a process.
-    OpenFiles = 4,
-    /// The size of a file.
-    FileSize = 5,
-}
-
-impl Limit {
-    pub(in super::super) fn from_number(number: u8) -> Option<Self> {
-        [
-            Self::Cpu,
-            Self::Memory,
-            Self::Processes,
-            Self::OpenFiles,
-            Self::FileSize,
-        ]
-        .into_iter()
-        .find(|limit| *limit as u8 == number)
-    }
-
-    /// What the limit is called, in outcomes too.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::Processes => "processes",
-            Self::OpenFiles => "open_files",
-            Self::FileSize => "file_size",
-        }
-    }
-}
+use trumanfs_init::limit::Limit;
 
 /// What sees to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,5 +8,5 @@ mod enforce;
 mod limit;
 
 pub(super) use cgroup::{Group, Hierarchies};
-pub(super) use enforce::{Enforced, enforce, resource};
-pub use limit::{InForce, Limit, Mechanism};
+pub(super) use enforce::{Enforced, enforce};
+pub use limit::{InForce, Mechanism};

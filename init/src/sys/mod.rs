@@ -2,6 +2,7 @@
 //!
 //! Code between a clone and an exec makes system calls only: no memory is allocated and no lock is taken, because
 //! another thread may hold one.
+#![allow(unsafe_code)]
 
 pub mod clone;
 pub mod filter;

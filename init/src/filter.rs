@@ -10,8 +10,8 @@
 
 use rustix::io::Errno;
 
-use crate::sys::sandbox::filter::Instruction;
-use crate::sys::sandbox::number as n;
+use crate::sys::filter::Instruction;
+use crate::sys::number as n;
 
 /// Refused with EPERM, whatever the arguments.
 const REFUSED: &[u32] = &[
@@ -111,7 +111,7 @@ const fn lower(argument: u32) -> u32 {
 ///
 /// # Errors
 /// `EOPNOTSUPP` on an architecture for which none was written.
-pub(super) fn filter(tracing: bool) -> Result<Vec<Instruction>, Errno> {
+pub(crate) fn filter(tracing: bool) -> Result<Vec<Instruction>, Errno> {
     let architecture = n::ARCHITECTURE.ok_or(Errno::OPNOTSUPP)?;
     let mut program = vec![
         load(ARCHITECTURE),

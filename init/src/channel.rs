@@ -12,31 +12,32 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-use super::error::{LaunchError, Step};
-use super::limits::Limit;
+use crate::error::{Failed, Step};
+use crate::limit::Limit;
+use crate::sys::program::Used;
 
 /// The most descriptors that the kernel takes in one message.
-pub(super) const MOST_DESCRIPTORS: usize = 250;
+pub const MOST_DESCRIPTORS: usize = 250;
 
 /// What the first process says.
 #[derive(Debug)]
-pub(super) enum Said {
+pub enum Said {
     /// Everything is set up, and the program is being started. The sockets that the launcher gets.
     SetUp(Vec<OwnedFd>),
     /// Something failed, and nothing runs.
-    Failed(LaunchError),
-    /// The program has ended with this wait status.
-    Ended(i32),
+    Failed(Failed),
+    /// The program has ended with this wait status. What was used, if nothing else is left in the sandbox.
+    Ended(i32, Option<Used>),
     /// One of several programs has ended: its number, and the wait status.
     ProgramEnded(u32, i32),
     /// One of several programs was not started.
-    ProgramFailed(u32, LaunchError),
+    ProgramFailed(u32, Failed),
     /// A limit that the first process looks after is passed; everything ends.
     Over(Limit),
 }
 
 /// Makes the two ends.
-pub(super) fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+pub fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -46,7 +47,7 @@ pub(super) fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Sends the orders, in a sealed file in memory, and descriptors after it.
-pub(super) fn send_orders(
+pub fn send_orders(
     channel: impl AsFd,
     orders: &[u8],
     others: &[BorrowedFd<'_>],
@@ -80,9 +81,7 @@ pub(super) fn send_orders(
 }
 
 /// Receives what [`send_orders`] sent; nothing if the other end was closed.
-pub(super) fn receive_orders(
-    channel: impl AsFd,
-) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+pub fn receive_orders(channel: impl AsFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS + 1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -115,7 +114,7 @@ pub(super) fn receive_orders(
 }
 
 /// Says that everything is set up, with the sockets that the launcher gets.
-pub(super) fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result<()> {
+pub fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&fds).size()];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -128,13 +127,13 @@ pub(super) fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io:
 }
 
 /// Says something to the launcher.
-pub(super) fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
+pub fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
     let bytes = said.to_bytes();
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Hears what the first process says; nothing if it has closed its end or said something strange.
-pub(super) fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
+pub fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 8192];
@@ -179,9 +178,13 @@ impl Said {
                 out.extend(number.to_le_bytes());
                 put(error, &mut out);
             }
-            Self::Ended(status) => {
+            Self::Ended(status, used) => {
                 out.push(2);
                 out.extend(status.to_le_bytes());
+                if let Some(used) = used {
+                    out.extend(used.cpu_us.to_le_bytes());
+                    out.extend(used.memory.to_le_bytes());
+                }
             }
             Self::Over(limit) => out.extend([5, *limit as u8]),
         }
@@ -192,7 +195,18 @@ impl Said {
         match bytes {
             [0] => Some(Self::SetUp(Vec::new())),
             [1, error @ ..] => Some(Self::Failed(get(error)?)),
-            [2, status @ ..] => Some(Self::Ended(number(status)?)),
+            [2, rest @ ..] => {
+                let (status, rest) = rest.split_at_checked(4)?;
+                let used = match rest.split_at_checked(8) {
+                    None if rest.is_empty() => None,
+                    None => return None,
+                    Some((cpu, memory)) => Some(Used {
+                        cpu_us: u64::from_le_bytes(cpu.try_into().ok()?),
+                        memory: u64::from_le_bytes(memory.try_into().ok()?),
+                    }),
+                };
+                Some(Self::Ended(number(status)?, used))
+            }
             [3, rest @ ..] => {
                 let (which, status) = rest.split_at_checked(4)?;
                 Some(Self::ProgramEnded(
@@ -213,18 +227,18 @@ impl Said {
     }
 }
 
-fn put(error: &LaunchError, out: &mut Vec<u8>) {
+fn put(error: &Failed, out: &mut Vec<u8>) {
     out.push(error.step as u8);
     let errno = error.errno.map_or(0, Errno::raw_os_error);
     out.extend(errno.to_le_bytes());
     out.extend(error.about.bytes().take(4096));
 }
 
-fn get(bytes: &[u8]) -> Option<LaunchError> {
+fn get(bytes: &[u8]) -> Option<Failed> {
     let (step, rest) = bytes.split_first()?;
     let (errno, about) = rest.split_at_checked(4)?;
     let errno = number(errno)?;
-    Some(LaunchError {
+    Some(Failed {
         step: Step::from_number(*step)?,
         about: String::from_utf8_lossy(about).into_owned(),
         errno: (errno != 0).then(|| Errno::from_raw_os_error(errno)),
@@ -244,7 +258,7 @@ mod tests {
     fn what_was_said_is_heard_though_orders_were_left_unread() {
         let (ours, theirs) = pair().unwrap();
         send_orders(&ours, &[7], &[]).unwrap();
-        let said = Said::Failed(LaunchError::new(Step::UserMap, "", Errno::PERM));
+        let said = Said::Failed(Failed::new(Step::UserMap, "", Errno::PERM));
         say(&theirs, &said).unwrap();
         drop(theirs);
         let heard = hear(&ours).unwrap().unwrap();
@@ -268,10 +282,17 @@ mod tests {
         assert_eq!((received, fds.len()), (orders, 2));
         for said in [
             Said::SetUp(Vec::new()),
-            Said::Ended(256),
+            Said::Ended(256, None),
+            Said::Ended(
+                9,
+                Some(Used {
+                    cpu_us: u64::MAX,
+                    memory: 1 << 40,
+                }),
+            ),
             Said::Over(Limit::Memory),
-            Said::Failed(LaunchError::new(Step::Mount, "/x", Errno::PERM)),
-            Said::Failed(LaunchError::refused(Step::Plan, "no")),
+            Said::Failed(Failed::new(Step::Mount, "/x", Errno::PERM)),
+            Said::Failed(Failed::refused(Step::Plan, "no")),
         ] {
             say(&theirs, &said).unwrap();
             let heard = hear(&ours).unwrap().unwrap();

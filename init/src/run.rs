@@ -5,12 +5,6 @@
 //! orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything in the
 //! sandbox. It never touches the home by a path: that may hang, and this process must not.
 
-mod network;
-mod privileges;
-mod root;
-mod serve;
-mod watch;
-
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,20 +14,21 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
-use super::backend::Backend;
-use super::channel::{self, Said};
-use super::error::{LaunchError, Step};
-use super::limits::resource;
-use super::orders::Orders;
-use crate::sys::sandbox::clone;
-use crate::sys::sandbox::program::{self, Failure, Program};
-use watch::Watcher;
+use crate::backend::Backend;
+use crate::channel::{self, Said};
+use crate::error::{Failed, Step};
+use crate::limit::resource;
+use crate::orders::Orders;
+use crate::sys::clone;
+use crate::sys::program::{self, Failure, Left, Program};
+use crate::watch::Watcher;
+use crate::{network, privileges, root, serve};
 
 /// The word that makes this program the first process of a sandbox. Not for people.
 pub const INIT: &str = "__sandbox-init";
 
 /// The user and the group that a sandbox is for.
-pub(super) type User = (u32, u32);
+pub type User = (u32, u32);
 
 /// How long this process waits for what the program left behind, to count what it has used.
 const COUNTED: Duration = Duration::from_millis(100);
@@ -50,12 +45,17 @@ pub fn run() -> ExitCode {
     let said = match start(channel) {
         Ok(Some(Begun::Program(started))) => {
             let said = wait(channel, started);
-            end_all();
-            said
+            let is_empty = end_all();
+            match said {
+                Said::Ended(status, _) if is_empty => {
+                    Said::Ended(status, Some(program::used_by_all()))
+                }
+                said => said,
+            }
         }
         Ok(Some(Begun::Service(ends, within, watcher))) => {
             let said = serve::serve(channel, &ends, within, watcher);
-            end_all();
+            let _ = end_all();
             said
         }
         Ok(None) => return ExitCode::FAILURE,
@@ -89,8 +89,8 @@ struct Started {
 }
 
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
-fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
-    let control = |errno| LaunchError::new(Step::Control, "", errno);
+fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
+    let control = |errno| Failed::new(Step::Control, "", errno);
     let user = user();
     if let Some(user) = user {
         enter_user(user)?;
@@ -98,8 +98,8 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
     close_to_others()?;
     if user.is_some() {
         name_host()?;
-        crate::sys::sandbox::mount::bring_up_loopback()
-            .map_err(|errno| LaunchError::new(Step::Loopback, "", errno))?;
+        crate::sys::mount::bring_up_loopback()
+            .map_err(|errno| Failed::new(Step::Loopback, "", errno))?;
     }
     let Some((bytes, fds)) = channel::receive_orders(channel).map_err(control)? else {
         return Ok(None);
@@ -113,7 +113,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
         // Only now: the cgroup is the namespace's root, and what is mounted on the host now is what the orders mean. A
         // process that waits for orders would keep it all from being unmounted.
         clone::enter_late_namespaces()
-            .map_err(|errno| LaunchError::new(Step::Namespaces, "unshare", errno))?;
+            .map_err(|errno| Failed::new(Step::Namespaces, "unshare", errno))?;
         root::make(&orders, &fds)?;
     } else {
         root::verify(&orders, &fds)?;
@@ -145,7 +145,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, LaunchError> {
         streams: [input.as_fd(), output.as_fd(), error.as_fd()],
         report: reporting.as_fd(),
     })
-    .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
+    .map_err(|errno| Failed::new(Step::Program, "", errno))?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
     Ok(Some(Begun::Program(Started {
         pid,
@@ -163,23 +163,23 @@ fn user() -> Option<User> {
 }
 
 /// Has nobody in the sandbox look into this process, and lets go of where the launcher was started.
-fn close_to_others() -> Result<(), LaunchError> {
+fn close_to_others() -> Result<(), Failed> {
     // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can reach
     // this process's memory, nor its program's file through /proc.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|errno| LaunchError::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
+        .map_err(|errno| Failed::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    rustix::process::chdir("/").map_err(|errno| LaunchError::new(Step::Root, "/", errno))
+    rustix::process::chdir("/").map_err(|errno| Failed::new(Step::Root, "/", errno))
 }
 
 /// Maps the user to itself: the same number inside and outside. Supplementary groups cannot be mapped by somebody who
 /// is not root, so they stay, as strangers; user_namespaces(7).
-fn enter_user((uid, gid): User) -> Result<(), LaunchError> {
+fn enter_user((uid, gid): User) -> Result<(), Failed> {
     let put = |name: &str, text: &str| {
         let path = format!("/proc/self/{name}");
         rustix::fs::openat(CWD, &*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|file| rustix::io::write(&file, text.as_bytes()))
-            .map_err(|errno| LaunchError::new(Step::UserMap, path, errno))
+            .map_err(|errno| Failed::new(Step::UserMap, path, errno))
     };
     put("setgroups", "deny")?;
     put("gid_map", &format!("{gid} {gid} 1\n"))?;
@@ -188,24 +188,24 @@ fn enter_user((uid, gid): User) -> Result<(), LaunchError> {
 }
 
 /// Enters the cgroup whose limits hold for all that this process starts.
-fn enter_group(orders: &Orders, fds: &[OwnedFd]) -> Result<(), LaunchError> {
+fn enter_group(orders: &Orders, fds: &[OwnedFd]) -> Result<(), Failed> {
     for index in &orders.groups {
         let door = usize::try_from(*index).ok().and_then(|at| fds.get(at));
         let entered = door
             .ok_or(Errno::BADF)
             .and_then(|door| rustix::io::write(door, b"0"));
-        entered.map_err(|errno| LaunchError::new(Step::Limits, "tasks", errno))?;
+        entered.map_err(|errno| Failed::new(Step::Limits, "tasks", errno))?;
     }
     Ok(())
 }
 
-fn name_host() -> Result<(), LaunchError> {
-    let failed = |errno| LaunchError::new(Step::Namespaces, "sethostname", errno);
+fn name_host() -> Result<(), Failed> {
+    let failed = |errno| Failed::new(Step::Namespaces, "sethostname", errno);
     rustix::system::sethostname(b"sandbox").map_err(failed)?;
     rustix::system::setdomainname(b"").map_err(failed)
 }
 
-fn limit(orders: &Orders) -> Result<(), LaunchError> {
+fn limit(orders: &Orders) -> Result<(), Failed> {
     for (number, limit) in &orders.rlimits {
         let (resource, name) = match *number {
             resource::CPU => (Resource::Cpu, "RLIMIT_CPU"),
@@ -223,7 +223,7 @@ fn limit(orders: &Orders) -> Result<(), LaunchError> {
             maximum: Some(limit),
         };
         rustix::process::setrlimit(resource, new)
-            .map_err(|errno| LaunchError::new(Step::Limits, name, errno))?;
+            .map_err(|errno| Failed::new(Step::Limits, name, errno))?;
     }
     Ok(())
 }
@@ -253,7 +253,7 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         let pause = watcher.as_ref().map(Watcher::pause);
         match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
-            Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
+            Err(errno) => return Said::Failed(Failed::new(Step::Control, "poll", errno)),
             Ok(_) => {}
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -279,7 +279,7 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
             if let Some(status) = bury(pid) {
                 // It may have ended because it could not begin.
                 let failure = report.take().and_then(|report| read(&report));
-                return failure.map_or(Said::Ended(status), |f| Said::Failed(f.into()));
+                return failure.map_or(Said::Ended(status, None), |f| Said::Failed(f.into()));
             }
         }
     }
@@ -293,10 +293,15 @@ fn read(report: &OwnedFd) -> Option<Failure> {
 }
 
 /// Ends what the program left behind, and waits for it a little: what is waited for is counted. The kernel ends the rest
-/// with this process.
-fn end_all() {
+/// with this process. Returns whether nothing is left.
+fn end_all() -> bool {
     let deadline = Instant::now() + COUNTED;
-    while program::kill_others() && Instant::now() < deadline {
+    loop {
+        match program::kill_others() {
+            Left::Nobody => return true,
+            Left::Some if Instant::now() < deadline => {}
+            _ => return false,
+        }
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -11,9 +11,9 @@ use rustix::net::{
     SocketType,
 };
 
-use super::super::error::{LaunchError, Step};
-use super::super::orders::Orders;
-use crate::sys::sandbox::route::every_address_is_local;
+use crate::error::{Failed, Step};
+use crate::orders::Orders;
+use crate::sys::route::every_address_is_local;
 
 /// How many connections wait at a listener to be accepted.
 const BACKLOG: i32 = 128;
@@ -22,13 +22,13 @@ const BACKLOG: i32 = 128;
 const DNS: u16 = 53;
 
 /// Leads every address to this namespace, and makes the sockets that the launcher gets: UDP first.
-pub(super) fn prepare(orders: &Orders) -> std::result::Result<Vec<OwnedFd>, LaunchError> {
+pub(crate) fn prepare(orders: &Orders) -> std::result::Result<Vec<OwnedFd>, Failed> {
     let Some(listeners) = &orders.listeners else {
         return Ok(Vec::new());
     };
-    every_address_is_local().map_err(|errno| LaunchError::new(Step::Network, "route", errno))?;
+    every_address_is_local().map_err(|errno| Failed::new(Step::Network, "route", errno))?;
     let failed = |port: u16| {
-        move |errno| LaunchError::new(Step::Network, format!("listen at port {port}"), errno)
+        move |errno| Failed::new(Step::Network, format!("listen at port {port}"), errno)
     };
     let mut sockets =
         vec![bound(SocketType::DGRAM, Ipv4Addr::UNSPECIFIED, DNS).map_err(failed(DNS))?];
@@ -57,7 +57,7 @@ fn bound(kind: SocketType, address: Ipv4Addr, port: u16) -> Result<OwnedFd> {
 }
 
 /// Returns the descriptor over which the launcher asks for sockets, if it does.
-pub(super) fn within(orders: &Orders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>> {
+pub(crate) fn within(orders: &Orders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>> {
     let index = orders.listeners.as_ref().and_then(|all| all.within);
     let Some(index) = index else { return Ok(None) };
     let fd = fds.get(index as usize).ok_or(Errno::BADF)?;
@@ -65,7 +65,7 @@ pub(super) fn within(orders: &Orders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>
 }
 
 /// Answers the launcher with a new socket, or with what the kernel says. Fails where nobody asks any more.
-pub(super) fn hand_out(within: &OwnedFd) -> Result<()> {
+pub(crate) fn hand_out(within: &OwnedFd) -> Result<()> {
     let mut byte = [0];
     if rustix::net::recv(within, &mut byte, RecvFlags::DONTWAIT)?.0 == 0 {
         return Err(Errno::PIPE);

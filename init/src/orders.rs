@@ -7,82 +7,94 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use super::backend::Backend;
+use crate::backend::Backend;
 
 /// The orders. Paths in the sandbox are relative to its root, without a slash at the front.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Orders {
+pub struct Orders {
     /// What makes the sandbox; what it has made already is not made again.
-    pub(super) backend: Backend,
-    /// The user and group, in the sandbox as outside.
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) ptrace: bool,
+    pub backend: Backend,
+    /// The user, in the sandbox as outside.
+    pub uid: u32,
+    /// The group, in the sandbox as outside.
+    pub gid: u32,
+    /// Whether programs may trace each other.
+    pub ptrace: bool,
     /// The files, by descriptor, to which the first process writes `0`, and so enters its cgroup.
-    pub(super) groups: Vec<u32>,
+    pub groups: Vec<u32>,
     /// How much the root and `/dev/shm` may hold, in bytes.
-    pub(super) memory_files: u64,
+    pub memory_files: u64,
     /// What the root holds.
-    pub(super) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// What is mounted, in this order. All up to the first that is `late` are read-only.
-    pub(super) binds: Vec<Bind>,
+    pub binds: Vec<Bind>,
     /// Limits by number of the resource.
-    pub(super) rlimits: Vec<(u32, u64)>,
+    pub rlimits: Vec<(u32, u64)>,
     /// The sockets that the launcher gets, where it answers for the network.
-    pub(super) listeners: Option<Listeners>,
-    pub(super) watch: Watch,
+    pub listeners: Option<Listeners>,
+    /// The limits that the first process sees to itself.
+    pub watch: Watch,
     /// Files that the program may be.
-    pub(super) candidates: Vec<CString>,
-    pub(super) arguments: Vec<CString>,
-    pub(super) environment: Vec<CString>,
-    pub(super) directory: CString,
+    pub candidates: Vec<CString>,
+    /// Its arguments, with its name first. Where there are none, the first process takes orders to start programs.
+    pub arguments: Vec<CString>,
+    /// Its environment, `NAME=value` each.
+    pub environment: Vec<CString>,
+    /// Its working directory.
+    pub directory: CString,
 }
 
 /// Sockets of the sandbox that the launcher gets.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Listeners {
+pub struct Listeners {
     /// TCP ports of every address.
-    pub(super) anywhere: Vec<u16>,
+    pub anywhere: Vec<u16>,
     /// TCP ports of 127.0.0.1.
-    pub(super) loopback: Vec<u16>,
+    pub loopback: Vec<u16>,
     /// The descriptor over which the launcher asks for unconnected sockets.
-    pub(super) within: Option<u32>,
+    pub within: Option<u32>,
 }
 
 /// What the first process looks after itself; 0 is no limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Watch {
+pub struct Watch {
     /// Processor time of all processes, in microseconds.
-    pub(super) cpu_us: u64,
+    pub cpu_us: u64,
     /// Memory of all processes and of /dev/shm, in bytes.
-    pub(super) memory: u64,
+    pub memory: u64,
     /// Processes and threads, without the first one.
-    pub(super) processes: u64,
+    pub processes: u64,
 }
 
 /// Something that is made in the sandbox's root.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub enum Entry {
+    /// A directory.
     Dir(PathBuf),
+    /// A file with this content.
     File(PathBuf, Vec<u8>),
+    /// A symbolic link, and what it points to.
     Link(PathBuf, PathBuf),
 }
 
 /// Something of the host that is mounted in the sandbox.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Bind {
-    pub(super) source: Source,
-    pub(super) target: PathBuf,
-    pub(super) is_dir: bool,
+pub struct Bind {
+    /// Where it comes from.
+    pub source: Source,
+    /// Where it is in the sandbox.
+    pub target: PathBuf,
+    /// Whether it is a directory.
+    pub is_dir: bool,
     /// `MOUNT_ATTR_*`, beside those that all have.
-    pub(super) attributes: u64,
+    pub attributes: u64,
     /// Whether it is mounted after the root was made read-only.
-    pub(super) late: bool,
+    pub late: bool,
 }
 
 /// Where a bound thing comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub enum Source {
     /// A path of the host.
     Path(PathBuf),
     /// A path of the host, where the thing must still be that a descriptor stands for.
@@ -251,7 +263,7 @@ impl Writer {
 
 impl Orders {
     /// Writes the orders.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(8192));
         out.byte(self.backend as u8);
         out.int(self.uid);
@@ -281,7 +293,7 @@ impl Orders {
     }
 
     /// Reads what [`Orders::to_bytes`] wrote; nothing if these are other bytes.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Reader(bytes);
         let read = Self {
             backend: Backend::from_number(bytes.byte()?)?,
@@ -310,17 +322,20 @@ impl Orders {
 
 /// A program that is to be started in a sandbox that serves: one that was made without a program of its own.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Start {
+pub struct Start {
     /// Files that the program may be.
-    pub(super) candidates: Vec<CString>,
-    pub(super) arguments: Vec<CString>,
-    pub(super) environment: Vec<CString>,
-    pub(super) directory: CString,
+    pub candidates: Vec<CString>,
+    /// Its arguments, with its name first.
+    pub arguments: Vec<CString>,
+    /// Its environment, `NAME=value` each.
+    pub environment: Vec<CString>,
+    /// Its working directory.
+    pub directory: CString,
 }
 
 impl Start {
     /// Writes the order.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(4096));
         out.texts(&self.candidates);
         out.texts(&self.arguments);
@@ -330,7 +345,7 @@ impl Start {
     }
 
     /// Reads what [`Start::to_bytes`] wrote; nothing if these are other bytes.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Reader(bytes);
         let read = Self {
             candidates: bytes.list(Reader::text)?,

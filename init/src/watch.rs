@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::fs::{CWD, Mode, OFlags};
 
-use super::super::limits::Limit;
-use super::super::orders::Watch;
+use crate::limit::Limit;
+use crate::orders::Watch;
 
 /// How long it takes until the next look: the less is left, the shorter.
 const OFTEN: Duration = Duration::from_millis(50);
@@ -15,7 +15,7 @@ const OFTEN: Duration = Duration::from_millis(50);
 const SELDOM: Duration = Duration::from_millis(500);
 
 /// The watch over a sandbox.
-pub(super) struct Watcher {
+pub(crate) struct Watcher {
     watch: Watch,
     next: Instant,
     proc: OwnedFd,
@@ -35,7 +35,7 @@ struct Use {
 
 impl Watcher {
     /// Begins to watch; nothing if there is nothing to watch, or nothing to look at.
-    pub(super) fn new(watch: Watch) -> Option<Self> {
+    pub(crate) fn new(watch: Watch) -> Option<Self> {
         if watch == Watch::default() {
             return None;
         }
@@ -50,7 +50,7 @@ impl Watcher {
     }
 
     /// How long the next look can wait.
-    pub(super) fn pause(&self) -> Timespec {
+    pub(crate) fn pause(&self) -> Timespec {
         let pause = self.next.saturating_duration_since(Instant::now());
         Timespec {
             tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
@@ -59,7 +59,7 @@ impl Watcher {
     }
 
     /// Looks, if it is time to; returns the limit that is passed.
-    pub(super) fn look(&mut self) -> Option<Limit> {
+    pub(crate) fn look(&mut self) -> Option<Limit> {
         if Instant::now() < self.next {
             return None;
         }

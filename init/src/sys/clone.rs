@@ -348,7 +348,7 @@ impl Drop for Blocked {
     }
 }
 
-pub(super) fn empty_set() -> libc::sigset_t {
+pub(crate) fn empty_set() -> libc::sigset_t {
     // SAFETY: a set of signals is plain numbers, and all of them zero is the empty set.
     unsafe { std::mem::zeroed() }
 }

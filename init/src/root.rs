@@ -12,20 +12,20 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
 
-use super::super::error::{LaunchError, Step};
-use super::super::orders::{Bind, Entry, Orders, Source};
-use crate::sys::sandbox::mount::{attr, set_attributes};
+use crate::error::{Failed, Step};
+use crate::orders::{Bind, Entry, Orders, Source};
+use crate::sys::mount::{attr, set_attributes};
 
 /// Where the new root is put until it is the root: a directory that every system has.
 const PLACE: &str = "/tmp";
 
 /// Makes the root as ordered, and leaves the host's.
-pub(super) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), LaunchError> {
+pub(crate) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), Failed> {
     let mut trees = Vec::with_capacity(orders.binds.len());
     for bind in &orders.binds {
         trees.push(tree(bind, fds).map_err(|errno| failed(Step::Source, &bind.source, errno))?);
     }
-    let at_root = |errno| LaunchError::new(Step::Root, "tmpfs", errno);
+    let at_root = |errno| Failed::new(Step::Root, "tmpfs", errno);
     let size = orders.memory_files.to_string();
     let root = file_system(
         "tmpfs",
@@ -37,7 +37,7 @@ pub(super) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     rustix::mount::move_mount(&root, "", CWD, PLACE, flags).map_err(at_root)?;
     fill(&root, orders)?;
     let shared = clone(root.as_fd(), "dev/shm", false)
-        .map_err(|errno| LaunchError::new(Step::Mount, "/dev/shm", errno))?;
+        .map_err(|errno| Failed::new(Step::Mount, "/dev/shm", errno))?;
 
     let mut binds = orders.binds.iter().zip(&trees);
     for (bind, tree) in binds.by_ref().take_while(|(bind, _)| !bind.late) {
@@ -45,7 +45,7 @@ pub(super) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     }
     proc(&root)?;
     set_attributes(&root, attr::READ_ONLY | attr::NO_SUID, true)
-        .map_err(|errno| LaunchError::new(Step::Root, "mount_setattr", errno))?;
+        .map_err(|errno| Failed::new(Step::Root, "mount_setattr", errno))?;
     private_devices(&root, &shared)?;
     for (bind, tree) in orders
         .binds
@@ -55,12 +55,12 @@ pub(super) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     {
         mount(&root, bind, tree)?;
     }
-    leave(&root).map_err(|errno| LaunchError::new(Step::Pivot, "", errno))
+    leave(&root).map_err(|errno| Failed::new(Step::Pivot, "", errno))
 }
 
 /// Checks that a root that somebody else has made by path has the home and all else there that the plan has descriptors
 /// of: a path may have led elsewhere meanwhile.
-pub(super) fn verify(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), LaunchError> {
+pub(crate) fn verify(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), Failed> {
     for bind in &orders.binds {
         let Source::Verified(_, index) = &bind.source else {
             continue;
@@ -78,12 +78,12 @@ pub(super) fn verify(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<()
     Ok(())
 }
 
-fn failed(step: Step, source: &Source, errno: Errno) -> LaunchError {
+fn failed(step: Step, source: &Source, errno: Errno) -> Failed {
     let about = match source {
         Source::Path(path) | Source::Verified(path, _) => path.display().to_string(),
         Source::Detached(_) => "a detached mount".to_owned(),
     };
-    LaunchError::new(step, about, errno)
+    Failed::new(step, about, errno)
 }
 
 /// Clones what is to be bound, as a mount of its own that is nowhere yet.
@@ -133,9 +133,9 @@ fn file_system(
 }
 
 /// Makes what the root holds itself, and the places of what is mounted before it becomes read-only.
-fn fill(root: &OwnedFd, orders: &Orders) -> std::result::Result<(), LaunchError> {
-    fn failed(path: &Path) -> impl Fn(Errno) -> LaunchError {
-        move |errno| LaunchError::new(Step::Root, path.display().to_string(), errno)
+fn fill(root: &OwnedFd, orders: &Orders) -> std::result::Result<(), Failed> {
+    fn failed(path: &Path) -> impl Fn(Errno) -> Failed {
+        move |errno| Failed::new(Step::Root, path.display().to_string(), errno)
     }
     for entry in &orders.entries {
         match entry {
@@ -155,10 +155,28 @@ fn fill(root: &OwnedFd, orders: &Orders) -> std::result::Result<(), LaunchError>
         AtFlags::empty(),
     )
     .map_err(failed(Path::new("dev/shm")))?;
-    for bind in orders.binds.iter().filter(|bind| !below_tmp(&bind.target)) {
-        place(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?;
+    for bind in &orders.binds {
+        match bind.late {
+            false => make_own(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?,
+            true if below_tmp(&bind.target) => {}
+            true => {
+                place(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Makes a place for a mount where everything is of this process's making: no link of somebody else's is on the way.
+fn make_own(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<()> {
+    let made = match is_dir {
+        true => rustix::fs::mkdirat(root, path, Mode::from_raw_mode(0o755)),
+        false => write(root, path, b""),
+    };
+    match made {
+        Err(Errno::EXIST) => Ok(()),
+        made => made,
+    }
 }
 
 /// Whether a place lies in what is mounted at /tmp, and so can be made later only.
@@ -216,44 +234,53 @@ fn place(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<OwnedFd> {
     Ok(dir)
 }
 
+/// Mounts at a place of this process's own making.
+fn attach_own(root: &OwnedFd, tree: impl AsFd, target: &Path) -> Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", root, target, flags)
+}
+
+/// Mounts at a place that may be the occupant's.
 fn attach(root: &OwnedFd, tree: impl AsFd, target: &Path, is_dir: bool) -> Result<()> {
     let place = place(root, target, is_dir)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(tree, "", &place, "", flags)
 }
 
-fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(), LaunchError> {
-    let failed =
-        |errno| LaunchError::new(Step::Mount, format!("/{}", bind.target.display()), errno);
+fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(), Failed> {
+    let failed = |errno| Failed::new(Step::Mount, format!("/{}", bind.target.display()), errno);
     if bind.attributes != 0 {
         set_attributes(tree, bind.attributes, true).map_err(failed)?;
     }
-    attach(root, tree, &bind.target, bind.is_dir).map_err(failed)
+    match bind.late {
+        false => attach_own(root, tree, &bind.target).map_err(failed),
+        true => attach(root, tree, &bind.target, bind.is_dir).map_err(failed),
+    }
 }
 
 /// Mounts this PID namespace's /proc, all of it read-only: much in it belongs to root without asking for a capability,
 /// and a home's owner may be root.
-fn proc(root: &OwnedFd) -> std::result::Result<(), LaunchError> {
+fn proc(root: &OwnedFd) -> std::result::Result<(), Failed> {
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
         | MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     file_system("proc", &[], attributes)
-        .and_then(|proc| attach(root, &proc, Path::new("proc"), true))
-        .map_err(|errno| LaunchError::new(Step::Proc, "", errno))
+        .and_then(|proc| attach_own(root, &proc, Path::new("proc")))
+        .map_err(|errno| Failed::new(Step::Proc, "", errno))
 }
 
 /// Mounts terminals of the sandbox's own, and its shared memory.
-fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), LaunchError> {
-    let failed = |path: &'static str| move |errno| LaunchError::new(Step::Mount, path, errno);
-    attach(root, shared, Path::new("dev/shm"), true).map_err(failed("/dev/shm"))?;
+fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), Failed> {
+    let failed = |path: &'static str| move |errno| Failed::new(Step::Mount, path, errno);
+    attach_own(root, shared, Path::new("dev/shm")).map_err(failed("/dev/shm"))?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     file_system(
         "devpts",
         &[("ptmxmode", "0666"), ("mode", "0620")],
         attributes,
     )
-    .and_then(|pts| attach(root, &pts, Path::new("dev/pts"), true))
+    .and_then(|pts| attach_own(root, &pts, Path::new("dev/pts")))
     .map_err(failed("/dev/pts"))
 }
 

@@ -175,14 +175,56 @@ pub fn close_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 
-/// Kills all processes of this PID namespace but its first. Returns whether there were any, ended ones included that
-/// nobody has waited for. Does nothing unless the caller is the first process.
-pub fn kill_others() -> bool {
+/// What processes have used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Used {
+    /// Processor time, in microseconds.
+    pub cpu_us: u64,
+    /// The largest resident memory of one process, in bytes.
+    pub memory: u64,
+}
+
+/// Who is in a PID namespace beside its first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Nobody.
+    Nobody,
+    /// Some, and be they ended ones that nobody has waited for.
+    Some,
+    /// That cannot be known: the caller is not the first process.
+    Unknown,
+}
+
+/// Kills all processes of this PID namespace but its first, and returns whether there were any. Does nothing unless the
+/// caller is the first process.
+pub fn kill_others() -> Left {
     if rustix::process::getpid().as_raw_nonzero().get() != 1 {
-        return false;
+        return Left::Unknown;
     }
     // SAFETY: takes numbers; -1 are all processes but the first, of this namespace and those below it.
-    unsafe { libc::kill(-1, libc::SIGKILL) == 0 }
+    match unsafe { libc::kill(-1, libc::SIGKILL) } {
+        0 => Left::Some,
+        _ if last_errno() == Errno::SRCH => Left::Nobody,
+        _ => Left::Unknown,
+    }
+}
+
+/// What this process and all its children that were waited for have used (getrusage(2)).
+#[must_use]
+pub fn used_by_all() -> Used {
+    let [own, others] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(|who| {
+        // SAFETY: the structure is plain numbers, for which zeros are valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: fills a local variable.
+        unsafe { libc::getrusage(who, &raw mut usage) };
+        usage
+    });
+    let cpu = [&own, &others].map(|one| duration(one.ru_utime) + duration(one.ru_stime));
+    let memory = own.ru_maxrss.max(others.ru_maxrss);
+    Used {
+        cpu_us: u64::try_from((cpu[0] + cpu[1]).as_micros()).unwrap_or(u64::MAX),
+        memory: u64::try_from(memory).unwrap_or(0) << 10,
+    }
 }
 
 /// How a child ended, and what it and its own children have used (wait4(2)).

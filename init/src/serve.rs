@@ -7,12 +7,12 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::WaitOptions;
 
-use super::super::channel::{self, Said};
-use super::super::error::{LaunchError, Step};
-use super::super::orders::Start;
-use super::network;
-use super::watch::Watcher;
-use crate::sys::sandbox::program::{self, Failure, Program};
+use crate::channel::{self, Said};
+use crate::error::{Failed, Step};
+use crate::network;
+use crate::orders::Start;
+use crate::sys::program::{self, Failure, Program};
+use crate::watch::Watcher;
 
 /// A program that was started.
 struct Started {
@@ -25,7 +25,7 @@ struct Started {
 /// where that end cannot be waited for.
 ///
 /// `within`: where the launcher asks for sockets of this network.
-pub(super) fn serve(
+pub(crate) fn serve(
     channel: BorrowedFd<'_>,
     ends: &OwnedFd,
     mut within: Option<OwnedFd>,
@@ -42,7 +42,7 @@ pub(super) fn serve(
         let pause = watcher.as_ref().map(Watcher::pause);
         match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
-            Err(errno) => return Said::Failed(LaunchError::new(Step::Control, "poll", errno)),
+            Err(errno) => return Said::Failed(Failed::new(Step::Control, "poll", errno)),
             Ok(_) => {}
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -73,8 +73,8 @@ pub(super) fn serve(
     }
 }
 
-fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), LaunchError> {
-    let control = |errno| LaunchError::new(Step::Control, "", errno);
+fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), Failed> {
+    let control = |errno| Failed::new(Step::Control, "", errno);
     let order = Start::from_bytes(bytes).ok_or_else(|| control(Errno::BADMSG))?;
     let [input, output, error] =
         <&[OwnedFd; 3]>::try_from(fds).map_err(|_| control(Errno::BADF))?;
@@ -88,7 +88,7 @@ fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), L
         streams: [input.as_fd(), output.as_fd(), error.as_fd()],
         report: reporting.as_fd(),
     })
-    .map_err(|errno| LaunchError::new(Step::Program, "", errno))?;
+    .map_err(|errno| Failed::new(Step::Program, "", errno))?;
     Ok((pid, Started { number, report }))
 }
 

@@ -1,0 +1,59 @@
+//! Builds the first process of sandboxes (`init/`) for the launcher to carry: a static program, because loading libraries
+//! costs each launch more than all that the process does.
+//!
+//! Cargo cannot make a program of one package part of another one yet, so this calls Cargo once more, with a directory
+//! of its own. Where no static program can be linked (a system without `libc.a`), the launcher starts itself instead,
+//! which works as well and takes longer.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() -> io::Result<()> {
+    for changed in ["build.rs", "init", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={changed}");
+    }
+    let out = PathBuf::from(given("OUT_DIR")?);
+    let image = match build(&out.join("init")) {
+        Ok(program) => fs::read(program)?,
+        Err(why) => {
+            println!(
+                "cargo::warning=the first process of sandboxes was not linked statically, so each launch takes longer: {why}"
+            );
+            Vec::new()
+        }
+    };
+    fs::write(out.join("trumanfs-init"), image)
+}
+
+/// Builds the program; returns where it is.
+fn build(target_dir: &Path) -> io::Result<PathBuf> {
+    let target = given("TARGET")?;
+    let mut cargo = Command::new(given("CARGO")?);
+    cargo
+        .args(["build", "--quiet", "--profile", "init", "--package"])
+        .args(["trumanfs-init", "--bin", "trumanfs-init", "--target"])
+        .arg(&target)
+        .arg("--target-dir")
+        .arg(target_dir)
+        .current_dir(given("CARGO_MANIFEST_DIR")?)
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static")
+        // What looks at the code in place of compiling it, as clippy does.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+    let built = cargo.output()?;
+    if !built.status.success() {
+        let said = String::from_utf8_lossy(&built.stderr);
+        let last: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+        let last = last.last().copied().unwrap_or("Cargo said nothing");
+        return Err(io::Error::other(format!("{}: {last}", built.status)));
+    }
+    Ok(target_dir.join(target).join("init").join("trumanfs-init"))
+}
+
+/// Returns what Cargo gives a build script in its environment.
+fn given(name: &str) -> io::Result<OsString> {
+    env::var_os(name).ok_or_else(|| io::Error::other(format!("{name} is not set")))
+}

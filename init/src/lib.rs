@@ -1,0 +1,22 @@
+//! The first process of a sandbox, and what its launcher and it say to each other.
+//!
+//! A crate of its own, because the program is loaded for each launch: `build.rs` of trumanfs links it statically and
+//! puts it into the launcher, which starts it from memory. Of trumanfs it knows nothing. The launcher decides
+//! everything and sends it as [`Orders`](orders::Orders); [`run()`] carries them out and tells by the
+//! [channel](mod@channel) what came of it.
+
+pub mod backend;
+pub mod channel;
+pub mod error;
+mod filter;
+pub mod limit;
+mod network;
+pub mod orders;
+mod privileges;
+mod root;
+mod run;
+mod serve;
+pub mod sys;
+mod watch;
+
+pub use run::{INIT, User, run};

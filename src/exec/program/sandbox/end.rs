@@ -1,0 +1,68 @@
+//! How a program ended.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use trumanfs_init::limit::Limit;
+
+use super::error::LaunchError;
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+    /// Its time was over.
+    Deadline,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The first process of its sandbox was killed by somebody else, and everything with it.
+    Killed,
+    /// It used more than it may, and was ended for that.
+    Limit(Limit),
+    /// It was never started: its working directory or its file is not there.
+    NotStarted(LaunchError),
+}
+
+/// What came of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How it ended.
+    pub end: End,
+    /// Processor time that it and its descendants used; without that of processes that were still there at a deadline.
+    pub cpu: Duration,
+    /// The largest resident memory of one of its processes, in bytes.
+    pub memory: u64,
+    /// Whether everything in the sandbox has ended. If not, something waits in the kernel for a file system that does
+    /// not answer; it was killed, and ends when the file system does.
+    pub all_gone: bool,
+    /// Limits that were hit, whatever the program's end: one of its processes was killed, or could not be made.
+    pub hit: Vec<Limit>,
+}
+
+/// What killed a process by force may have been its limit.
+pub(super) fn end_by_limit(end: End, hit: &[Limit]) -> End {
+    let killed = Signal::KILL.as_raw();
+    match (&end, hit) {
+        (End::Killed, hit) if hit.contains(&Limit::Memory) => End::Limit(Limit::Memory),
+        (End::Signalled(signal), _) if *signal == killed && hit.contains(&Limit::Memory) => {
+            End::Limit(Limit::Memory)
+        }
+        (End::Signalled(_), hit) if hit.contains(&Limit::FileSize) => End::Limit(Limit::FileSize),
+        (End::Signalled(_), hit) if hit.contains(&Limit::Cpu) => End::Limit(Limit::Cpu),
+        _ => end,
+    }
+}
+
+/// How a program ended by its wait status.
+pub(super) fn end_of(status: i32) -> End {
+    use std::os::unix::process::ExitStatusExt;
+    let status = std::process::ExitStatus::from_raw(status);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (_, Some(signal)) => End::Signalled(signal),
+        _ => End::Killed,
+    }
+}

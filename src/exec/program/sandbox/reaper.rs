@@ -1,0 +1,80 @@
+//! Waiting for the ends of sandboxes in which nothing runs any more.
+//!
+//! When a first process has told that everything else has ended, the kernel still has to take apart its namespaces and
+//! mounts, which takes longer than many a program. A thread of the launcher's waits for that, so that nobody else has
+//! to.
+
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::limits::Enforced;
+use trumanfs_init::sys::program;
+
+/// How long everything in a sandbox may take to end after it was killed. A process that waits for a file system in the
+/// kernel may take longer; nobody waits for it.
+pub(super) const GONE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What is handed to the thread.
+#[derive(Debug)]
+enum Task {
+    /// A child to wait for, and the cgroup to remove after that.
+    Reap(i32, Enforced),
+    /// Somebody to tell when all that was handed over before is done.
+    Tell(SyncSender<()>),
+}
+
+/// Waits for the first processes of a launcher's sandboxes. Dropping it waits for those that are ending, for a while.
+#[derive(Debug, Default)]
+pub(super) struct Reaper(Mutex<Option<Sender<Task>>>);
+
+impl Reaper {
+    /// Waits for a child that is ending, and removes its cgroup then, without keeping the caller waiting. Only where
+    /// there can be no thread the caller waits.
+    pub(super) fn take(&self, pid: i32, enforced: Enforced) {
+        let mut thread = self.0.lock();
+        if thread.is_none() {
+            *thread = start();
+        }
+        let task = Task::Reap(pid, enforced);
+        let refused = match thread.as_ref() {
+            Some(thread) => thread.send(task).err().map(|error| error.0),
+            None => Some(task),
+        };
+        if let Some(task) = refused {
+            carry_out(task);
+        }
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        let Some(thread) = self.0.lock().take() else {
+            return;
+        };
+        let (tell, done) = sync_channel(1);
+        if thread.send(Task::Tell(tell)).is_ok() {
+            let _ = done.recv_timeout(GONE_LIMIT);
+        }
+    }
+}
+
+/// Starts the thread, which ends when nobody hands it anything any more.
+fn start() -> Option<Sender<Task>> {
+    let (hand, handed) = channel();
+    let named = std::thread::Builder::new().name("sandbox-reaper".to_owned());
+    let thread = named.spawn(move || handed.into_iter().for_each(carry_out));
+    thread.is_ok().then_some(hand)
+}
+
+fn carry_out(task: Task) {
+    match task {
+        Task::Reap(pid, enforced) => {
+            // A process that ignores the ends of its children has none to wait for.
+            let _ = program::wait(pid, true);
+            drop(enforced);
+        }
+        Task::Tell(tell) => drop(tell.send(())),
+    }
+}
