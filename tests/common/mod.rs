@@ -208,6 +208,8 @@ impl<'a> Plan<'a> {
 struct Daemon {
     pid: u32,
     fd: OwnedFd,
+    /// The device of its mount.
+    minor: u32,
 }
 
 impl Daemon {
@@ -219,7 +221,29 @@ impl Daemon {
         let pid = u32::try_from(pid).map_err(|error| format!("pid {pid}: {error}"))?;
         let fd = rustix::process::pidfd_open(pid_of(pid), PidfdFlags::empty())
             .map_err(|error| format!("the daemon {pid} that status names does not run: {error}"))?;
-        Ok(Self { pid, fd })
+        let mount = watch::mount_at(&home.home).ok_or("the home is gone from the mount table")?;
+        let minor = mount.minor;
+        Ok(Self { pid, fd, minor })
+    }
+
+    /// Waits until a daemon has ended whose home was unmounted.
+    ///
+    /// `umount` has waited already, so there is no more than a moment for it. But other tests, and whatever else this
+    /// machine runs, make mount namespaces, which get copies of the mount: as long as those last is nobody's fault.
+    fn ends(&self) -> Result<(), String> {
+        let until = Instant::now() + COMMAND_LIMIT;
+        while !self.ended_within(Duration::from_secs(2)) {
+            let copies = watch::copies_elsewhere(self.minor);
+            if copies.is_empty() || Instant::now() > until {
+                return Err(format!(
+                    "the daemon {} is left (its threads: {}; copies of its mount have: {})",
+                    self.pid,
+                    watch::threads_of(self.pid),
+                    copies.join(", ")
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn ended_within(&self, limit: Duration) -> bool {
@@ -512,10 +536,9 @@ impl Home {
             watch::detach(&left);
         }
         if let Some(daemon) = self.daemon.take()
-            // `umount` has waited for the daemon already, so this is no grace period for it.
-            && !daemon.ended_within(Duration::from_secs(2))
+            && let Err(problem) = daemon.ends()
         {
-            let _ = write!(problems, "the daemon {} is left; ", daemon.pid);
+            let _ = write!(problems, "{problem}; ");
             let _ = rustix::process::pidfd_send_signal(&daemon.fd, Signal::KILL);
         }
         if problems.is_empty() {

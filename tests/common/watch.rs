@@ -56,6 +56,57 @@ fn parse(line: &str) -> Option<Mount> {
     })
 }
 
+/// Names the processes whose mount tables have a home that is gone from this one. A mount namespace that is made while a
+/// home is mounted gets a copy of the mount, and the daemon goes on as long as that exists.
+pub(crate) fn copies_elsewhere(minor: u32) -> Vec<String> {
+    let has = |table: &str| {
+        let mut mounts = table.lines().filter_map(parse);
+        mounts.any(|mount| mount.minor == minor && mount.kind == "fuse.trumanfs")
+    };
+    let read =
+        |path: String| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+    if has(&read("/proc/self/mountinfo".to_owned())) {
+        // The number means another home by now, so nobody has a copy of that one.
+        return Vec::new();
+    }
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| has(&read(format!("/proc/{pid}/mountinfo"))))
+        .map(|pid| format!("{pid} ({})", read(format!("/proc/{pid}/comm")).trim()))
+        .collect()
+}
+
+/// Says of each thread of a process what it waits for, as far as /proc tells.
+pub(crate) fn threads_of(pid: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let said = tasks.map(|task| {
+        let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let stat = read("stat");
+        let state = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.split(' ').next());
+        // The innermost calls; root only.
+        let stack: Vec<String> = read("stack")
+            .lines()
+            .take(4)
+            .map(|l| l.trim_start_matches("[<0>] ").to_owned())
+            .collect();
+        format!(
+            "{} {} {} [{}]",
+            read("comm").trim(),
+            state.unwrap_or("?"),
+            read("wchan"),
+            stack.join(" < ")
+        )
+    });
+    said.collect::<Vec<_>>().join(", ")
+}
+
 /// Undoes the table's octal escapes (`\040` for a space).
 fn unescape(field: &str) -> PathBuf {
     let mut bytes = field.bytes();

@@ -4,6 +4,8 @@ set -euo pipefail
 base=$1
 here=$(dirname "$0")
 cd "$base"
+# The homes of other tests came along, and would not end as long as this lasts.
+{ grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy
 
 ip link set lo up
 # A host that is allowed, one that is not, one of SSH, the resolver, and a private one.
