@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::calls::*;
-use crate::common::{Home, need_mount, skip};
+use crate::common::{Home, need_mount, need_root, skip};
 
 /// How long a change may take to show. The promise is one second; a loaded machine gets some grace.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -417,4 +417,34 @@ fn what_an_occupant_wrote_is_not_asked_for_again() {
             assert!(written.unwrap().success());
         },
     );
+}
+
+/// `posix::open::buffered` once saw a change time move by a quarter of a millisecond after `close`: another test had the kernel
+/// drop its caches.
+#[test]
+fn times_are_the_stores_once_the_kernel_forgets_the_file() {
+    need_mount!();
+    need_root!("to have the kernel drop its caches");
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        let passes = home.status().unwrap()["mechanisms"]["passthrough"] == true;
+        let (path, below) = (home.path("f"), home.store().join("f"));
+        fs::write(&path, "content").unwrap();
+        let (here, there) = (stat(&path).unwrap(), stat(&below).unwrap());
+        // By then everything has reached the store, and nothing of it moves any more.
+        match passes {
+            true => assert_eq!((here.mtime, here.ctime), (there.mtime, there.ctime)),
+            false => assert!(
+                here.mtime <= there.mtime && here.ctime <= there.ctime,
+                "{here:?}, below {there:?}"
+            ),
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        let times = |stat: &Stat| (stat.mtime, stat.ctime);
+        while times(&stat(&path).unwrap()) != times(&there) {
+            assert!(Instant::now() < until, "{here:?}, below {there:?}");
+            fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+        }
+        assert_eq!(stat(&below).unwrap(), there, "{options:?}");
+    }
 }

@@ -354,6 +354,25 @@ impl<'a> Trial<'a> {
         stat
     }
 
+    /// Returns whether data goes through the page cache to the daemon: a home without passthrough, so without its holes.
+    pub(crate) fn writes_back(&self) -> bool {
+        self.has(HOME) && !self.has(HOLES)
+    }
+
+    /// Expects a regular file's attributes to be as they were.
+    ///
+    /// Where it [writes back](Self::writes_back) the kernel keeps a change time of its own, that of the
+    /// `write` or `utimensat`; the store's is that of the request, a moment later. It shows once the kernel forgets the
+    /// file, which another test may cause at any time.
+    pub(crate) fn expect_unchanged(&self, line: u32, path: &Path, before: &Stat) {
+        let got = self.expect_ok("stat", line, stat(path));
+        let mut wanted = *before;
+        if self.writes_back() && (got.ctime.0 - before.ctime.0) < 10 {
+            wanted.ctime = got.ctime.max(before.ctime);
+        }
+        self.expect_eq("stat", line, &got, &wanted);
+    }
+
     /// Goes on in a forked child; what goes wrong there counts here.
     pub(crate) fn child(&self, work: impl FnOnce()) {
         let answer = child::in_child(|| {
@@ -451,6 +470,13 @@ macro_rules! eq {
     };
 }
 
+/// Expects a regular file to have the attributes that it had: `unchanged!(t, path, before)`.
+macro_rules! unchanged {
+    ($t:expr, $path:expr, $before:expr) => {
+        $t.expect_unchanged(line!(), &$path, &$before)
+    };
+}
+
 /// Expects something to hold: `is!(t, after.mtime > before.mtime)`.
 macro_rules! is {
     ($t:expr, $holds:expr) => {
@@ -461,4 +487,4 @@ macro_rules! is {
     };
 }
 
-pub(crate) use {eq, err, is, ok};
+pub(crate) use {eq, err, is, ok, unchanged};

@@ -78,7 +78,7 @@ pub(crate) const CASES: &[Case] = &[
             let path = t.file("f", b"");
             let before = t.age(&path);
             ok!(t, utimensat(&path, (0, UTIME_OMIT), (0, UTIME_OMIT)));
-            eq!(t, ok!(t, stat(&path)), before);
+            unchanged!(t, path, before);
         },
     ),
     case("UTIME_NOW sets one or both to now", |t| {
@@ -103,7 +103,7 @@ pub(crate) const CASES: &[Case] = &[
         let before = t.age(&path);
         err!(t, EINVAL, utimensat(&path, (0, 1_000_000_000), (0, 0)));
         err!(t, EINVAL, utimensat(&path, (0, 0), (0, -1)));
-        eq!(t, ok!(t, stat(&path)), before);
+        unchanged!(t, path, before);
     }),
     case("ENOENT, ENOTDIR and ENAMETOOLONG", |t| {
         t.file("f", b"");
