@@ -29,6 +29,9 @@ pub trait LinePrograms: Send + Sync {
     /// Why it does not run.
     fn admit(&self, program: Program<'_>) -> Result<Box<dyn AdmittedProgram + '_>, NotRun>;
 
+    /// Returns whether the home is gone, because its daemon has ended: then the line has to end, too.
+    fn is_lost(&self) -> bool;
+
     /// Returns the report on the programs of this line, if any ran or was refused.
     fn report(&self) -> Option<Box<ProgramReport>>;
 }

@@ -329,10 +329,66 @@ fn a_daemon_that_dies_during_a_line_is_named() {
     });
     home.detach();
     let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let errors = outcome["stderr"].as_str().unwrap();
-    assert!(errors.contains("mount it again"), "{outcome:#}");
-    let warnings = outcome["warnings"].as_array().unwrap();
-    let warning = warnings.first().and_then(Value::as_str).unwrap();
-    assert!(warning.contains("do not name the run"), "{warning:?}");
-    assert_eq!(warning.trim_end(), warning, "{warning:?}");
+    assert_eq!(
+        (&outcome["return_code"], &outcome["status"]),
+        (&Value::from(125), &Value::from("error")),
+        "{outcome:#}"
+    );
+    let why = outcome["error_message"].as_str().unwrap();
+    assert!(
+        why.contains("daemon of the home ended") && why.contains("mount it again"),
+        "{outcome:#}"
+    );
+    let ran = serde_json::json!(["bash -c 'echo a >begun; sleep 1'"]);
+    assert_eq!(outcome["programs"], ran, "{outcome:#}");
+}
+
+/// A line went on, command by command, in a home that was gone: each said "Transport endpoint is not connected".
+#[test]
+fn a_daemon_that_dies_ends_the_line() {
+    let place = place("default_timeout: 30");
+    need_sandbox!(place);
+    for line in [
+        "dash -c 'echo x >begun; sleep 25'; echo later",
+        "{ dash -c 'echo x >begun; sleep 25'; ls; } | cat; echo later || cat begun",
+        "echo x >begun; dash -c 'while [ -f begun ]; do sleep 0.1; done' && ls; bash -c 'echo later'",
+        // No program runs, and the commands need nothing of the home.
+        "echo x >begun; cat; echo later",
+    ] {
+        let mut home = Home::mount();
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| fs::File::create_new(dir.path().join(name)).unwrap();
+        // Its end is what `cat` waits for: `wait` closes it.
+        let mut child = place
+            .command(home.home(), line, &[])
+            .stdin(std::process::Stdio::piped())
+            .stdout(file("out"))
+            .stderr(file("err"))
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while !home.store().join("begun").exists() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "{line}: it does not begin"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        home.kill_daemon_only();
+        let killed = Instant::now();
+        let code = child.wait().unwrap().code();
+        let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+        let (out, err) = (read("out"), read("err"));
+        assert_eq!(code, Some(125), "{line}: {out:?} {err:?}");
+        assert!(
+            killed.elapsed() < Duration::from_secs(20),
+            "{line}: it hangs"
+        );
+        assert_eq!(out, "", "{line}: {err}");
+        assert!(
+            err.contains("the daemon of the home ended") && err.contains("mount it again\n"),
+            "{line}: {err}"
+        );
+        home.detach();
+    }
 }

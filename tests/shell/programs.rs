@@ -56,6 +56,11 @@ impl Place {
     }
 
     pub(crate) fn exec_with(&self, root: &Path, line: &str, options: &[&str]) -> Output {
+        run_limited(self.command(root, line, options), Duration::from_secs(60))
+    }
+
+    /// The command that runs a line at a root.
+    pub(crate) fn command(&self, root: &Path, line: &str, options: &[&str]) -> Command {
         let mut command = Command::new(crate::common::binary());
         command.arg("exec").arg("--root").arg(root);
         command
@@ -66,7 +71,7 @@ impl Place {
             .arg("--")
             .arg(line)
             .stdin(Stdio::null());
-        run_limited(command, Duration::from_secs(60))
+        command
     }
 }
 

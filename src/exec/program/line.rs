@@ -155,6 +155,10 @@ impl LinePrograms for OneLine {
         }
     }
 
+    fn is_lost(&self) -> bool {
+        self.programs.is_lost()
+    }
+
     fn report(&self) -> Option<Box<ProgramReport>> {
         let mut report = self.report.lock().take();
         self.sandboxes.end(report.get_or_insert_default());

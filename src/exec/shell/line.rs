@@ -103,6 +103,7 @@ fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut Shell
     let ended = run::list(&admitted.plan().0, &mut streams, state);
     let deadline = &state.deadline;
     let done = match deadline.refused() {
+        _ if ended.is_err() && state.is_lost() => lost(),
         Some(status) if deadline.is_exhausted() => {
             let most = admitted.memory() >> 20;
             let message = format!("bash: the line needs more than {most} MiB of memory");
@@ -124,6 +125,13 @@ fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut Shell
 /// Says that somebody ended a line.
 pub(super) fn interrupted() -> Done {
     Done::early(Status::Cancelled, INTERRUPTED, "bash: interrupted")
+}
+
+/// Says that a line's home went away.
+fn lost() -> Done {
+    let message = "bash: the daemon of the home ended while the line ran; the rest of the line did not run. What was \
+                   changed until then is recorded; `trumanfs umount` takes the home away, then mount it again";
+    Done::early(Status::Error, run::LOST, message)
 }
 
 /// Says how a line ended that had to.

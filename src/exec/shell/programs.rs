@@ -28,6 +28,14 @@ impl ShellState {
         let programs = self.programs.as_ref();
         self.registry.named(name).is_none() && programs.is_some_and(|programs| programs.knows(name))
     }
+
+    /// Returns whether the line has to end because its home is gone. Known only of lines that may run programs: they hold
+    /// the home.
+    pub(super) fn is_lost(&self) -> bool {
+        self.line_programs
+            .as_ref()
+            .is_some_and(|programs| programs.is_lost())
+    }
 }
 
 /// Runs a program with the streams of a command. Returns its status.
@@ -61,7 +69,8 @@ pub(super) fn run(
                 }
             };
             let [out, err] = outputs.ends;
-            let ended = program.run([stdin, out, err], &|| state.deadline.check().is_ok());
+            let go_on = || state.deadline.check().is_ok() && !state.is_lost();
+            let ended = program.run([stdin, out, err], &go_on);
             for one in outputs.passed_on {
                 one.finish(ended == Ok(0), &state.deadline);
             }

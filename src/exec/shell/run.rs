@@ -11,6 +11,9 @@ use super::stream::{Input, Output, pipe};
 use super::substitute::{Collected, copy, only_read};
 use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
 
+/// The status of a line whose home is gone, as that of a program that ran alone.
+pub(super) const LOST: u8 = 125;
+
 /// A command's streams.
 pub(super) struct Streams<'s> {
     pub(super) stdin: &'s mut Input,
@@ -45,6 +48,9 @@ fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut ShellState) 
         Some((last, before)) => stages(before, last, streams, state)?,
         None => 0,
     };
+    if state.is_lost() {
+        return Err(state.deadline.refuse(LOST));
+    }
     state.status = if line.negated {
         u8::from(status == 0)
     } else {
