@@ -188,6 +188,7 @@ fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
         argv: vec!["/usr/bin/true".into()],
         env: Vec::new(),
         bind_ro: Vec::new(),
+        writable: Vec::new(),
         ptrace: false,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
@@ -195,6 +196,7 @@ fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
         stdin: null().into(),
         stdout: null().into(),
         stderr: null().into(),
+        terminal: None,
         network: Network::None,
     }
 }

@@ -34,6 +34,8 @@ pub enum Said {
     ProgramFailed(u32, Failed),
     /// A limit that the first process looks after is passed; everything ends.
     Over(Limit),
+    /// The program is stopped, as by ^Z at its terminal, until the launcher has it [go on](go_on).
+    Stopped,
 }
 
 /// Makes the two ends.
@@ -132,6 +134,20 @@ pub fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).map(drop)
 }
 
+/// Has a program that is stopped go on.
+pub fn go_on(channel: impl AsFd) -> rustix::io::Result<()> {
+    rustix::net::send(channel, &[0], SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Returns whether the launcher has the program [go on](go_on); it has closed its end if not.
+pub fn is_to_go_on(channel: impl AsFd) -> bool {
+    let mut byte = [0];
+    matches!(
+        rustix::net::recv(channel, &mut byte, RecvFlags::empty()),
+        Ok((_, 1..))
+    )
+}
+
 /// Hears what the first process says; nothing if it has closed its end or said something strange.
 pub fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -187,6 +203,7 @@ impl Said {
                 }
             }
             Self::Over(limit) => out.extend([5, *limit as u8]),
+            Self::Stopped => out.push(6),
         }
         out
     }
@@ -221,6 +238,7 @@ impl Said {
                     get(error)?,
                 ))
             }
+            [6] => Some(Self::Stopped),
             [5, limit] => Some(Self::Over(Limit::from_number(*limit)?)),
             _ => None,
         }
@@ -291,6 +309,7 @@ mod tests {
                 }),
             ),
             Said::Over(Limit::Memory),
+            Said::Stopped,
             Said::Failed(Failed::new(Step::Mount, "/x", Errno::PERM)),
             Said::Failed(Failed::refused(Step::Plan, "no")),
         ] {

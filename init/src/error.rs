@@ -46,11 +46,13 @@ pub enum Step {
     Network = 18,
     /// Having another program or mechanism make the sandbox.
     Backend = 19,
+    /// Making a terminal for the program.
+    Terminal = 20,
 }
 
 impl Step {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Plan,
         Self::Identity,
         Self::Namespaces,
@@ -70,6 +72,7 @@ impl Step {
         Self::Control,
         Self::Network,
         Self::Backend,
+        Self::Terminal,
     ];
 
     /// Returns the step with a number that came over the wire.

@@ -17,6 +17,7 @@ mod root;
 mod run;
 mod serve;
 pub mod sys;
+mod terminal;
 mod watch;
 
 pub use run::{INIT, User, run};

@@ -20,6 +20,8 @@ pub struct Orders {
     pub gid: u32,
     /// Whether programs may trace each other.
     pub ptrace: bool,
+    /// The size of a terminal of the sandbox's own that the program gets in place of the streams, in characters.
+    pub terminal: Option<(u16, u16)>,
     /// The files, by descriptor, to which the first process writes `0`, and so enters its cgroup.
     pub groups: Vec<u32>,
     /// How much the root and `/dev/shm` may hold, in bytes.
@@ -149,6 +151,15 @@ impl<'a> Reader<'a> {
     fn ports(&mut self) -> Option<Vec<u16>> {
         self.list(|bytes| bytes.int()?.try_into().ok())
     }
+    fn terminal(&mut self) -> Option<Option<(u16, u16)>> {
+        match self.flag()? {
+            false => Some(None),
+            true => {
+                let half = |number: u32| u16::try_from(number).ok();
+                Some(Some((half(self.int()?)?, half(self.int()?)?)))
+            }
+        }
+    }
     fn listeners(&mut self) -> Option<Option<Listeners>> {
         if !self.flag()? {
             return Some(None);
@@ -212,6 +223,13 @@ impl Writer {
         self.count(ports.len());
         ports.iter().for_each(|port| self.int((*port).into()));
     }
+    fn terminal(&mut self, size: Option<(u16, u16)>) {
+        self.byte(u8::from(size.is_some()));
+        if let Some((rows, columns)) = size {
+            self.int(rows.into());
+            self.int(columns.into());
+        }
+    }
     fn listeners(&mut self, listeners: Option<&Listeners>) {
         self.byte(u8::from(listeners.is_some()));
         let Some(listeners) = listeners else { return };
@@ -269,6 +287,7 @@ impl Orders {
         out.int(self.uid);
         out.int(self.gid);
         out.byte(u8::from(self.ptrace));
+        out.terminal(self.terminal);
         out.count(self.groups.len());
         self.groups.iter().for_each(|index| out.int(*index));
         out.long(self.memory_files);
@@ -300,6 +319,7 @@ impl Orders {
             uid: bytes.int()?,
             gid: bytes.int()?,
             ptrace: bytes.flag()?,
+            terminal: bytes.terminal()?,
             groups: bytes.list(Reader::int)?,
             memory_files: bytes.long()?,
             entries: bytes.list(Reader::entry)?,
@@ -368,6 +388,7 @@ mod tests {
             uid: 1000,
             gid: 100,
             ptrace: true,
+            terminal: Some((50, 132)),
             groups: vec![7, 8],
             memory_files: 1 << 40,
             entries: vec![

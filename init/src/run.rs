@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, WaitOptions};
 
 use crate::backend::Backend;
 use crate::channel::{self, Said};
@@ -22,7 +22,7 @@ use crate::orders::Orders;
 use crate::sys::clone;
 use crate::sys::program::{self, Failure, Left, Program};
 use crate::watch::Watcher;
-use crate::{network, privileges, root, serve};
+use crate::{network, privileges, root, serve, terminal};
 
 /// The word that makes this program the first process of a sandbox. Not for people.
 pub const INIT: &str = "__sandbox-init";
@@ -118,7 +118,15 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
     } else {
         root::verify(&orders, &fds)?;
     }
-    let sockets = network::prepare(&orders)?;
+    let mut sockets = network::prepare(&orders)?;
+    let terminal = match orders.terminal {
+        Some(size) => {
+            let (launchers, programs) = terminal::make(size)?;
+            sockets.push(launchers);
+            Some(programs)
+        }
+        None => None,
+    };
     limit(&orders)?;
     let ends = program::child_ends().map_err(control)?;
     privileges::give_up(&orders)?;
@@ -135,6 +143,10 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
         .get(..3)
         .and_then(|fds| <&[OwnedFd; 3]>::try_from(fds).ok())
         .ok_or_else(|| control(Errno::BADF))?;
+    let streams = match &terminal {
+        Some(terminal) => [terminal.as_fd(); 3],
+        None => [input.as_fd(), output.as_fd(), error.as_fd()],
+    };
     let (report, reporting) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(control)?;
     let pid = program::spawn(&Program {
@@ -142,7 +154,8 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
         arguments: &orders.arguments,
         environment: &orders.environment,
         directory: &orders.directory,
-        streams: [input.as_fd(), output.as_fd(), error.as_fd()],
+        streams,
+        terminal: terminal.is_some(),
         report: reporting.as_fd(),
     })
     .map_err(|errno| Failed::new(Step::Program, "", errno))?;
@@ -262,8 +275,11 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
             return Said::Over(limit);
         }
         if ready.first() == Some(&true) {
-            // The launcher says nothing any more: it is gone, and everything here ends with this process.
-            std::process::exit(1);
+            if !channel::is_to_go_on(channel) {
+                // The launcher is gone, and everything here ends with this process.
+                std::process::exit(1);
+            }
+            terminal::go_on(pid);
         }
         if ready.get(at) == Some(&true) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
             within = None;
@@ -276,7 +292,11 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         }
         if ready.get(1) == Some(&true) {
             program::forget_ends(&ends);
-            if let Some(status) = bury(pid) {
+            let found = bury(pid);
+            if found.is_stopped && channel::say(channel, &Said::Stopped).is_err() {
+                std::process::exit(1);
+            }
+            if let Some(status) = found.ended {
                 // It may have ended because it could not begin.
                 let failure = report.take().and_then(|report| read(&report));
                 return failure.map_or(Said::Ended(status, None), |f| Said::Failed(f.into()));
@@ -302,19 +322,30 @@ fn end_all() -> bool {
             Left::Some if Instant::now() < deadline => {}
             _ => return false,
         }
-        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         std::thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// Waits for all that have ended; returns the program's status if it is among them.
-fn bury(pid: i32) -> Option<i32> {
-    let mut found = None;
-    while let Ok(Some((ended, status))) =
-        rustix::process::wait(rustix::process::WaitOptions::NOHANG)
-    {
-        if ended.as_raw_nonzero().get() == pid {
-            found = Some(status.as_raw());
+/// What is new of the program.
+#[derive(Default)]
+struct Found {
+    /// Its wait status, if it has ended.
+    ended: Option<i32>,
+    is_stopped: bool,
+}
+
+/// Waits for all that have ended; returns what is new of the program.
+fn bury(pid: i32) -> Found {
+    let mut found = Found::default();
+    let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+    while let Ok(Some((child, status))) = rustix::process::wait(options) {
+        if child.as_raw_nonzero().get() != pid {
+            continue;
+        }
+        match status.stopped() {
+            true => found.is_stopped = true,
+            false => found.ended = Some(status.as_raw()),
         }
     }
     found

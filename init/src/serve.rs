@@ -86,6 +86,7 @@ fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), F
         environment: &order.environment,
         directory: &order.directory,
         streams: [input.as_fd(), output.as_fd(), error.as_fd()],
+        terminal: false,
         report: reporting.as_fd(),
     })
     .map_err(|errno| Failed::new(Step::Program, "", errno))?;

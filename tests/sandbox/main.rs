@@ -32,3 +32,4 @@ mod ordinary_user;
 mod races;
 mod run;
 mod surroundings;
+mod terminal;

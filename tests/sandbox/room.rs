@@ -111,6 +111,7 @@ impl Room {
             .map(|(name, value)| (OsString::from(name), value.to_owned()))
             .into(),
             bind_ro: Vec::new(),
+            writable: Vec::new(),
             ptrace: false,
             uid: self.uid,
             gid,
@@ -118,6 +119,7 @@ impl Room {
             stdin: null(),
             stdout: null(),
             stderr: null(),
+            terminal: None,
             network: Network::None,
         }
     }

@@ -329,9 +329,7 @@ struct Blocked(libc::sigset_t);
 
 impl Blocked {
     fn all() -> Self {
-        let mut every = empty_set();
-        // SAFETY: fills a local variable.
-        unsafe { libc::sigfillset(&raw mut every) };
+        let every = full_set();
         let mut before = empty_set();
         // SAFETY: reads and fills local variables; the mask is this thread's.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const every, &raw mut before) };
@@ -346,6 +344,13 @@ impl Drop for Blocked {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut());
         }
     }
+}
+
+pub(crate) fn full_set() -> libc::sigset_t {
+    let mut every = empty_set();
+    // SAFETY: fills a local variable.
+    unsafe { libc::sigfillset(&raw mut every) };
+    every
 }
 
 pub(crate) fn empty_set() -> libc::sigset_t {

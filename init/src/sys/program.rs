@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, Result};
 
-use super::clone::empty_set;
+use super::clone::{empty_set, full_set};
 
 /// A program that is to be started.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Program<'a> {
     pub directory: &'a CStr,
     /// Standard input, output and error.
     pub streams: [BorrowedFd<'a>; 3],
+    /// Whether the streams are a terminal of this session, in whose foreground the program is to be.
+    pub terminal: bool,
     /// Where a failure is written, closed on exec: [`Failure::to_bytes`], or nothing.
     pub report: BorrowedFd<'a>,
 }
@@ -55,7 +57,7 @@ impl Failure {
     }
 }
 
-/// Starts a program in a session of its own, with the default action for every signal and none blocked. Only for a
+/// Starts a program, in a session of its own unless it has a terminal of this one, with the default action for every signal and none blocked. Only for a
 /// process with one thread.
 ///
 /// # Errors
@@ -93,8 +95,14 @@ fn become_program(
         }
     };
     let prepared = (|| {
-        let _ = rustix::process::setsid();
         let [input, output, error] = program.streams;
+        match program.terminal {
+            false => drop(rustix::process::setsid()),
+            true => {
+                set_mask(&full_set());
+                take_foreground(input)?;
+            }
+        }
         rustix::stdio::dup2_stdin(input)?;
         rustix::stdio::dup2_stdout(output)?;
         rustix::stdio::dup2_stderr(error)?;
@@ -118,6 +126,13 @@ fn become_program(
         }
     }
     failed(false)(worst)
+}
+
+/// Puts the calling process into a group of its own, and that into the foreground of its terminal. All signals must be
+/// blocked: whoever is in the background is stopped for it.
+fn take_foreground(terminal: impl AsFd) -> Result<()> {
+    rustix::process::setpgid(None, None)?;
+    rustix::termios::tcsetpgrp(terminal, rustix::process::getpid())
 }
 
 fn reset_signals() {

@@ -182,6 +182,7 @@ impl Programs {
             argv: Vec::new(),
             env: Vec::new(),
             bind_ro: Vec::new(),
+            writable: Vec::new(),
             ptrace: false,
             uid,
             gid,
@@ -189,6 +190,7 @@ impl Programs {
             stdin,
             stdout,
             stderr,
+            terminal: None,
             network: Network::None,
         })
     }

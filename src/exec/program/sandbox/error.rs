@@ -115,6 +115,7 @@ fn in_words(step: Step) -> &'static str {
         Step::Control => "talk to the first process of the sandbox",
         Step::Network => "prepare the network of the sandbox",
         Step::Backend => "have the sandbox made",
+        Step::Terminal => "make a terminal in the sandbox",
     }
 }
 

@@ -204,11 +204,15 @@ pub(super) fn launch_by(
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = prepared.given.fds.iter().map(Borrowed::as_fd).collect();
     let sent = channel::send_orders(running.channel(), &prepared.orders.to_bytes(), &fds);
-    let sockets = running.set_up(sent).map_err(|error| match &complaint {
+    let mut sockets = running.set_up(sent).map_err(|error| match &complaint {
         // The first process did not come so far as to say something itself.
         Some(complaint) if error.step == Step::Init => complaint.explain(error),
         _ => error,
     })?;
+    if plan.terminal.is_some() {
+        let missing = || LaunchError::refused(Step::Terminal, "it did not arrive");
+        running.set_terminal(sockets.pop().ok_or_else(missing)?);
+    }
     if plan.network != Network::None {
         let broken = || LaunchError::refused(Step::Network, "the sockets did not arrive");
         running.set_sockets(Sockets::new(sockets, prepared.within).ok_or_else(broken)?);
@@ -245,6 +249,10 @@ fn prepare<'p>(
         given.show(path, &plan.home_path, &mut shown)?;
     }
     let paths = shown.iter().map(|one| one.path.clone()).collect();
+    let mut writable = Vec::with_capacity(plan.writable.len());
+    for one in &plan.writable {
+        writable.push(given.source(one.dir.as_fd(), false)?);
+    }
     let (listeners, within) = listeners(&plan.network, &mut given)?;
     let groups = match (&enforced.group, backend) {
         (Some(group), Backend::Namespaces) => {
@@ -257,7 +265,7 @@ fn prepare<'p>(
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let layout = layout(plan, home, scratch, shown)?;
+    let layout = layout(plan, home, scratch, shown, writable)?;
     let orders = Orders {
         backend,
         groups,
@@ -338,6 +346,7 @@ fn orders(
         uid: plan.uid,
         gid: plan.gid,
         ptrace: plan.ptrace,
+        terminal: plan.terminal,
         memory_files: plan
             .limits
             .memory

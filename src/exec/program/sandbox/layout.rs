@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::{LaunchError, Step};
-use super::plan::{Network, Plan};
+use super::plan::{Network, Plan, Writable};
 use trumanfs_init::orders::{Bind, Entry, Source};
 use trumanfs_init::sys::mount::attr;
 
@@ -84,6 +84,7 @@ pub(super) fn layout(
     home: Source,
     scratch: Source,
     shown: Vec<Shown>,
+    writable: Vec<Source>,
 ) -> Result<Layout, LaunchError> {
     let home_path = place(&plan.home_path)?;
     let mut layout = Layout::default();
@@ -113,6 +114,9 @@ pub(super) fn layout(
     } in shown
     {
         late(source, place(&path)?, is_dir, attr::READ_ONLY);
+    }
+    for (Writable { path, .. }, source) in plan.writable.iter().zip(writable) {
+        late(source, place(path)?, true, 0);
     }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
     late(home, home_path, true, read_only);
@@ -155,7 +159,9 @@ impl Layout {
         let (uid, gid) = (plan.uid, plan.gid);
         let name = if uid == 0 { "root" } else { "user" };
         let group = if gid == 0 { "root" } else { "user" };
-        let home = plan.home_path.as_os_str().as_encoded_bytes();
+        let own = plan.writable.first().map(|first| &first.path);
+        let home = own.unwrap_or(&plan.home_path);
+        let home = home.as_os_str().as_encoded_bytes();
         if home.iter().any(|byte| matches!(byte, b':' | b'\n')) {
             return Err(LaunchError::refused(
                 Step::Plan,

@@ -32,7 +32,7 @@ pub use error::{LaunchError, Step};
 pub use launch::{Launcher, launch, launch_with};
 pub use layout::check_home;
 pub use limits::{InForce, Mechanism};
-pub use plan::{Captured, Limits, Network, Plan};
+pub use plan::{Captured, Limits, Network, Plan, Writable};
 pub use probe::{Capability, Probe, probe};
 pub use running::{Running, Until};
 pub use service::{Service, serve};

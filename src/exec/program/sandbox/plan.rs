@@ -19,6 +19,9 @@ pub struct Plan {
     pub read_only: bool,
     /// The directory that is `/tmp` in the sandbox; the user must be able to write to it.
     pub scratch: OwnedFd,
+    /// Further directories that the program may write to. The first is that of the user in `/etc/passwd`, which is the
+    /// home else.
+    pub writable: Vec<Writable>,
     /// The program and its arguments. A name without a slash is looked up in the `PATH` of `env`, in the sandbox.
     pub argv: Vec<OsString>,
     /// The whole environment.
@@ -39,8 +42,20 @@ pub struct Plan {
     pub stdout: OwnedFd,
     /// Standard error.
     pub stderr: OwnedFd,
+    /// The size, in rows and columns, of a terminal of the sandbox's own that the program gets in place of these
+    /// streams: [`Running::take_terminal`](super::Running::take_terminal).
+    pub terminal: Option<(u16, u16)>,
     /// What the program can connect to.
     pub network: Network,
+}
+
+/// A directory beside the home that a program may write to.
+#[derive(Debug)]
+pub struct Writable {
+    /// Where it is in the sandbox.
+    pub path: PathBuf,
+    /// The directory.
+    pub dir: OwnedFd,
 }
 
 /// Limits; `None` is none.

@@ -222,6 +222,7 @@ fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
         argv: vec!["true".into()],
         env: Vec::new(),
         bind_ro: Vec::new(),
+        writable: Vec::new(),
         ptrace: false,
         uid,
         gid,
@@ -233,6 +234,7 @@ fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
         stdin: open("/dev/null", OFlags::RDWR)?,
         stdout: open("/dev/null", OFlags::RDWR)?,
         stderr: open("/dev/null", OFlags::RDWR)?,
+        terminal: None,
         network: Network::None,
     })
 }

@@ -48,6 +48,8 @@ pub struct Running {
     reaped: bool,
     /// The sockets of its network, until somebody takes them.
     sockets: Option<Sockets>,
+    /// The launcher's end of its terminal, until somebody takes it.
+    terminal: Option<OwnedFd>,
     /// Whether it was killed and did not end in time.
     hangs: bool,
     /// Who waits for the first process once nothing else is left in the sandbox.
@@ -73,6 +75,7 @@ impl Running {
             shown: Vec::new(),
             reaped: false,
             sockets: None,
+            terminal: None,
             hangs: false,
             reaper,
             is_empty: false,
@@ -175,6 +178,17 @@ impl Running {
         self.sockets.take()
     }
 
+    /// Takes the launcher's end of the program's terminal, once, where the plan asks for one. What is written there is
+    /// typed, what is read was printed; `EIO` says that nobody has the other end any more.
+    pub fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
+    }
+
+    /// Keeps the launcher's end of the program's terminal.
+    pub(super) fn set_terminal(&mut self, terminal: OwnedFd) {
+        self.terminal = Some(terminal);
+    }
+
     /// Keeps the sockets of the sandbox's network.
     pub(super) fn set_sockets(&mut self, sockets: Sockets) {
         self.sockets = Some(sockets);
@@ -206,10 +220,21 @@ impl Running {
     /// Waits for the program's end, and for that of everything that it has left behind, which is killed then. At the
     /// deadline, or when cancelled, all are killed.
     pub fn wait(&mut self, until: Until<'_>) -> Ended {
+        self.wait_suspending(until, &mut || {})
+    }
+
+    /// Waits likewise. `suspend` is called when the program is stopped, as by ^Z at its terminal; it goes on when that
+    /// returns.
+    pub fn wait_suspending(&mut self, until: Until<'_>, suspend: &mut dyn FnMut()) -> Ended {
         let mut told = None;
         let end = loop {
             match self.hear(until) {
                 Heard::Said(Said::SetUp(_) | Said::ProgramEnded(..) | Said::ProgramFailed(..)) => {}
+                Heard::Said(Said::Stopped) => {
+                    suspend();
+                    // Where nobody hears it, the end is heard next.
+                    let _ = channel::go_on(&self.channel);
+                }
                 Heard::Said(Said::Failed(failed)) => break End::NotStarted(failed.into()),
                 Heard::Said(Said::Ended(status, used)) => {
                     told = used;
