@@ -21,10 +21,10 @@ use crate::exec::shell::Shell;
 use crate::exec::{self, Access, Limits, Request, pipeline};
 use line::{stdin, tell};
 
-mod line;
+pub(super) mod line;
 mod prompt;
 pub(super) mod run;
-mod with_policy;
+pub(super) mod with_policy;
 
 /// Where the shell works, and what a line may use.
 #[derive(Args, Debug)]

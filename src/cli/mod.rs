@@ -2,6 +2,7 @@
 //!
 //! clap lives here and nowhere else, and so does every word that is printed.
 
+mod agent;
 mod check;
 mod doctor;
 mod execute;
@@ -79,6 +80,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
     Fsck(check::FsckArgs),
+    /// Lets an agent work in a store: a home, a sandbox, the network that it needs, and nothing else
+    Agent(Box<agent::AgentArgs>),
     /// Runs one line of the bundled shell in a home, or in a store that nobody has mounted
     Exec(execute::ExecArgs),
     /// Runs a real program in a home, if a policy allows it, in a sandbox that can write only to the home and a /tmp
@@ -165,6 +168,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Agent(args) => return Ok(agent::agent(&args)),
         Command::Run(args) => return Ok(execute::run::run(*args)),
         Command::Exec(args) => return Ok(execute::exec(&args)),
         Command::Shell(args) => return Ok(execute::shell(&args)),

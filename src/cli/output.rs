@@ -4,7 +4,7 @@
 //! is started: a line is a line, so that `less -R`, `grep` and `head` work.
 
 use std::fmt::Arguments;
-use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 
 use super::exit::Exit;
 use super::shown::{complain, complain_in_json, shown};
@@ -38,9 +38,9 @@ impl Style {
     }
 }
 
-/// Standard output for much text: written in large pieces.
+/// Standard output, or standard error, for much text: written in large pieces.
 pub(super) struct Printer {
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Box<dyn Write>>,
     terminal: bool,
     colour: bool,
 }
@@ -49,13 +49,25 @@ impl Printer {
     /// Takes standard output.
     pub(super) fn new() -> Printer {
         let out = std::io::stdout();
+        let is_terminal = out.is_terminal();
+        Printer::on(Box::new(out.lock()), is_terminal)
+    }
+
+    /// Takes standard error.
+    pub(super) fn to_stderr() -> Printer {
+        let out = std::io::stderr();
+        let is_terminal = out.is_terminal();
+        Printer::on(Box::new(out.lock()), is_terminal)
+    }
+
+    fn on(out: Box<dyn Write>, is_terminal: bool) -> Printer {
         // https://no-color.org: any value but the empty one.
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Printer {
-            terminal: out.is_terminal(),
-            colour: out.is_terminal() && !unwanted,
-            out: BufWriter::with_capacity(1 << 16, out.lock()),
+            terminal: is_terminal,
+            colour: is_terminal && !unwanted,
+            out: BufWriter::with_capacity(1 << 16, out),
         }
     }
 

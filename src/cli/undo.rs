@@ -160,6 +160,26 @@ fn again(target: &str, wanted: &Wanted, how: &How) -> String {
     command
 }
 
+/// Takes a run back, and says on standard error what came of it.
+///
+/// # Errors
+/// As [`Client::undo`].
+pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<Exit> {
+    let what = UndoWhat {
+        run: Some(run.to_owned()),
+        ..UndoWhat::default()
+    };
+    let how = UndoHow {
+        on_conflict: OnConflict::Stop,
+        dry_run: false,
+    };
+    let next = format!("`trumanfs undo {target} --run {run}` goes on, mounted or not.");
+    let request = client.undo_request(&what, how)?;
+    let report = client.undo(&request).map_err(|error| go_on(error, &next))?;
+    print(Printer::to_stderr(), &report, &next, None);
+    Ok(exit_of(&report))
+}
+
 fn carry_out(
     client: &Client,
     request: &UndoRequest,
@@ -170,7 +190,7 @@ fn carry_out(
     let report = client.undo(request).map_err(|error| go_on(error, next))?;
     match how.json {
         true => Printer::new().json(&report)?,
-        false => print(&report, next, taken_back),
+        false => print(Printer::new(), &report, next, taken_back),
     }
     Ok(exit_of(&report))
 }
@@ -214,12 +234,11 @@ fn told(deeds: &[Deed]) -> String {
 }
 
 /// `next`: how to go on where it stopped half-way. `taken_back`: what a redo takes back, in the words of its command.
-fn print(report: &UndoReport, next: &str, taken_back: Option<&str>) {
+fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Option<&str>) {
     print_conflicts(report);
     for note in &report.notes {
         warn(false, note);
     }
-    let mut printer = Printer::new();
     if report.dry_run {
         for change in &report.changes {
             printer.line(format_args!("would {change}"));

@@ -7,6 +7,7 @@
 //! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an [`Error`](crate::error::Error), and
 //! [`Error::kind`](crate::error::Error::kind) is what front ends make exit codes of.
 
+mod agents;
 mod change;
 mod check;
 mod connect;
@@ -23,6 +24,7 @@ mod undo;
 
 pub use crate::control::Status;
 pub use crate::world::Purged;
+pub use agents::{AgentPlace, Unsettled};
 pub use hold::{Hold, hold, unmounted};
 pub use purge::Freed;
 pub use run::{LiveRun, Member, Runs};

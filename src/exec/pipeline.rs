@@ -200,7 +200,7 @@ fn admit<E: Executor>(
 /// Puts a request through, with its streams where they are to go.
 pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Streams) -> Outcome {
     let begun = Instant::now();
-    let run = RunId::random();
+    let run = request.run.unwrap_or_else(RunId::random);
     let cwd = executor.cwd();
     let stderr = Shared::new(streams.stderr, &request.limits, "lines");
     let mut outcome = Outcome {

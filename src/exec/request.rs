@@ -45,6 +45,8 @@ pub struct Request {
     pub limits: Limits,
     /// What ends it before its time, where anything does.
     pub cancel: Option<Cancel>,
+    /// The id of its run, where that is known before it begins.
+    pub run: Option<RunId>,
 }
 
 /// Why nothing of a request runs.

@@ -26,6 +26,10 @@ pub const RESERVE: &str = "reserve";
 pub const SPACE: &str = "space";
 /// The directory that is `/tmp` for what executors run; there only while a session needs it.
 pub const SCRATCH: &str = "scratch";
+/// The directory of agents' own directories, one for each name.
+pub const AGENTS: &str = "agents";
+/// The directory of marks of agents that are running, or that were killed.
+pub const AGENT_RUNS: &str = "agent-runs";
 /// The log of what executors were asked for.
 pub const AUDIT: &str = "audit.jsonl";
 /// The log of executors before that, when it became too long.

@@ -12,12 +12,12 @@ use crate::exec::shell::Shell;
 use crate::exec::{Interrupt, Outcome, Request, Status};
 
 /// Returns this program's standard input as commands read it.
-pub(super) fn stdin() -> Option<OwnedFd> {
+pub(in crate::cli) fn stdin() -> Option<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().ok()
 }
 
 /// Takes over the signals that end a line.
-pub(super) fn interrupt() -> Result<Interrupt> {
+pub(in crate::cli) fn interrupt() -> Result<Interrupt> {
     Interrupt::on(&SIGNALS).map_err(|error| {
         Error::refused(
             format!("signals cannot be handled: {}", reason(&error)),
@@ -27,7 +27,11 @@ pub(super) fn interrupt() -> Result<Interrupt> {
 }
 
 /// Runs a line with this program's streams; signals end it. Returns what came of it, and whether one came.
-pub(super) fn run(shell: &mut Shell, line: &[u8], interrupt: &Interrupt) -> (Outcome, bool) {
+pub(in crate::cli) fn run(
+    shell: &mut Shell,
+    line: &[u8],
+    interrupt: &Interrupt,
+) -> (Outcome, bool) {
     interrupt.during(|cancel| {
         let request = Request {
             cancel: Some(cancel),
@@ -44,7 +48,7 @@ pub(super) fn run(shell: &mut Shell, line: &[u8], interrupt: &Interrupt) -> (Out
 
 /// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit
 /// code, or where the store could not be had for it, that of this.
-pub(super) fn tell(outcome: &Outcome, as_json: bool) -> ExitCode {
+pub(in crate::cli) fn tell(outcome: &Outcome, as_json: bool) -> ExitCode {
     // In JSON the outcome has them.
     for warning in outcome.warnings.iter().filter(|_| !as_json) {
         warn(false, &format!("warning: {warning}"));

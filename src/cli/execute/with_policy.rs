@@ -9,24 +9,24 @@ use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::{Choice, Launcher};
 
 /// Reads what `--sandbox` says.
-pub(super) fn choice(text: &str) -> std::result::Result<Choice, String> {
+pub(in crate::cli) fn choice(text: &str) -> std::result::Result<Choice, String> {
     let wrong = || format!("{text}: write it as auto, namespaces or bwrap");
     Choice::from_name(text).ok_or_else(wrong)
 }
 
 /// Returns the launcher of sandboxes.
-pub(super) fn launcher(choice: Choice) -> Launcher {
+pub(in crate::cli) fn launcher(choice: Choice) -> Launcher {
     Launcher::of_this_program().with_choice(choice)
 }
 
 /// Returns the policy that is in force for a home or a store, following its file.
-pub(super) fn policy(flag: Option<&Path>, root: &Path) -> Result<Watched> {
+pub(in crate::cli) fn policy(flag: Option<&Path>, root: &Path) -> Result<Watched> {
     let store = Client::open(root).ok();
     Watched::locate(flag, store.as_ref().map(Client::path))
 }
 
 /// Reads what `--net` says; `hosts` makes something of those that it lists.
-pub(super) fn network(
+pub(in crate::cli) fn network(
     text: &str,
     hosts: fn(Vec<String>) -> Asked,
 ) -> std::result::Result<Asked, String> {

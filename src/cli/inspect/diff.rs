@@ -238,6 +238,15 @@ enum Row {
     Words(u32),
 }
 
+/// Says how much a run has changed, a line for each file where these are not more than `most`.
+pub(in crate::cli) fn summary(printer: &mut Printer, diff: &Diff<'_>, most: usize) -> Result<()> {
+    if diff.len() > most {
+        printer.line(format_args!(" {} differ", count(diff.len() as u64, "path")));
+        return Ok(());
+    }
+    stat(printer, diff, &mut Unknown::default())
+}
+
 fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
     let path = |from: &Option<WorldPath>, path: &WorldPath| match from {
         Some(from) => format!("{from} → {path}"),

@@ -14,6 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::extra::Extra;
 use super::network::{Opened, Settings};
 use super::output::Stripped;
 use super::policy::{Allowed, Refused};
@@ -22,6 +23,7 @@ use super::reach::reach;
 use super::ready::Ready;
 use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
 use super::sandbox::{self, End, Ended, InForce, LaunchError, Network, Plan, Running, Step, Until};
+use super::terminal::Terminal;
 use crate::error::{Error, reason};
 use crate::exec::cancel::{Cancel, Ended as Over};
 use crate::exec::drain::drain;
@@ -47,6 +49,7 @@ pub(super) struct Execution<'p> {
     cwd: Vec<u8>,
     directory: WorldPath,
     report: ProgramReport,
+    extra: Option<Extra<'p>>,
 }
 
 impl<'p> Execution<'p> {
@@ -68,7 +71,21 @@ impl<'p> Execution<'p> {
             command,
             ready,
             cwd,
+            extra: None,
         }
+    }
+
+    /// The same with what no policy gives.
+    pub(super) fn with(self, extra: Extra<'p>) -> Execution<'p> {
+        Execution {
+            extra: Some(extra),
+            ..self
+        }
+    }
+
+    /// Returns the terminal of whoever started the program, where it gets one of its own.
+    fn terminal(&self) -> Option<&'p Terminal> {
+        self.extra.as_ref().and_then(|extra| extra.terminal)
     }
 
     /// Makes the plan of the sandbox, with the program's ends of these pipes.
@@ -82,8 +99,37 @@ impl<'p> Execution<'p> {
             bind_ro: bind_ro.concat(),
             ptrace: ready.allowed.ptrace,
             limits: self.command.limits.clone(),
+            writable: self
+                .extra
+                .as_ref()
+                .map_or(Ok(Vec::new()), Extra::writable)?,
+            terminal: self.terminal().map(Terminal::size),
             ..self.programs.plan(streams)?
         })
+    }
+
+    /// Passes on what comes by these pipes, until `ended` is closed. Tells of each pipe of which nothing more comes.
+    fn pass_on(
+        &self,
+        pipes: [(OwnedFd, Box<dyn Write + Send>); 2],
+        ended: OwnedFd,
+    ) -> mpsc::Receiver<()> {
+        let ended = Arc::new(ended);
+        let (tell, told) = mpsc::channel();
+        for (pipe, to) in pipes {
+            let (ended, tell) = (ended.clone(), tell.clone());
+            let mut to: Box<dyn Write + Send> = match self.command.strips_ansi {
+                true => Box::new(Stripped::new(to)),
+                false => to,
+            };
+            // Not joined: whoever takes the output may never do so.
+            std::thread::spawn(move || {
+                drain(&pipe, &ended, &mut *to);
+                drop(to);
+                let _ = tell.send(());
+            });
+        }
+        told
     }
 
     /// Runs the program to its end.
@@ -93,7 +139,7 @@ impl<'p> Execution<'p> {
         cancel: &Cancel,
         (home, run): (&dyn Home, RunId),
         opened: Option<Opened>,
-        streams: Streams,
+        mut streams: Streams,
     ) -> Result<(Ended, bool), LaunchError> {
         let (stdout, of_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, of_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -122,23 +168,31 @@ impl<'p> Execution<'p> {
         self.report.limits = in_force.map(InForce::in_words).collect();
         let audit = self.programs.place.audit_log();
         let gateway = reach(running.take_sockets(), opened, audit, run)?;
-        let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
-        let ended = Arc::new(ended);
-        let (tell, told) = mpsc::channel();
-        for (pipe, to) in [(stdout, streams.stdout), (stderr, streams.stderr)] {
-            let (ended, tell) = (ended.clone(), tell.clone());
-            let mut to: Box<dyn Write + Send> = match self.command.strips_ansi {
-                true => Box::new(Stripped::new(to)),
-                false => to,
-            };
-            // Not joined: whoever takes the output may never do so.
-            std::thread::spawn(move || {
-                drain(&pipe, &ended, &mut *to);
-                drop(to);
-                let _ = tell.send(());
-            });
+        // With a terminal, nothing comes by the pipes.
+        let connected = running.take_terminal().zip(self.terminal());
+        let mut shown: Box<dyn Write + Send> = Box::new(std::io::sink());
+        if connected.is_some() {
+            std::mem::swap(&mut shown, &mut streams.stdout);
         }
-        let outcome = wait(&mut running, cancel, || self.programs.is_lost());
+        let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
+        let told = self.pass_on([(stdout, streams.stdout), (stderr, streams.stderr)], ended);
+        let is_lost = || self.programs.is_lost();
+        let outcome = match connected {
+            None => wait(&mut running, cancel, is_lost, &mut || {}),
+            Some((inner, terminal)) => {
+                let mut suspend = || terminal.suspend(inner.as_fd());
+                let mut act = || wait(&mut running, cancel, is_lost, &mut suspend);
+                let outcome = terminal.while_connected(inner.as_fd(), &mut *shown, &mut act);
+                outcome.map_err(|error| {
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                    LaunchError {
+                        step: Step::Terminal,
+                        about: String::new(),
+                        errno: Some(errno),
+                    }
+                })?
+            }
+        };
         drop(ending);
         self.report.limit = outcome.hit.first().map(|limit| limit.name().to_owned());
         let end = Instant::now() + REST;
@@ -155,7 +209,13 @@ impl<'p> Execution<'p> {
 }
 
 /// Waits for a program's end, and ends it when the token says so, or when its home is gone.
-fn wait(running: &mut Running, cancel: &Cancel, is_lost: impl Fn() -> bool + Send) -> Ended {
+/// `suspend` is called when the program is stopped.
+fn wait(
+    running: &mut Running,
+    cancel: &Cancel,
+    is_lost: impl Fn() -> bool + Send,
+    suspend: &mut dyn FnMut(),
+) -> Ended {
     let Ok((cancelled, cancelling)) = pipe_with(PipeFlags::CLOEXEC) else {
         running.kill();
         return running.wait(Until::default());
@@ -171,10 +231,11 @@ fn wait(running: &mut Running, cancel: &Cancel, is_lost: impl Fn() -> bool + Sen
             drop(cancelling);
             let _ = is_over.recv();
         });
-        let ended = running.wait(Until {
+        let until = Until {
             deadline: None,
             cancel: Some(cancelled.as_fd()),
-        });
+        };
+        let ended = running.wait_suspending(until, suspend);
         drop(over);
         ended
     })

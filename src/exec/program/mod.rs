@@ -1,12 +1,15 @@
 //! Real programs in a home: what is meant to run ([`policy`]), in what surroundings it runs ([`sandbox`]),
 //! and whom it reaches from there ([`network`]).
 
+mod agent;
 pub mod cap;
 mod executor;
+mod extra;
 mod line;
 pub mod network;
 mod output;
 pub mod policy;
+mod profile;
 mod programs;
 mod quote;
 mod reach;
@@ -15,7 +18,11 @@ mod refuse;
 mod run;
 pub mod sandbox;
 mod sandboxes;
+mod terminal;
 
+pub use agent::Agent;
 pub use line::LineSource;
+pub use profile::Profile;
 pub use programs::{Command, Decision, Programs};
 pub use refuse::RefusedCommand;
+pub use terminal::Terminal;

@@ -15,7 +15,7 @@ use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
-use crate::client::{Hold, Runs, hold};
+use crate::client::{Client, Hold, Runs, hold};
 use crate::error::{Error, Result};
 use crate::exec::audit::Audit;
 use crate::exec::mounted_home::MountedHome;
@@ -140,7 +140,7 @@ impl Programs {
     }
 
     /// Returns whether nothing in the home can be changed.
-    fn is_read_only(&self) -> bool {
+    pub(super) fn is_read_only(&self) -> bool {
         self.hold.is_read_only()
     }
 
@@ -156,6 +156,21 @@ impl Programs {
     /// Returns whether the home's daemon has ended, and the home with it.
     pub(super) fn is_lost(&self) -> bool {
         self.hold.is_lost()
+    }
+
+    /// Returns the store behind the home.
+    pub fn client(&self) -> &Client {
+        self.hold.client()
+    }
+
+    /// Returns the user and the group that the home is for.
+    pub fn owner(&self) -> (u32, u32) {
+        self.hold.owner()
+    }
+
+    /// Returns the home's path as programs in it see it.
+    pub fn path(&self) -> &Path {
+        self.hold.path()
     }
 
     /// Returns where the programs work.

@@ -31,6 +31,7 @@ impl Programs {
             command: line(&command.argv),
             limits,
             cancel: command.cancel.clone(),
+            run: None,
         };
         let mut execution = Execution::new(self, command, ready);
         pipeline::execute(&mut execution, &request, streams)

@@ -198,6 +198,7 @@ impl Shell {
             command: line.to_vec(),
             limits: self.limits,
             cancel: None,
+            run: None,
         }
     }
 

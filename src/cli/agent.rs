@@ -1,0 +1,367 @@
+//! `agent`: any agent in a home, with a sandbox and the network that it needs; its owner decides afterwards what stays.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::execute::line::{interrupt, stdin, tell};
+use super::execute::with_policy;
+use super::exit::{Exit, failed};
+use super::inspect;
+use super::output::{Printer, quote, warn};
+use super::shown::complain;
+use super::undo;
+use super::values::seconds;
+use crate::client::Client;
+use crate::error::{Error, Kind, Result};
+use crate::exec::pipeline::Streams;
+use crate::exec::program::network::Asked;
+use crate::exec::program::policy::NetworkRule;
+use crate::exec::program::sandbox;
+use crate::exec::program::{Agent, Profile, Programs, Terminal};
+use crate::exec::{Cancel, Outcome};
+use crate::name::WorldPath;
+
+/// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
+const OWN: [&str; 2] = ["/home/agent", "/agent"];
+
+/// How many changed paths are listed at the end, at most.
+const LISTED: usize = 40;
+
+/// What `trumanfs agent` takes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
+Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
+said at the end. Of its own directory only what the profile and --keep-state name is there the next time.\n\n\
+Examples: trumanfs agent -- claude\n          trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent\n          trumanfs agent --discard -- bash"
+)]
+pub(super) struct AgentArgs {
+    /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    store: PathBuf,
+    /// What is known of the agent: a profile [default: that of the program, if there is one]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(Profile::names()))]
+    profile: Option<String>,
+    /// The network: `none`, `allow=HOST[:PORT],…`, or the hosts of a profile; may be given several times [default: the
+    /// hosts of the agent's own profile]
+    #[arg(long, value_name = "WHAT", value_parser = network)]
+    net: Vec<Net>,
+    /// A variable to pass on, or to set: nothing else of this environment is passed on
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
+    /// A file or directory of this machine that the agent may read
+    #[arg(long, value_name = "PATH")]
+    bind_ro: Vec<PathBuf>,
+    /// What else stays of its own directory: a path from there
+    #[arg(long, value_name = "PATH", value_parser = below)]
+    keep_state: Vec<PathBuf>,
+    /// Ask at the end whether the changes stay
+    #[arg(long, group = "end")]
+    ask: bool,
+    /// Take all changes back at the end
+    #[arg(long, group = "end")]
+    discard: bool,
+    /// Let the changes stay, as without any of the three
+    #[arg(long, group = "end")]
+    keep: bool,
+    /// End it after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto` [default: auto]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
+    sandbox: Option<sandbox::Choice>,
+    /// The agent and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    words: Vec<OsString>,
+}
+
+/// What `--net` says.
+#[derive(Debug, Clone)]
+enum Net {
+    Hosts(Vec<String>),
+    Profile(String),
+}
+
+fn network(text: &str) -> std::result::Result<Net, String> {
+    if Profile::names().any(|name| name == text) {
+        return Ok(Net::Profile(text.to_owned()));
+    }
+    match with_policy::network(text, Asked::Hosts) {
+        Ok(Asked::Hosts(hosts)) => Ok(Net::Hosts(hosts)),
+        Ok(_) => Ok(Net::Hosts(Vec::new())),
+        Err(_) => {
+            let names: Vec<_> = Profile::names().collect();
+            let names = names.join(", ");
+            Err(format!(
+                "{text}: write it as none, allow=HOST[:PORT],… or one of {names}"
+            ))
+        }
+    }
+}
+
+fn below(text: &str) -> std::result::Result<PathBuf, String> {
+    let path = PathBuf::from(text.strip_prefix("~/").unwrap_or(text));
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    match is_plain && !text.is_empty() {
+        true => Ok(path),
+        false => Err(format!(
+            "{text}: give a path from the agent's own directory, without `..`"
+        )),
+    }
+}
+
+/// Runs an agent. Returns its status.
+pub(super) fn agent(args: &AgentArgs) -> ExitCode {
+    match carry_out(args) {
+        Ok(code) => code,
+        Err(error) => {
+            failed(&error);
+            // As of `run`: the program did not run.
+            ExitCode::from(125)
+        }
+    }
+}
+
+fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
+    if args.ask && !std::io::stdin().is_terminal() {
+        return Err(Error::usage(
+            "--ask needs a terminal to ask at",
+            "Give --keep or --discard.",
+        ));
+    }
+    let program = args
+        .words
+        .first()
+        .map(OsString::as_os_str)
+        .unwrap_or_default();
+    let (name, profile) = profile(args.profile.as_deref(), program)?;
+    let launcher = with_policy::launcher(args.sandbox.unwrap_or_default());
+    let programs = Programs::open(&args.store, launcher)?;
+    let interrupt = interrupt()?;
+    let target = quote(programs.client().path().as_os_str().as_bytes());
+    for unsettled in programs.client().settle_agents()? {
+        warn(
+            false,
+            &format!(
+                "{}, which ran here before, was killed (run {})",
+                unsettled.name, unsettled.run
+            ),
+        );
+        summary(programs.client(), &target, &unsettled.run)?;
+    }
+    let place = programs.client().agent_place(&name, programs.owner())?;
+    let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
+    let agent = Agent {
+        argv: words(args, &profile),
+        path: std::env::var_os("PATH").unwrap_or_default(),
+        env: environment(args, &profile)?,
+        bind_ro: args.bind_ro.clone(),
+        network: NetworkRule {
+            allow: hosts(args, &profile)?,
+            ..NetworkRule::default()
+        },
+        state: (own, own_path(programs.path())),
+        run: place.run(),
+        timeout: args.timeout,
+        cancel: Cancel::default(),
+        terminal: terminal(),
+    };
+    let (outcome, _) = interrupt.during(|cancel| {
+        let input = stdin().filter(|_| !std::io::stdin().is_terminal());
+        let streams = Streams {
+            stdin: input,
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        };
+        programs.run_agent(&Agent { cancel, ..agent }, streams)
+    });
+    let kept: Vec<PathBuf> = profile
+        .state
+        .iter()
+        .chain(&args.keep_state)
+        .cloned()
+        .collect();
+    for left in place.end(&kept) {
+        warn(
+            false,
+            &format!(
+                "{}: it could not be removed from the agent's own directory",
+                left.display()
+            ),
+        );
+    }
+    let outcome = outcome?;
+    let code = tell(&outcome, false);
+    match end(args, &programs, &target, &outcome)? {
+        Exit::Ok | Exit::Nothing => Ok(code),
+        exit => Ok(exit.into()),
+    }
+}
+
+/// Returns what is known of an agent, and the name of its own directory.
+fn profile(given: Option<&str>, program: &OsStr) -> Result<(String, Profile)> {
+    let base = Path::new(program)
+        .file_name()
+        .unwrap_or(program)
+        .to_string_lossy();
+    if let Some(name) = given {
+        let known = Profile::named(name)?.unwrap_or_default();
+        return Ok((name.to_owned(), known));
+    }
+    if let Some((name, known)) = Profile::of_program(&base)? {
+        return Ok((name.to_owned(), known));
+    }
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
+    Ok((
+        base.chars().take(64).map(plain).collect(),
+        Profile::default(),
+    ))
+}
+
+/// Returns the words to run: those of the profile come first after the program.
+fn words(args: &AgentArgs, profile: &Profile) -> Vec<OsString> {
+    let mut words = args.words.clone();
+    let more = profile.arguments.iter().map(OsString::from);
+    words.splice(1..1, more);
+    words
+}
+
+fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> {
+    if args.net.is_empty() {
+        return Ok(profile.hosts.clone());
+    }
+    let mut hosts = Vec::new();
+    for net in &args.net {
+        match net {
+            Net::Hosts(some) => hosts.extend(some.iter().cloned()),
+            Net::Profile(name) => hosts.extend(Profile::named(name)?.unwrap_or_default().hosts),
+        }
+    }
+    Ok(hosts)
+}
+
+/// Returns the agent's variables: of its terminal, of its profile, and those that were given.
+fn environment(args: &AgentArgs, profile: &Profile) -> Result<Vec<(OsString, OsString)>> {
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    for name in ["TERM", "COLORTERM"] {
+        env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+    }
+    let known = profile.env.iter();
+    env.extend(known.map(|(name, value)| (name.into(), value.into())));
+    for given in &args.env {
+        let bytes = given.as_bytes();
+        let at = bytes.iter().position(|byte| *byte == b'=');
+        let (name, value) = match at {
+            Some(at) => {
+                let (name, value) = bytes.split_at(at);
+                let value = OsStr::from_bytes(value.get(1..).unwrap_or_default());
+                (OsStr::from_bytes(name), value.to_owned())
+            }
+            None => {
+                let missing = || {
+                    Error::usage(
+                        format!("--env {}: the variable is not set", given.display()),
+                        "Set it, or give NAME=VALUE.",
+                    )
+                };
+                (
+                    given.as_os_str(),
+                    std::env::var_os(given).ok_or_else(missing)?,
+                )
+            }
+        };
+        env.retain(|(known, _)| known != name);
+        env.push((name.to_owned(), value));
+    }
+    Ok(env)
+}
+
+/// Returns where the agent's own directory is in the sandbox: beside the home, and not in it.
+fn own_path(home: &Path) -> PathBuf {
+    let is_free = |own: &str| !home.starts_with(own) && !Path::new(own).starts_with(home);
+    let mut own = OWN.into_iter();
+    own.find(|own| is_free(own)).unwrap_or("/agent").into()
+}
+
+/// Returns the terminal that this program is started at, if it is.
+fn terminal() -> Option<Terminal> {
+    let is_one = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    is_one.then(stdin).flatten().and_then(Terminal::of)
+}
+
+/// Says what came of it, and takes it back if that is wanted.
+fn end(args: &AgentArgs, programs: &Programs, target: &str, outcome: &Outcome) -> Result<Exit> {
+    let run = outcome.run.to_string();
+    let client = programs.client();
+    let report = outcome.program.as_ref();
+    for refusal in report
+        .map(|report| &report.network_refusals[..])
+        .unwrap_or_default()
+    {
+        complain(format_args!("trumanfs: network: {refusal}"));
+    }
+    let has_changed = summary(client, target, &run)?;
+    let discards = args.discard || args.ask && has_changed && !stays()?;
+    match discards && has_changed {
+        true => undo::take_back(client, target, &run),
+        false => Ok(Exit::Ok),
+    }
+}
+
+/// Says what a run has changed, and how to look at it and take it back. Returns whether it has changed anything.
+fn summary(client: &Client, target: &str, run: &str) -> Result<bool> {
+    let diff = match client.diff_of_run(run, &WorldPath::root()) {
+        // A run without a record has changed nothing.
+        Err(error) if error.kind() == Kind::Missing => {
+            complain(format_args!("trumanfs: nothing was changed"));
+            return Ok(false);
+        }
+        diff => diff?,
+    };
+    if diff.is_empty() {
+        complain(format_args!("trumanfs: nothing is different"));
+        return Ok(false);
+    }
+    let mut printer = Printer::to_stderr();
+    inspect::summary(&mut printer, &diff, LISTED)?;
+    for line in [
+        format!("what was done:     trumanfs log {target} --run {run}"),
+        format!("what is different: trumanfs diff {target} --run {run} --patch"),
+        format!("as a page:         trumanfs report {target} --run {run}"),
+        format!("take it back:      trumanfs undo {target} --run {run}"),
+    ] {
+        printer.line(format_args!(" {line}"));
+    }
+    Ok(true)
+}
+
+/// Asks whether the changes stay.
+fn stays() -> Result<bool> {
+    loop {
+        let mut out = std::io::stderr();
+        let asked =
+            write!(out, "Keep these changes? [k]eep, [d]iscard: ").and_then(|()| out.flush());
+        let mut answer = String::new();
+        let read = asked.and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+        match (read, answer.trim()) {
+            (Ok(_), "d" | "discard") => return Ok(false),
+            // At the end of input nobody is there to answer, and nothing is lost by keeping.
+            (Ok(0) | Err(_), _) | (_, "k" | "keep") => return Ok(true),
+            _ => {}
+        }
+    }
+}

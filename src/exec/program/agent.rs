@@ -1,0 +1,160 @@
+//! Agents: programs that nobody has to allow by a policy, because whoever names one admits it. The sandbox is the same.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::executor::Execution;
+use super::extra::Extra;
+use super::network::Settings;
+use super::policy::{Allowed, NetworkRule, Refused};
+use super::programs::{Command, Programs};
+use super::quote::line;
+use super::ready::Ready;
+use super::terminal::Terminal;
+use crate::error::{Error, Result};
+use crate::exec::Cancel;
+use crate::exec::pipeline::{self, Streams};
+use crate::exec::request::{Limits, Outcome, Request};
+use crate::world::RunId;
+
+/// What records and outcomes name as the rule that allowed an agent.
+const RULE: &str = "agent";
+
+/// Directories of programs that every sandbox has.
+const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// An agent that is to run.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its words; the first is the program.
+    pub argv: Vec<OsString>,
+    /// Directories of this machine in which it is looked up, as `PATH` has them.
+    pub path: OsString,
+    /// Its variables, beside those that every agent has.
+    pub env: Vec<(OsString, OsString)>,
+    /// Paths of the host that it may read besides system software.
+    pub bind_ro: Vec<PathBuf>,
+    /// Which hosts it may reach.
+    pub network: NetworkRule,
+    /// Its own directory, `HOME`, and where that is in the sandbox.
+    pub state: (OwnedFd, PathBuf),
+    /// The id of its run.
+    pub run: RunId,
+    /// How long it may run.
+    pub timeout: Option<Duration>,
+    /// What ends it before.
+    pub cancel: Cancel,
+    /// The terminal of whoever started it, where it gets one.
+    pub terminal: Option<Terminal>,
+}
+
+impl Programs {
+    /// Runs an agent in the home. Without a terminal of its own, its output goes to these streams.
+    ///
+    /// # Errors
+    /// The home is mounted read-only; the network that was asked for means nothing.
+    pub fn run_agent(&self, agent: &Agent, streams: Streams) -> Result<Outcome> {
+        if self.is_read_only() {
+            let home = self.place.root().to_vec();
+            return Err(Error::refused(
+                format!(
+                    "{}: the home is mounted read-only",
+                    PathBuf::from(OsString::from_vec(home)).display()
+                ),
+                "An agent needs one that it can change: unmount it, and mount it without --read-only.",
+            ));
+        }
+        let network = Settings::new(&agent.network, None)
+            .map_err(|reason| Error::usage(reason, "See `trumanfs agent --help`."))?;
+        let command = Command {
+            argv: agent
+                .argv
+                .iter()
+                .map(|word| word.as_bytes().to_vec())
+                .collect(),
+            cwd: self.place.root().to_vec(),
+            bind_ro: agent.bind_ro.clone(),
+            ..Command::default()
+        };
+        let ready: std::result::Result<Ready, Refused> = Ok(Ready {
+            allowed: self.allowed(agent, &command),
+            network,
+            read_only: false,
+        });
+        let request = Request {
+            command: line(&command.argv),
+            limits: Limits {
+                time: agent.timeout,
+                memory: 0,
+                bytes: 0,
+                lines: 0,
+                ..Limits::default()
+            },
+            cancel: Some(agent.cancel.clone()),
+            run: Some(agent.run),
+        };
+        let extra = Extra {
+            state: &agent.state,
+            terminal: agent.terminal.as_ref(),
+        };
+        let mut execution = Execution::new(self, &command, ready).with(extra);
+        Ok(pipeline::execute(&mut execution, &request, streams))
+    }
+
+    fn allowed(&self, agent: &Agent, command: &Command) -> Allowed {
+        let path = self.path_for(agent);
+        let mut env: Vec<(Vec<u8>, Vec<u8>)> = [
+            ("HOME", agent.state.1.as_os_str().as_bytes()),
+            ("PATH", &path),
+            ("TMPDIR", b"/tmp"),
+            ("LANG", b"C.UTF-8"),
+            ("SHELL", b"/bin/bash"),
+        ]
+        .map(|(name, value)| (name.into(), value.to_vec()))
+        .into();
+        for (name, value) in &agent.env {
+            env.retain(|(known, _)| known != name.as_bytes());
+            env.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        }
+        env.sort();
+        Allowed {
+            argv: command.argv.clone(),
+            cwd: command.cwd.clone(),
+            env,
+            timeout: agent.timeout.unwrap_or(Duration::MAX),
+            max_output_bytes: u64::MAX,
+            network: agent.network.clone(),
+            bind_ro: Vec::new(),
+            read_only: false,
+            ptrace: false,
+            suppress_success_output: false,
+            rule: RULE.to_owned(),
+        }
+    }
+
+    /// Returns `PATH` for an agent: where its program was found comes first, for that is where its interpreter and its
+    /// tools are.
+    fn path_for(&self, agent: &Agent) -> Vec<u8> {
+        let name = agent
+            .argv
+            .first()
+            .map(OsString::as_os_str)
+            .unwrap_or_default();
+        let dirs = agent.path.as_bytes().split(|byte| *byte == b':');
+        let usual: Vec<&[u8]> = PATH.split(|byte| *byte == b':').collect();
+        let found = dirs
+            .filter(|dir| dir.starts_with(b"/") && !name.as_bytes().contains(&b'/'))
+            .find(|dir| {
+                Path::new(std::ffi::OsStr::from_bytes(dir))
+                    .join(name)
+                    .is_file()
+            });
+        match found {
+            Some(dir) if !usual.contains(&dir) => [dir, PATH].join(&b':'),
+            _ => PATH.to_vec(),
+        }
+    }
+}

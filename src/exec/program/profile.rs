@@ -1,0 +1,116 @@
+//! What is known of well-known agents: the files of `agents/`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+/// The files, by the name of the profile.
+const FILES: [(&str, &str); 6] = [
+    ("aider", include_str!("../../../agents/aider.json")),
+    ("claude", include_str!("../../../agents/claude.json")),
+    ("codex", include_str!("../../../agents/codex.json")),
+    ("gemini", include_str!("../../../agents/gemini.json")),
+    ("goose", include_str!("../../../agents/goose.json")),
+    ("opencode", include_str!("../../../agents/opencode.json")),
+];
+
+/// What an agent needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What it is, for people.
+    pub description: String,
+    /// What its programs are called.
+    pub programs: Vec<String>,
+    /// The hosts that it needs: those of its model, of its login and of its list of models.
+    pub hosts: Vec<String>,
+    /// What of its own directory stays when it has ended: login, settings, history.
+    pub state: Vec<PathBuf>,
+    /// Variables that may have its credentials. They are not passed on by themselves.
+    pub credentials: Vec<String>,
+    /// Variables that it gets.
+    pub env: BTreeMap<String, String>,
+    /// Words that come right after its name, so that it does not try to make a sandbox of its own in this one.
+    pub arguments: Vec<String>,
+}
+
+impl Profile {
+    /// Returns the names of all profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the profile with a name, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for a file that is not understood, which a test sees to.
+    pub fn named(name: &str) -> Result<Option<Profile>> {
+        let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
+            return Ok(None);
+        };
+        let wrong =
+            |error: serde_json::Error| Error::Damaged(format!("agents/{name}.json: {error}"));
+        serde_json::from_str(text).map(Some).map_err(wrong)
+    }
+
+    /// Returns the profile of a program, with its name.
+    ///
+    /// # Errors
+    /// As [`Profile::named`].
+    pub fn of_program(program: &str) -> Result<Option<(&'static str, Profile)>> {
+        for name in Profile::names() {
+            if let Some(profile) = Profile::named(name)?
+                && profile.programs.iter().any(|known| known == program)
+            {
+                return Ok(Some((name, profile)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Component;
+
+    use super::super::network::Settings;
+    use super::super::policy::NetworkRule;
+    use super::*;
+
+    #[test]
+    fn every_profile_says_what_can_be_done() {
+        for name in Profile::names() {
+            let profile = Profile::named(name).unwrap().unwrap();
+            assert!(
+                !profile.description.is_empty() && !profile.state.is_empty(),
+                "{name}"
+            );
+            let rule = NetworkRule {
+                allow: profile.hosts.clone(),
+                ..NetworkRule::default()
+            };
+            assert!(Settings::new(&rule, None).unwrap().is_some(), "{name}");
+            // Below its own directory, and by names alone.
+            for path in &profile.state {
+                let plain = |part| matches!(part, Component::Normal(_));
+                assert!(path.components().all(plain), "{name}: {}", path.display());
+            }
+            // A secret is no default.
+            for variable in profile.env.keys() {
+                assert!(
+                    !profile.credentials.contains(variable),
+                    "{name}: {variable}"
+                );
+            }
+            let (found, _) = Profile::of_program(profile.programs.first().unwrap())
+                .unwrap()
+                .unwrap();
+            assert_eq!(found, name);
+        }
+        assert_eq!(Profile::named("nobody").unwrap(), None);
+    }
+}

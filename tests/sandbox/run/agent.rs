@@ -1,0 +1,321 @@
+//! `trumanfs agent`: an agent without a policy, in a store that is mounted for it, and what its owner hears and decides
+//! at the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{LIMIT, Store, begin, err, good, parsed, until};
+use crate::common::{binary, describe, need_mount, need_tools, run_limited, trumanfs};
+
+fn agent(store: &Store, options: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("agent").arg("--store").arg(&store.store);
+    command.args(options).arg("--").args(words);
+    command
+}
+
+fn run(store: &Store, options: &[&str], script: &str) -> Output {
+    run_limited(agent(store, options, &["bash", "-c", script]), LIMIT)
+}
+
+/// All of a store that is the occupant's: kind, mode, time and content of each path.
+fn whole(store: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![store.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).unwrap().flatten() {
+            if [".trash", ".trumanfs"]
+                .iter()
+                .any(|own| entry.file_name() == **own)
+            {
+                continue;
+            }
+            let meta = entry.metadata().unwrap();
+            let content = match meta.file_type() {
+                kind if kind.is_file() => fs::read(entry.path()).unwrap(),
+                kind if kind.is_symlink() => fs::read_link(entry.path())
+                    .unwrap()
+                    .into_os_string()
+                    .into_encoded_bytes(),
+                _ => Vec::new(),
+            };
+            let time = if meta.is_file() { meta.mtime_nsec() } else { 0 };
+            found.insert(entry.path(), (meta.mode(), time, content));
+            if meta.is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+fn filled() -> Store {
+    let store = Store::new();
+    let put = |path: &str, text: &str| fs::write(store.store.join(path), text).unwrap();
+    fs::create_dir(store.store.join("dir")).unwrap();
+    put("a", "one\ntwo\n");
+    put("dir/b", "three\n");
+    put("run.sh", "#!/bin/sh\n");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(store.store.join("run.sh"), mode).unwrap();
+    std::os::unix::fs::symlink("dir/b", store.store.join("link")).unwrap();
+    store
+}
+
+const STORM: &str = "echo four >>a; rm -r dir; echo five >new; chmod 600 run.sh; mv link other; mkdir -p x/y; echo 6 >x/y/z";
+
+#[test]
+fn what_it_changes_is_listed_and_stays() {
+    need_mount!();
+    let store = filled();
+    let output = run(&store, &[], &format!("pwd; {STORM}; exit 3"));
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    let path = store.store.display().to_string();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{path}\n"));
+    let said = err(&output);
+    for wanted in [
+        "/a ",
+        "/new ",
+        "/dir/b ",
+        "/x/y/z ",
+        "mode 755 → 600",
+        "files differ",
+    ] {
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    }
+    store.is_left_alone();
+    // The commands that it names work as they stand.
+    for verb in ["log", "diff", "undo"] {
+        let line = said
+            .lines()
+            .find(|line| line.contains(&format!("trumanfs {verb} ")));
+        let words = line.unwrap().split_whitespace();
+        let words: Vec<&str> = words.skip_while(|word| *word != verb).collect();
+        let output = trumanfs(&words);
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{}",
+            describe(&output)
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(store.store.join("a")).unwrap(),
+        "one\ntwo\n"
+    );
+}
+
+#[test]
+fn what_is_discarded_is_as_it_was_byte_for_byte() {
+    need_mount!();
+    let store = filled();
+    let before = whole(&store.store);
+    let output = run(&store, &["--discard"], STORM);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(err(&output).contains("undone"), "{}", err(&output));
+    assert_eq!(whole(&store.store), before);
+    // It can be had back.
+    let output = trumanfs(&["redo", store.store.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(store.store.join("x/y/z").exists());
+}
+
+#[test]
+fn what_somebody_changed_later_is_not_discarded() {
+    need_mount!();
+    let store = filled();
+    let outer = store.store.join("go");
+    let mut child = begin(agent(
+        &store,
+        &["--discard"],
+        &[
+            "bash",
+            "-c",
+            "echo agent >a; echo x >new; echo >ready; while ! [ -e go ]; do sleep 0.02; done",
+        ],
+    ));
+    until("it runs", || store.store.join("ready").exists());
+    let other = run(&store, &[], "echo person >a; echo >go");
+    assert!(other.status.success(), "{}", describe(&other));
+    let code = child.wait().unwrap().code();
+    assert_eq!(code, Some(4), "a conflict");
+    assert!(outer.exists());
+    assert_eq!(
+        fs::read_to_string(store.store.join("a")).unwrap(),
+        "person\n"
+    );
+}
+
+#[test]
+fn two_at_once_each_see_their_own_changes_and_the_last_one_unmounts() {
+    need_mount!();
+    let store = filled();
+    let script = |name: &str| {
+        format!("echo x >{name}; while ! [ -e {name}.go ]; do sleep 0.02; done; echo y >>{name}")
+    };
+    let start = |name: &'static str| {
+        let command = agent(&store, &[], &["bash", "-c", &script(name)]);
+        std::thread::spawn(move || run_limited(command, LIMIT))
+    };
+    let (one, two) = (start("one"), start("two"));
+    until("both run", || {
+        store.store.join("one").exists() && store.store.join("two").exists()
+    });
+    assert_eq!(store.sessions(), 1, "one mount");
+    good(&run(&store, &[], "touch one.go two.go"));
+    let (one, two) = (err(&one.join().unwrap()), err(&two.join().unwrap()));
+    assert!(one.contains("/one ") && !one.contains("/two "), "{one}");
+    assert!(two.contains("/two ") && !two.contains("/one "), "{two}");
+    store.is_left_alone();
+}
+
+#[test]
+fn only_what_is_named_stays_of_its_own_directory() {
+    need_mount!();
+    let store = Store::new();
+    let script = "cd; mkdir -p .claude .cache/x keep/deep other; echo login >.claude/token; echo 1 >.claude.json; echo 2 >.bash_history; echo 3 >keep/deep/er; echo 4 >keep/not";
+    let options = ["--profile", "claude", "--keep-state", "keep/deep"];
+    let said = run(&store, &options, script);
+    assert!(
+        err(&said).contains("nothing was changed"),
+        "{}",
+        describe(&said)
+    );
+    let left = good(&run(&store, &options, "cd; find . | sort"));
+    let wanted =
+        ".\n./.claude\n./.claude.json\n./.claude/token\n./keep\n./keep/deep\n./keep/deep/er\n";
+    assert_eq!(left, wanted);
+    // Another agent has a directory of its own, and the home shows none.
+    assert_eq!(
+        good(&run(&store, &[], "ls -A ~ .")),
+        format!(".:\n\n{}:\n", "/home/agent")
+    );
+}
+
+#[test]
+fn nothing_of_the_environment_is_passed_on_but_what_is_named() {
+    need_mount!();
+    let store = Store::new();
+    let mut command = agent(&store, &["--env", "NAMED", "--env", "SET=1"], &["env"]);
+    command
+        .env("SECRET", "s3cret")
+        .env("NAMED", "n4med")
+        .env("TERM", "xterm-256color");
+    let said = good(&run_limited(command, LIMIT));
+    assert!(
+        said.contains("NAMED=n4med\n") && said.contains("SET=1\n"),
+        "{said}"
+    );
+    assert!(said.contains("TERM=xterm-256color\n"), "{said}");
+    assert!(!said.contains("s3cret"), "{said}");
+    let output = run(&store, &["--env", "NOT_SET_ANYWHERE"], "true");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        err(&output).contains("NOT_SET_ANYWHERE"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn nothing_beside_the_store_shows() {
+    need_mount!();
+    let store = Store::new();
+    fs::write(store.base.join("secret"), "x").unwrap();
+    let said = good(&run(
+        &store,
+        &[],
+        "ls -A ..; cat ../secret; ls -A /home /root /var /run 2>&1; true",
+    ));
+    assert!(said.starts_with("store\n"), "{said}");
+    assert!(!said.contains("secret\n"), "{said}");
+    // Nor is there a network.
+    let output = run(&store, &[], "exec 3<>/dev/tcp/198.51.100.1/80");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+}
+
+#[test]
+fn one_that_was_killed_is_settled_by_the_next() {
+    need_mount!();
+    let store = filled();
+    let script = "echo agent >a; echo x >new; echo >ready; sleep 1234";
+    let mut child = begin(agent(&store, &["--discard"], &["bash", "-c", script]));
+    until("it runs", || store.store.join("ready").exists());
+    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    child.wait().unwrap();
+    store.is_left_alone();
+    let said = err(&run(&store, &[], "true"));
+    for wanted in [
+        "was killed",
+        "/new ",
+        "trumanfs undo ",
+        "nothing was changed",
+    ] {
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    }
+    // Once.
+    let said = err(&run(&store, &[], "true"));
+    assert!(!said.contains("was killed"), "{said}");
+}
+
+#[test]
+fn a_daemon_that_dies_loses_nothing() {
+    need_mount!();
+    let store = filled();
+    let script = "echo agent >a; echo >ready; sleep 1234";
+    let mut child = begin(agent(&store, &[], &["bash", "-c", script]));
+    until("it runs", || store.store.join("ready").exists());
+    let status = trumanfs(&["status", store.store.to_str().unwrap(), "--json"]);
+    let daemon = i32::try_from(parsed(&status)["pid"].as_i64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(125));
+    let said = err(&run(&store, &["--discard"], "echo b >later"));
+    assert!(said.contains("undone"), "{said}");
+    assert_eq!(
+        fs::read_to_string(store.store.join("a")).unwrap(),
+        "agent\n"
+    );
+    assert!(!store.store.join("later").exists());
+}
+
+#[test]
+fn a_terminal_of_its_own_works_with_a_shell_around_it() {
+    need_mount!();
+    need_tools!("bash", "python3", "stty", "tput");
+    let store = Store::new();
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sandbox/terminal.py");
+    let mut command = Command::new("python3");
+    command.arg(driver).arg(binary()).arg(&store.store);
+    let said = good(&run_limited(command, LIMIT));
+    assert!(said.ends_with("all was as expected\n"), "{said}");
+}
+
+#[test]
+fn asking_needs_a_terminal_and_other_mistakes_have_remedies() {
+    need_mount!();
+    let store = Store::new();
+    for (options, wanted) in [
+        (&["--ask"][..], "--keep or --discard"),
+        (&["--net", "bad host"], "allow=HOST"),
+        (&["--net", "allow=bad host"], "bad host"),
+        (&["--keep-state", "../x"], "without `..`"),
+        (&["--profile", "nobody"], "possible values"),
+        (&["--ask", "--discard"], "cannot be used"),
+    ] {
+        let output = run(&store, options, "echo x >made");
+        assert!(!output.status.success(), "{options:?}");
+        assert!(
+            err(&output).contains(wanted),
+            "{options:?}: {}",
+            err(&output)
+        );
+    }
+    assert!(!store.store.join("made").exists());
+    let output = run_limited(agent(&store, &[], &["no-such-program"]), LIMIT);
+    assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
+}
