@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::executor::Execution;
@@ -13,6 +13,7 @@ use super::policy::{Allowed, NetworkRule, Refused};
 use super::programs::{Command, Programs};
 use super::quote::line;
 use super::ready::Ready;
+use super::sandbox::directories_of;
 use super::terminal::Terminal;
 use crate::error::{Error, Result};
 use crate::exec::Cancel;
@@ -135,26 +136,15 @@ impl Programs {
         }
     }
 
-    /// Returns `PATH` for an agent: where its program was found comes first, for that is where its interpreter and its
-    /// tools are.
+    /// Returns `PATH` for an agent: where its program and its interpreter were found comes first.
     fn path_for(&self, agent: &Agent) -> Vec<u8> {
-        let name = agent
-            .argv
-            .first()
-            .map(OsString::as_os_str)
-            .unwrap_or_default();
-        let dirs = agent.path.as_bytes().split(|byte| *byte == b':');
+        let program = agent.argv.first().map(OsString::as_os_str);
+        let home = self.path();
+        let found = directories_of(program.unwrap_or_default(), &agent.path, home);
         let usual: Vec<&[u8]> = PATH.split(|byte| *byte == b':').collect();
-        let found = dirs
-            .filter(|dir| dir.starts_with(b"/") && !name.as_bytes().contains(&b'/'))
-            .find(|dir| {
-                Path::new(std::ffi::OsStr::from_bytes(dir))
-                    .join(name)
-                    .is_file()
-            });
-        match found {
-            Some(dir) if !usual.contains(&dir) => [dir, PATH].join(&b':'),
-            _ => PATH.to_vec(),
-        }
+        let mut dirs: Vec<&[u8]> = found.iter().map(|dir| dir.as_os_str().as_bytes()).collect();
+        dirs.retain(|dir| !usual.contains(dir));
+        dirs.extend(usual.iter());
+        dirs.join(&b':')
     }
 }

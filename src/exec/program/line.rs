@@ -123,7 +123,7 @@ impl OneLine {
         let (argv, env) = (ready.argv(), ready.env());
         let home = PathBuf::from(OsStr::from_bytes(self.programs.place().root()));
         let tree = tree_of(&argv, &env, &home, &ready.allowed.bind_ro);
-        let kind = Kind::of(ready, tree.as_ref().map(|tree| tree.shown.clone()));
+        let kind = Kind::of(ready, tree.iter().flat_map(|tree| tree.shown.clone()));
         let service = self.sandboxes.of(&kind, ready.network.as_ref())?;
         let installed = tree.as_ref().map(|tree| tree.file.as_path());
         let number = service.start(&argv, &env, &ready.cwd(), installed, streams)?;

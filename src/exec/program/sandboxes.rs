@@ -34,7 +34,7 @@ pub(super) struct Kind {
 
 impl Kind {
     /// Returns the kind of sandbox that a command needs. `tree`: where its program is installed, if that has to be shown.
-    pub(super) fn of(ready: &Ready, tree: Option<PathBuf>) -> Kind {
+    pub(super) fn of(ready: &Ready, tree: impl IntoIterator<Item = PathBuf>) -> Kind {
         let mut bind_ro = ready.allowed.bind_ro.clone();
         bind_ro.extend(tree);
         bind_ro.sort();

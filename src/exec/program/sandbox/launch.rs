@@ -244,7 +244,7 @@ fn prepare<'p>(
     let scratch = given.source(plan.scratch.as_fd(), false)?;
     let tree = tree_of(&plan.argv, &plan.env, &plan.home_path, &plan.bind_ro);
     let mut shown = Vec::new();
-    let of_tree = tree.as_ref().map(|tree| &tree.shown);
+    let of_tree = tree.iter().flat_map(|tree| &tree.shown);
     for path in plan.bind_ro.iter().chain(of_tree) {
         given.show(path, &plan.home_path, &mut shown)?;
     }

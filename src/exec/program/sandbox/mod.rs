@@ -37,7 +37,7 @@ pub use probe::{Capability, Probe, probe};
 pub use running::{Running, Until};
 pub use service::{Service, serve};
 pub use sockets::{Sockets, Within};
-pub use tree::{InstallTree, tree_of};
+pub use tree::{InstallTree, directories_of, tree_of};
 pub use trumanfs_init::backend::Backend;
 pub use trumanfs_init::limit::Limit;
 pub use trumanfs_init::{INIT, run as run_init};
