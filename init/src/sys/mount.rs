@@ -60,7 +60,14 @@ pub fn bring_up_loopback() -> Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads the structure and changes nothing in this process.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    let done = unsafe {
+        // C libraries do not agree on the type of a request.
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            &raw const request,
+        )
+    };
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
