@@ -111,6 +111,49 @@ fn an_allowed_host_is_reached_each_way() {
 
 #[test]
 #[ignore = "run by network::world"]
+fn a_name_that_is_not_ascii_is_the_one_of_its_xn_form() {
+    let ask = "
+import socket, sys
+def say(port, first, host):
+    to = socket.create_connection(('127.0.0.1', port))
+    to.sendall(first)
+    if first.startswith(b'CONNECT') and not to.recv(999).startswith(b'HTTP/1.1 200'): return
+    if port == 3128 and first.startswith(b'GET'): pass
+    else: to.sendall(f'GET /x HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n'.encode())
+    print(to.makefile('rb').read().decode().split('\\r\\n\\r\\n')[1], end='')
+for host in ['bücher.test', 'BÜCHER。test.', 'xn--bcher-kva.test']:
+    say(3128, f'CONNECT {host}:80 HTTP/1.1\\r\\n\\r\\n'.encode(), host)
+    say(3128, f'GET http://{host}/x HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n'.encode(), host)
+print(len({socket.getaddrinfo(host, 80)[0][4] for host in [b'xn--bcher-kva.test', 'bücher.test']}))
+";
+    for written in ["bücher.test", "xn--bcher-kva.test"] {
+        let rule = allow(&[written]);
+        let room = room();
+        fs::write(room.home.join("ask.py"), ask).unwrap();
+        let plan = plan(&room, "/usr/bin/python3 -X utf8 ask.py");
+        let reached = run(&room, &rule, plan);
+        assert_eq!(
+            reached.outcome.out,
+            format!("{}1\n", "content of x\n".repeat(6)),
+            "{written}: {reached:#?}"
+        );
+        for line in &reached.lines {
+            assert_eq!(
+                (&*line.host, line.verdict, &*line.rule),
+                ("xn--bcher-kva.test", "allow", written)
+            );
+        }
+    }
+    let denied = NetworkRule {
+        deny: vec!["bücher.test".to_owned()],
+        ..allow(&["**.test"])
+    };
+    sh(&denied, "curl -sS http://xn--bcher-kva.test/x")
+        .refused("xn--bcher-kva.test:80 is refused by network.deny: bücher.test");
+}
+
+#[test]
+#[ignore = "run by network::world"]
 fn ports_and_addresses_are_reached_as_listed() {
     let rule = allow(&["good.test:9000", "93.184.216.34:443"]);
     let said = good(

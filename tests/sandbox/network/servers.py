@@ -16,6 +16,7 @@ GOOD, EVIL, RESOLVER, PRIVATE = "93.184.216.34", "93.184.216.35", "93.184.216.53
 NAMES = {
     "good.test": [GOOD],
     "www.good.test": [GOOD],
+    "xn--bcher-kva.test": [GOOD],
     "evil.test": [EVIL],
     "ssh.test": ["93.184.216.36"],
     "private.test": [PRIVATE],
@@ -77,7 +78,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         here = self.connection.getsockname()[0]
         host = self.headers.get("Host", "").split(":")[0].lower()
         note("requests", f"{here} {host} {self.command} {self.path}")
-        if here == GOOD and host in ("good.test", "www.good.test", GOOD):
+        if here == GOOD and host in ("good.test", "www.good.test", "xn--bcher-kva.test", GOOD):
             return True
         self.say(b"SECRET")
         return False

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host. There is one spelling of each: a name in lower case without a dot at its end, or an address.
+use idna::AsciiDenyList;
+use idna::uts46::{DnsLength, Hyphens, Uts46};
+
+/// A host. There is one spelling of each: a name in ASCII and in lower case without a dot at its end, or an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Host {
     Name(String),
@@ -12,19 +15,18 @@ pub(super) enum Host {
 
 impl Host {
     /// Reads a host as it stands in requests: a name, an address, an IPv6 address in brackets. What a resolver would read
-    /// as an address is one, in whatever spelling (`2130706433`, `0x7f.1`). Returns why it is none.
+    /// as an address is one, in whatever spelling (`2130706433`, `0x7f.1`). A name that is not ASCII is the one of its
+    /// `xn--` form. Returns why it is none.
     pub(super) fn parse(text: &[u8]) -> Result<Host, &'static str> {
-        let text = std::str::from_utf8(text).map_err(|_| "it is not written in ASCII")?;
-        if !text.is_ascii() {
-            return Err("it is not written in ASCII; write it in its xn-- form");
-        }
+        let text = std::str::from_utf8(text).map_err(|_| "it is no UTF-8")?;
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
             return v6(inner);
         }
         if text.contains(':') {
             return v6(text);
         }
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let name = in_ascii(text)?;
+        let name = name.strip_suffix('.').unwrap_or(&name);
         if name.is_empty() {
             return Err("it is empty");
         }
@@ -43,9 +45,9 @@ impl Host {
                 return Err("a part of it begins or ends with a hyphen");
             }
         }
-        match is_numeric(&name) {
-            false => Ok(Host::Name(name)),
-            true => v4(&name)
+        match is_numeric(name) {
+            false => Ok(Host::Name(name.to_owned())),
+            true => v4(name)
                 .map(|address| Host::Address(address.into()))
                 .ok_or("it ends like an address and is none"),
         }
@@ -59,6 +61,18 @@ impl fmt::Display for Host {
             Host::Address(IpAddr::V4(address)) => address.fmt(out),
             Host::Address(IpAddr::V6(address)) => write!(out, "[{address}]"),
         }
+    }
+}
+
+/// Writes a name in ASCII and in lower case (UTS 46, as browsers do: no transitional processing). What is wrong with the
+/// name besides, its callers see.
+fn in_ascii(text: &str) -> Result<String, &'static str> {
+    // The underscore of service names is allowed, and so are two hyphens at the third place, which other names have, too.
+    let (denied, length) = (AsciiDenyList::EMPTY, DnsLength::Ignore);
+    match Uts46::new().to_ascii(text.as_bytes(), denied, Hyphens::Allow, length) {
+        Ok(name) => Ok(name.into_owned()),
+        Err(_) if text.is_ascii() => Err("a part of it begins with xn-- and stands for no name"),
+        Err(_) => Err("it has characters that no international name has (UTS 46)"),
     }
 }
 
@@ -118,6 +132,19 @@ mod tests {
             ("EXAMPLE.Org.", "example.org"),
             ("_srv.a-b.example", "_srv.a-b.example"),
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("XN--Bcher-KVA.example", "xn--bcher-kva.example"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("BÜCHER.Example.", "xn--bcher-kva.example"),
+            // A letter with a combining diaeresis.
+            ("bu\u{308}cher.example", "xn--bcher-kva.example"),
+            ("faß.example", "xn--fa-hia.example"),
+            ("例え。テスト｡", "xn--r8jz45g.xn--zckzah"),
+            ("ａ.example", "a.example"),
+            // What UTS 46 leaves out is invisible.
+            ("a\u{200b}\u{ad}b", "ab"),
+            ("r3---a.example", "r3---a.example"),
+            ("２１３０７０６４３３", "127.0.0.1"),
+            ("①２7.１", "127.0.0.1"),
             ("localhost", "localhost"),
             ("deadbeef", "deadbeef"),
             ("0xyz.example", "0xyz.example"),
@@ -172,9 +199,21 @@ mod tests {
             "a\\b",
             "-a.example",
             "a-.example",
-            "bücher.example",
-            "a\u{200b}b",
-            "ａ.example",
+            "xn--a.example",
+            "xn--\u{fc}.example",
+            // An xn-- form of ASCII.
+            "xn--abc-.example",
+            "a\u{2028}b",
+            "a\u{202e}b.example",
+            "a％b",
+            "a／b",
+            "a：80",
+            "ａ＠b",
+            "［::1］",
+            "\u{5d0}1a.example",
+            "\u{300}a.example",
+            "\u{ad}",
+            "①.1.2.3.4",
             "1.2.3.4.5",
             "256.1.1.1",
             "1.2.3.256",

@@ -62,8 +62,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, &'static str> {
     else {
         return Err("the first line is no request of HTTP/1");
     };
-    if !is_token(method) || target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic())
-    {
+    if !is_token(method) || !is_target(method, target) {
         return Err("the first line is no request of HTTP/1");
     }
     if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
@@ -161,6 +160,19 @@ impl Head<'_> {
         out.push_str("Connection: close\r\n\r\n");
         out.into_bytes()
     }
+}
+
+/// Whether a target is one (RFC 9112, 3.2). The host of a request to a proxy may be more than ASCII: what it is called there is
+/// read by [`super::host`] alone, and does not go on.
+fn is_target(method: &str, target: &str) -> bool {
+    let is_graphic = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    let (host, rest) = match (method, absolute(target)) {
+        ("CONNECT", _) => (target, String::new()),
+        (_, Some((host, path))) => (host, path),
+        (_, None) => ("", target.to_owned()),
+    };
+    let is_plain = |c: char| c.is_ascii_graphic() || !c.is_ascii();
+    !target.is_empty() && host.chars().all(is_plain) && is_graphic(&rest)
 }
 
 /// Splits `host:port`; a host without a port has this one. Nothing where the port is none.

@@ -63,8 +63,9 @@ proptest! {
     }
 
     #[test]
-    fn a_host_is_read_as_it_is_written(text in "[a-zA-Z0-9.:_\\[\\]-]{0,40}") {
+    fn a_host_is_read_as_it_is_written(text in prop_oneof!["[a-zA-Z0-9.:_\\[\\]-]{0,40}", "(xn--)?\\PC{0,20}", "[a-zäß。．ａ１-]{1,20}"]) {
         if let Ok(host) = Host::parse(text.as_bytes()) {
+            prop_assert!(host.to_string().is_ascii());
             prop_assert_eq!(Host::parse(host.to_string().as_bytes()), Ok(host));
         }
     }

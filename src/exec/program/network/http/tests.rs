@@ -104,6 +104,22 @@ fn a_server_gets_the_request_without_what_was_the_proxy_s() {
 }
 
 #[test]
+fn only_the_host_of_a_request_to_a_proxy_may_be_more_than_ascii() {
+    for (line, is_read) in [
+        ("CONNECT bücher.example:443", true),
+        ("GET http://bücher.example/x", true),
+        ("GET http://bücher.example/ü", false),
+        ("GET http://bücher.example?ü", false),
+        ("GET https://bücher.example/", false),
+        ("GET /ü", false),
+        ("GÉT /", false),
+    ] {
+        let text = head(&format!("{line} HTTP/1.1\nHost: bücher.example"));
+        assert_eq!(read(text.as_bytes()).is_ok(), is_read, "{line}");
+    }
+}
+
+#[test]
 fn urls_and_authorities() {
     for (target, parts) in [
         ("http://a.example", Some(("a.example", "/"))),

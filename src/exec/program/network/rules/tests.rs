@@ -52,6 +52,29 @@ fn a_host_is_allowed_by_a_pattern_and_no_other() {
 }
 
 #[test]
+fn a_name_that_is_not_ascii_is_the_one_of_its_xn_form() {
+    let unicode = rules("bücher.example *.例え.test", "böse.bücher.example");
+    let ascii = rules(
+        "xn--bcher-kva.example *.xn--r8jz45g.test",
+        "xn--bse-sna.xn--bcher-kva.example",
+    );
+    for rules in [unicode, ascii] {
+        for (what, is_allowed) in [
+            ("bücher.example:443", true),
+            ("BÜCHER.example.:443", true),
+            ("xn--bcher-kva.example:443", true),
+            ("a.例え。test:443", true),
+            ("a.xn--r8jz45g.test:443", true),
+            ("例え.test:443", false),
+            ("bucher.example:443", false),
+            ("böse.bücher.example:443", false),
+        ] {
+            assert_eq!(!said(&rules, what).starts_with('-'), is_allowed, "{what}");
+        }
+    }
+}
+
+#[test]
 fn an_empty_list_allows_nothing() {
     for rules in [rules("", ""), Rules::default(), rules("", "evil.example")] {
         assert_eq!(said(&rules, "example.org:443"), "- network.allow");
@@ -154,7 +177,8 @@ fn a_pattern_that_means_nothing_is_refused() {
         "[::1]:x",
         "user@a.example",
         "a b",
-        "bücher.example",
+        "b\u{202e}ücher.example",
+        "xn--a.example",
         "0/0",
         "10.0.0.0/8",
         "***.a",
