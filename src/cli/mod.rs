@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod execute;
 mod exit;
+mod fork;
 mod inspect;
 mod mount;
 mod output;
@@ -73,6 +74,8 @@ enum Command {
     /// Gives points names, and lists them
     #[command(subcommand)]
     Checkpoint(restore::CheckpointCommand),
+    /// Makes a second store of everything that a store has now; neither sees what changes in the other
+    Fork(fork::ForkArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
@@ -164,6 +167,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Redo(args) => undo::redo(&args),
         Command::Restore(args) => restore::restore(&args),
         Command::Checkpoint(command) => restore::checkpoint(command),
+        Command::Fork(args) => fork::fork(&args),
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),

@@ -40,8 +40,8 @@ impl Client {
     }
 
     /// Has the kernel hand on what programs have written: it counts as done. Where the home cannot be seen from here, the kernel
-    /// applier on in its own time.
-    fn flush(&self) {
+    /// hands it on in its own time.
+    pub(super) fn flush(&self) {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if let Some(home) = self.home()

@@ -11,6 +11,7 @@ mod agents;
 mod change;
 mod check;
 mod connect;
+mod fork;
 mod hold;
 mod points;
 mod purge;
@@ -24,7 +25,9 @@ mod undo;
 
 pub use crate::control::Status;
 pub use crate::world::Purged;
+pub use crate::world::forked::{ForkedFrom, Means};
 pub use agents::{AgentPlace, Unsettled};
+pub use fork::Forked;
 pub use hold::{Hold, hold, unmounted};
 pub use purge::Freed;
 pub use run::{LiveRun, Member, Runs};

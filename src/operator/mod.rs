@@ -12,6 +12,7 @@ pub mod diff;
 pub mod ephemeral;
 pub mod filter;
 pub mod fold;
+pub mod fork;
 pub mod fsck;
 pub mod kept;
 pub mod log;

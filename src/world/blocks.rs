@@ -110,7 +110,7 @@ impl Drop for Blocks {
 ///
 /// # Errors
 /// Any error from the system calls.
-pub(super) fn copy_range(
+pub fn copy_range(
     source: BorrowedFd<'_>,
     target: BorrowedFd<'_>,
     from: u64,

@@ -1,6 +1,6 @@
 //! Permanent deletion of a tree, by descriptors: an operator's purge deletes what an occupant made.
 //!
-//! `purge.rs` calls it on a tree that it has already moved out of everybody's reach. Every step takes a directory's
+//! `purge.rs` calls it on a tree that it has already moved out of everybody's reach, a fork on what it has made itself. Every step takes a directory's
 //! descriptor and one name, opened beneath it: no link is followed and no other file system entered (`openat2`,
 //! `root.rs`). One directory is open at a time, and the way up is verified by device and inode, so a tree may have any
 //! depth; memory holds only the names of the directories still to be deleted. Holds no locks.
@@ -16,11 +16,11 @@ use crate::name::{Name, quoted};
 
 /// A name that has been deleted. Its inode is still open, so the inode number cannot have been reused.
 #[derive(Debug)]
-pub(super) struct Gone<'a> {
+pub struct Gone<'a> {
     /// Its attributes just before.
-    pub(super) meta: &'a Meta,
+    pub meta: &'a Meta,
     /// Whether it was the last name: the content is gone.
-    pub(super) last: bool,
+    pub last: bool,
 }
 
 /// A directory being emptied.
@@ -38,7 +38,7 @@ struct Level {
 /// # Errors
 /// The error of the first name that could not be deleted (immutable, a mount point). Everything else has been deleted
 /// all the same. `ENOENT` if the entry is missing.
-pub(super) fn erase(
+pub fn erase(
     root: &Root,
     dir: BorrowedFd<'_>,
     name: Name<'_>,

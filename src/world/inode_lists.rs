@@ -72,6 +72,17 @@ pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, Has
     Ok((parse_links(&links, device), parse_pinned(&pinned, device)))
 }
 
+/// Writes the inodes that a new store hides wherever they go.
+///
+/// # Errors
+/// `EEXIST` where there is such a list already; any error from `openat2(2)` or `write(2)`.
+pub fn hide(state: BorrowedFd<'_>, hidden: &[Id], device: u64) -> Result<()> {
+    let lines: String = hidden.iter().map(|id| line(*id, device)).collect();
+    let mut file = own::make(state, PINNED.as_bytes(), OFlags::WRONLY, 0o600)?;
+    file.write_all(lines.as_bytes())
+        .map_err(|error| Error::io("write", &error))
+}
+
 fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
     match own::open(state, name.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(String::new()),

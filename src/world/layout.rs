@@ -34,6 +34,8 @@ pub const AGENT_RUNS: &str = "agent-runs";
 pub const AUDIT: &str = "audit.jsonl";
 /// The log of executors before that, when it became too long.
 pub const FORMER_AUDIT: &str = "audit.1.jsonl";
+/// What a fork remembers of its origin.
+pub const FORK: &str = "fork";
 /// The directory of sessions.
 pub const SESSIONS: &str = "sessions";
 
@@ -59,6 +61,11 @@ pub fn session(id: &str) -> String {
 /// Returns the path of a file or a directory of a session.
 pub fn of_session(id: &str, name: &str) -> String {
     format!("{SESSIONS}/{id}/{name}")
+}
+
+/// Returns the name, beside a fork's own, of the directory in which the fork is made until it is whole.
+pub fn unfinished_fork(name: &[u8]) -> Vec<u8> {
+    [b".", name, b".forking"].concat()
 }
 
 /// Returns the file name of a version.

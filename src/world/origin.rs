@@ -27,11 +27,11 @@ const LOOKED_AT: usize = 4096;
 /// The number of such sessions to look at.
 const SESSIONS_LOOKED_AT: usize = 64;
 
-/// Returns the identity of this store for new sessions. `state` is the store's `.trumanfs`.
+/// Returns the identity of this store, for new sessions and for forks. `state` is the store's `.trumanfs`.
 ///
 /// # Errors
 /// Any error from `statx(2)`.
-pub(super) fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
+pub fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
     let meta = stat_fd(state)?;
     let mut id = StoreId {
         inode: meta.id.1,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::{describe, log_of, need_mount, run_limited, skip, trumanfs};
 
 /// A file system in a file, and a home over a store in it; all of it is taken down when dropped.
-struct Disk {
+pub(crate) struct Disk {
     dir: tempfile::TempDir,
     /// A loop device that is occupied, so that the disk gets another one.
     occupied: Option<String>,
@@ -30,7 +30,7 @@ fn run(program: &str, args: &[&Path]) -> Result<String, String> {
 
 impl Disk {
     /// `mkfs`: the program that makes the file system, and its options.
-    fn new(mkfs: &[&str], megabytes: u64) -> Result<Disk, String> {
+    pub(crate) fn new(mkfs: &[&str], megabytes: u64) -> Result<Disk, String> {
         Disk::within(&std::env::temp_dir(), mkfs, megabytes)
     }
 
@@ -87,7 +87,7 @@ impl Disk {
         disk
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 

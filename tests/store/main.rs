@@ -19,6 +19,7 @@ mod need;
 mod answers;
 mod crash;
 mod disks;
+mod fork;
 mod fsck;
 mod full_audit;
 mod full_disk;

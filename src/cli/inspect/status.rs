@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::exit::Exit;
-use super::super::output::{Printer, bytes, quote, say, warn};
+use super::super::output::{Printer, bytes, quote, say, time, warn};
 use super::metrics::{self, Source};
-use crate::client::{Client, Mount, Status, mounts};
+use crate::client::{Client, ForkedFrom, Mount, Status, mounts};
 use crate::error::Result;
 use crate::exec::totals::Totals;
 use crate::name::{escape, unescape};
@@ -42,6 +42,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     let status = client.status()?;
+    let fork = client.forked_from()?;
     let dead = client.dead_home().filter(|_| status.is_none());
     if let Some(home) = &dead {
         say_dead(home, args.json);
@@ -52,8 +53,14 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
         (None, false) => say(format_args!("{} is not mounted", target.display())),
         (status, true) => {
             let store = escape(client.path().as_os_str().as_bytes());
-            Printer::new().json(&Served::of(status.as_ref(), store))?;
+            Printer::new().json(&Served {
+                fork: fork.as_ref(),
+                ..Served::of(status.as_ref(), store)
+            })?;
         }
+    }
+    if let Some(fork) = fork.filter(|_| !args.json) {
+        print_origin(&fork);
     }
     Ok(match status {
         Some(_) => Exit::Ok,
@@ -70,6 +77,9 @@ struct Served<'a> {
     /// Of a store that is not mounted.
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<String>,
+    /// Of a fork, where one store was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fork: Option<&'a ForkedFrom>,
 }
 
 impl Served<'_> {
@@ -78,8 +88,18 @@ impl Served<'_> {
             mounted: status.is_some(),
             store: status.is_none().then_some(store),
             status,
+            fork: None,
         }
     }
+}
+
+fn print_origin(fork: &ForkedFrom) {
+    let point = fork.point.as_deref().unwrap_or("its beginning");
+    say(format_args!(
+        "  fork        of {} as it was at {point}, {}",
+        fork.origin,
+        time(&fork.time)
+    ));
 }
 
 /// Gathers what there is to count of a store.

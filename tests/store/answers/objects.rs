@@ -111,6 +111,8 @@ fn go_through(page: &Page, target: &str, first: &str) {
     check("show", &["show", target, &of("unlink")], 0);
     // What was taken back cannot be while something else is there.
     check("undo", &["redo", target], 0);
+    let fork = format!("fork-{}", log.len());
+    check("fork", &["fork", "--copy", target, &fork], 0);
     let entries = check("trash list", &["trash", "list", target], 0);
     let entry = entries
         .iter()

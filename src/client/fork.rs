@@ -1,0 +1,286 @@
+//! Forking a store: where the fork lies, how it comes into being at once, and what it remembers.
+//!
+//! A fork is made in a directory beside its place (`.NAME.forking`), which is renamed when everything in it is whole. So
+//! a fork that was killed has left either nothing at its place or all of it; what it left beside is cleared away by the
+//! next attempt. The directory's lock tells an attempt that is under way from one that died.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::target::Client;
+use crate::error::{Error, Result};
+use crate::mounts::{nesting, table};
+use crate::name::{Name, escape};
+use crate::operator::fork::{self, Counts};
+use crate::operator::point::Operation;
+use crate::world::forked::{ForkedFrom, Means, forked_from};
+use crate::world::layout::{FORK, STATE, unfinished_fork};
+use crate::world::root::{open_beneath, stat_fd};
+use crate::world::{
+    Caller, Root, World, WorldOptions, inode_lists, last_mounted_with, new_session_id, origin,
+};
+
+/// The checkpoint that a fork begins with.
+const BEGINNING: &str = "forked";
+
+/// A fork that has been made.
+#[derive(Debug, serde::Serialize)]
+pub struct Forked {
+    /// Where it is, escaped.
+    pub store: String,
+    /// Where its origin is, escaped.
+    pub origin: String,
+    /// The origin's newest record that it includes; absent where the origin has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<Operation>,
+    /// How it got the contents.
+    pub means: Means,
+    /// What it has.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// What it has not, or not as the origin has it, and why.
+    pub notes: Vec<String>,
+}
+
+impl Client {
+    /// Makes a second store with everything that this one has now. `name` is a path, or a name beside this store.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where something is at that place, or a fork is just being made there; [`Error::Refused`] where
+    /// blocks cannot be shared, and for a place in a store or a home; [`Error::Missing`] where its directory is not there.
+    /// Nothing is at the place then.
+    pub fn fork(&self, name: &Path, means: Means) -> Result<Forked> {
+        let place = Place::of(&self.path, name)?;
+        let unfinished = Unfinished::begin(&place)?;
+        let origin = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let origin = escape(origin.as_os_str().as_bytes());
+        // What programs have written counts as done.
+        self.flush();
+        let point = fork::newest(&self.store)?;
+        let identity = origin::here(self.store.state().as_fd())?;
+        let at = point.as_ref().map(ToString::to_string);
+        let note = ForkedFrom::now(origin.clone(), identity, at, means);
+        let root = unfinished.root()?;
+        let made = unfinished.state(&root).and_then(|state| {
+            note.write(state.as_fd())?;
+            let made = fork::make(&self.store, point.as_ref(), &root, means)?;
+            if !made.hidden.is_empty() {
+                inode_lists::hide(state.as_fd(), &made.hidden, root.id().0)?;
+            }
+            Ok(made)
+        });
+        let done = made.and_then(|mut made| {
+            self.first_session(&root)?;
+            made.finish(&root)?;
+            unfinished.take_place(&place)?;
+            Ok(made)
+        });
+        let made = done.inspect_err(|_| unfinished.clear_away(&place))?;
+        Ok(Forked {
+            store: escape(place.path().as_os_str().as_bytes()),
+            origin,
+            point,
+            means,
+            counts: made.counts,
+            notes: made.notes,
+        })
+    }
+
+    /// Returns what this store remembers of its origin; `None` where it is no fork.
+    ///
+    /// # Errors
+    /// As [`forked_from`].
+    pub fn forked_from(&self) -> Result<Option<ForkedFrom>> {
+        forked_from(self.store.state().as_fd())
+    }
+
+    /// Begins the fork's own records, with what the origin was last mounted with, and a name for this moment.
+    fn first_session(&self, root: &Root) -> Result<()> {
+        let last = last_mounted_with(&self.path)?;
+        let options = WorldOptions::as_last_mounted(new_session_id(), last);
+        let (world, _) = World::over((root.again()?, None), options)?;
+        let noted = world.note_checkpoint(BEGINNING, Caller::myself());
+        world.close();
+        noted.map(drop)
+    }
+}
+
+/// Where a fork is to be.
+struct Place {
+    /// The directory that it lies in.
+    parent: PathBuf,
+    dir: OwnedFd,
+    name: Vec<u8>,
+}
+
+impl Place {
+    fn of(store: &Path, name: &Path) -> Result<Place> {
+        let mut parts = name.components();
+        let is_name = matches!(
+            (parts.next(), parts.next()),
+            (Some(Component::Normal(_)), None)
+        );
+        let whole = match is_name {
+            true => {
+                let store = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+                store.parent().unwrap_or(&store).join(name)
+            }
+            false => std::path::absolute(name).map_err(|error| Error::io("getcwd", &error))?,
+        };
+        let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else {
+            return Err(Error::usage(
+                format!("{} cannot be the place of a fork", name.display()),
+                "Give a name, for a directory beside the store, or the path of one that is not there yet.",
+            ));
+        };
+        let parent = std::fs::canonicalize(parent).map_err(|error| Error::Missing {
+            what: format!("{}: {}", parent.display(), crate::error::reason(&error)),
+            remedy: "Give the path of a directory that is not there yet, in one that is."
+                .to_owned(),
+        })?;
+        let place = parent.join(name);
+        if std::fs::metadata(&parent).is_ok_and(|parent| table::holds(&parent)) {
+            return Err(Error::refused(
+                format!("{} lies in a home", place.display()),
+                "What changes in it would be recorded twice. Give a place beside the store.",
+            ));
+        }
+        nesting::check(&place, STATE)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(&parent, flags, Mode::empty()).map_err(Error::os("open"))?;
+        let place = Place {
+            parent,
+            dir,
+            name: name.as_bytes().to_vec(),
+        };
+        Name::new(&place.name)?;
+        match place.is_taken() {
+            true => Err(place.taken()),
+            false => Ok(place),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.parent
+            .join(std::ffi::OsString::from_vec(self.name.clone()))
+    }
+
+    fn is_taken(&self) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::statat(&self.dir, self.name.as_slice(), flags).is_ok()
+    }
+
+    fn taken(&self) -> Error {
+        Error::Conflict {
+            what: format!("{} is there already", self.path().display()),
+            remedy: "Nothing was changed. Choose another name.".to_owned(),
+        }
+    }
+
+    fn unfinished(&self) -> Vec<u8> {
+        unfinished_fork(&self.name)
+    }
+}
+
+/// The directory that a fork is made in, locked. What it is can be told by the note in its `.trumanfs`.
+struct Unfinished {
+    fd: OwnedFd,
+}
+
+impl Unfinished {
+    /// Makes the directory, or takes over the one that a killed attempt has left.
+    fn begin(place: &Place) -> Result<Unfinished> {
+        let name = place.unfinished();
+        let at = || {
+            place
+                .parent
+                .join(std::ffi::OsString::from_vec(name.clone()))
+        };
+        match rustix::fs::mkdirat(&place.dir, name.as_slice(), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => {
+                return Err(Error::os_on("mkdirat", || at().display().to_string())(
+                    errno,
+                ));
+            }
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = open_beneath(place.dir.as_fd(), &name, flags, Mode::empty())?;
+        let busy = || Error::Conflict {
+            what: format!("a fork is just being made at {}", place.path().display()),
+            remedy: "Wait for it, or choose another name.".to_owned(),
+        };
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(busy()),
+            locked => locked.map_err(Error::os("flock"))?,
+        }
+        // It may have become the fork, or gone, between opening it and its lock.
+        let there = open_beneath(place.dir.as_fd(), &name, flags, Mode::empty());
+        let is_it =
+            there.and_then(|there| Ok(stat_fd(there.as_fd())?.id == stat_fd(fd.as_fd())?.id));
+        if !matches!(is_it, Ok(true)) {
+            return Err(busy());
+        }
+        let unfinished = Unfinished { fd };
+        if !unfinished.is_ours()? {
+            return Err(Error::refused(
+                format!("{} is there, and no unfinished fork", at().display()),
+                "A fork is made in a directory of this name until it is whole. Move it away, or choose another name.",
+            ));
+        }
+        fork::empty(&unfinished.root()?)?;
+        Ok(unfinished)
+    }
+
+    /// Returns whether the directory is new, or what an attempt has left.
+    fn is_ours(&self) -> Result<bool> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let note = [STATE, FORK.as_bytes()].join(&b'/');
+        if open_beneath(self.fd.as_fd(), &note, flags, Mode::empty()).is_ok() {
+            return Ok(true);
+        }
+        let entries = rustix::fs::Dir::read_from(&self.fd).map_err(Error::os("getdents64"))?;
+        let mut others = entries.filter(|entry| {
+            let name = entry.as_ref().map(|entry| entry.file_name().to_bytes());
+            !name.is_ok_and(|name| matches!(name, b"." | b"..") || name == STATE)
+        });
+        Ok(others.next().is_none())
+    }
+
+    fn root(&self) -> Result<Root> {
+        Root::over(rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map_err(Error::os("fcntl"))?)
+    }
+
+    /// Makes the fork's own directory.
+    fn state(&self, root: &Root) -> Result<OwnedFd> {
+        rustix::fs::mkdirat(root, STATE, Mode::RWXU).map_err(Error::os("mkdirat"))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        open_beneath(root.as_fd(), STATE, flags, Mode::empty())
+    }
+
+    /// Puts the whole fork at its place, when everything in it is on the disk.
+    fn take_place(&self, place: &Place) -> Result<()> {
+        rustix::fs::syncfs(&self.fd).map_err(Error::os("syncfs"))?;
+        let (from, to) = (place.unfinished(), place.name.as_slice());
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&place.dir, from.as_slice(), &place.dir, to, flags) {
+            Err(Errno::EXIST) => Err(place.taken()),
+            moved => moved.map_err(Error::os_on("renameat2", || {
+                place.path().display().to_string()
+            })),
+        }
+    }
+
+    /// Deletes what was made. What cannot be deleted is cleared away by the next attempt.
+    fn clear_away(&self, place: &Place) {
+        let emptied = self.root().and_then(|root| fork::empty(&root));
+        let name = place.unfinished();
+        if emptied.is_ok() {
+            let _ = rustix::fs::unlinkat(&place.dir, name.as_slice(), AtFlags::REMOVEDIR);
+        }
+    }
+}

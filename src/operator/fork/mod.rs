@@ -1,0 +1,12 @@
+//! Forks: a second store that begins with everything the first one has at a point.
+//!
+//! `copier.rs` makes a directory of a tree of the past, `rounds.rs` makes it one consistent point while the origin goes
+//! on changing. Nothing here changes the origin, and nothing of its `.trash` and `.trumanfs` comes along.
+
+mod copier;
+mod rounds;
+mod trees;
+
+pub use copier::Counts;
+pub use rounds::{Made, make, newest};
+pub use trees::empty;

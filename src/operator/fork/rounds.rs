@@ -1,0 +1,221 @@
+//! One consistent point of a store that may go on changing.
+//!
+//! The first round makes everything as it was at the newest record. What records have touched meanwhile may have come
+//! along in a later state, so it is made again, from the past, in rounds that get shorter: until no record has touched
+//! what the last round made and where it made that of. What was replaced or removed lies still from then on. Records come before their acts, so nothing is overlooked. Only what a program writes into a
+//! file that was open for writing at the point already has no record of its own: such a file is as it is when it is
+//! read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::fd::AsFd;
+
+use super::copier::{Counts, Looks};
+use super::trees::{Again, Round, Trees};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::operator::Store;
+use crate::operator::past::{Effect, NameSlot, NodeId, Past, ROOT, ReverseRecords, Tree};
+use crate::operator::point::{Operation, Point};
+use crate::world::forked::Means;
+use crate::world::view::in_trash;
+use crate::world::{Id, Root, inode_lists};
+
+/// The number of rounds after which a store changes too fast to be forked.
+const ROUNDS: usize = 200;
+
+/// What was made.
+#[derive(Debug)]
+pub struct Made {
+    /// The number of things.
+    pub counts: Counts,
+    /// What could not be made, or not as it is in the origin, and why.
+    pub notes: Vec<String>,
+    /// The inodes that stay hidden wherever they go, as they are hidden in the origin.
+    pub hidden: Vec<Id>,
+    /// What the directory itself becomes.
+    root: Option<Looks>,
+}
+
+/// Returns the newest record of a store, aborted ones left out; `None` where there is none.
+///
+/// # Errors
+/// [`Error::Damaged`] where a journal cannot be read.
+pub fn newest(store: &Store) -> Result<Option<Operation>> {
+    let found = ReverseRecords::trusting(store)?.next_record()?;
+    Ok(found.map(|(session, record)| Operation {
+        session: session.to_string(),
+        seq: record.seq,
+    }))
+}
+
+/// Makes everything that a store had at a point in an empty directory, which may have a `.trumanfs`.
+///
+/// # Errors
+/// [`Error::Refused`] where blocks cannot be shared, or the store changes faster than it can be read;
+/// [`Error::Damaged`] where a journal cannot be read; those of the system calls.
+pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: Means) -> Result<Made> {
+    let point = after(at);
+    let hidden = inode_lists::read(store.state().as_fd(), store.root().id().0)?.1;
+    let mut trees = Trees::new(to, means, hidden);
+    let mut past = Past::now(store)?;
+    past.back_to(&point)?;
+    trees.make(&past.into_tree(), ROOT, &WorldPath::root())?;
+    let mut failed = std::mem::take(&mut trees.round.failed);
+    let mut seen = at.cloned();
+    let mut last: Option<Round> = None;
+    for _ in 0..ROUNDS {
+        let now = newest(store)?;
+        if now == seen {
+            return finished(trees, failed);
+        }
+        let mut past = Past::now(store)?;
+        let mut fresh = Fresh::default();
+        past.back_noting(&after(seen.as_ref()), |_, effect| fresh.note(effect))?;
+        past.back_to(&point)?;
+        let tree = past.into_tree();
+        let again = fresh.places(&tree, last.as_ref());
+        if again.is_empty() {
+            return finished(trees, failed);
+        }
+        let round = trees.again(&tree, &again)?;
+        failed.retain(|path, _| !again.keys().any(|made| made.contains(path)));
+        failed.extend(round.failed.clone());
+        last = Some(round);
+        seen = now;
+    }
+    Err(Error::refused(
+        "the store changes faster than it can be forked",
+        "Nothing was made. Stop what is working in it, or unmount it, and fork again.",
+    ))
+}
+
+/// `failed`: what could not be made although no record says why.
+fn finished(mut trees: Trees<'_>, failed: BTreeMap<WorldPath, Option<String>>) -> Result<Made> {
+    let failed = failed.into_iter();
+    let lost = failed.filter_map(|(path, why)| Some(format!("{path} is left out: {}", why?)));
+    trees.copier.notes.extend(lost);
+    let root = trees.finish()?;
+    let hidden = trees.copier.hidden_here;
+    Ok(Made {
+        hidden,
+        counts: trees.copier.counts,
+        notes: trees.copier.notes,
+        root,
+    })
+}
+
+impl Made {
+    /// Gives the directory itself its attributes, when nothing more is made in it.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub fn finish(&mut self, to: &Root) -> Result<()> {
+        let Some(looks) = self.root.take() else {
+            return Ok(());
+        };
+        self.notes.extend(super::trees::dress_root(to, &looks)?);
+        Ok(())
+    }
+}
+
+fn after(at: Option<&Operation>) -> Point {
+    let start = || Operation::start_of("");
+    Point::After(at.cloned().unwrap_or_else(start))
+}
+
+/// What records have changed since the last round began.
+#[derive(Debug, Default)]
+struct Fresh {
+    names: HashSet<NameSlot>,
+    /// Nodes with other names.
+    moved: HashSet<NodeId>,
+    /// Nodes with other attributes.
+    dressed: HashSet<NodeId>,
+    /// Nodes with another content or time.
+    written: HashSet<NodeId>,
+}
+
+impl Fresh {
+    fn note(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Name {
+                dir,
+                name,
+                before,
+                after,
+            } => {
+                self.names.insert((*dir, *name));
+                self.moved.extend(before.iter().chain(after));
+            }
+            Effect::Content { node, .. } | Effect::Time(node, _) => {
+                self.written.insert(*node);
+            }
+            effect => self.dressed.extend(effect.within()),
+        }
+    }
+
+    /// Returns where a tree has what may have come along in a later state: of everything, or of what the last round made.
+    fn places(&self, tree: &Tree<'_>, last: Option<&Round>) -> BTreeMap<WorldPath, Again> {
+        let mut again = BTreeMap::new();
+        let mut add = |path: WorldPath, how: Again| {
+            if !in_trash(&path) {
+                let known = again.entry(path).or_insert(how);
+                *known = how.max(*known);
+            }
+        };
+        for path in last.into_iter().flat_map(|last| last.failed.keys()) {
+            add(path.clone(), Again::Tree);
+        }
+        // New names, where a directory was listed meanwhile.
+        for path in self.names.iter().filter_map(|slot| path_of(tree, *slot)) {
+            if last.is_none_or(|last| path.parent().is_some_and(|dir| last.listed.contains(&dir))) {
+                add(path, Again::Tree);
+            }
+        }
+        let moved = self.moved.iter().map(|node| (*node, Again::Tree, false));
+        let dressed = self.dressed.iter();
+        let dressed = dressed.map(|node| (*node, Again::Attributes, false));
+        let written = self.written.iter();
+        let written = written.map(|node| (*node, Again::Attributes, true));
+        for (node, how, only_written) in moved.chain(dressed).chain(written) {
+            let is_right = last.is_some_and(|last| {
+                let made = tree.ids(node).and_then(|ids| last.made.get(&ids));
+                made.is_none_or(|is_kept| only_written && *is_kept)
+            });
+            if is_right {
+                continue;
+            }
+            let how = match tree.kind(node).is_dir() {
+                true => how,
+                false => Again::Tree,
+            };
+            for path in tree
+                .every_place(node)
+                .filter_map(|slot| path_of(tree, slot))
+            {
+                add(path, how);
+            }
+            if node == ROOT {
+                add(WorldPath::root(), Again::Attributes);
+            }
+        }
+        let trees = again.iter().filter(|(_, how)| **how == Again::Tree);
+        let trees: HashSet<WorldPath> = trees.map(|(path, _)| path.clone()).collect();
+        again.retain(|path, _| {
+            let mut above = path.parent();
+            while let Some(dir) = above {
+                if trees.contains(&dir) {
+                    return false;
+                }
+                above = dir.parent();
+            }
+            true
+        });
+        again
+    }
+}
+
+fn path_of(tree: &Tree<'_>, (dir, name): NameSlot) -> Option<WorldPath> {
+    let (dir, text) = (tree.path(dir)?, tree.disk().text(name));
+    Some(dir.join(Name::new(&text).ok()?))
+}

@@ -1,0 +1,281 @@
+//! Whole trees of the past, made in another directory.
+//!
+//! Owns the walk: one directory after the other, without recursion, so a tree may have any depth. Directories get their
+//! attributes at the end ([`Trees::finish`]), the inner ones first: until then they are open to whoever makes the fork,
+//! and making something in them changes their times.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::copier::{Copier, Looks, looks};
+use crate::error::{Error, Result};
+use crate::journal::Ids;
+use crate::name::{Name, WorldPath};
+use crate::operator::past::layer::Kind;
+use crate::operator::past::{NodeId, Tree};
+use crate::world::Id;
+use crate::world::erase::erase;
+use crate::world::forked::Means;
+use crate::world::layout::{STATE, TRASH};
+use crate::world::root::{Dir, Root, open_beneath};
+
+/// Makes trees in a directory.
+#[derive(Debug)]
+pub(super) struct Trees<'t> {
+    pub(super) copier: Copier<'t>,
+    /// What directories become, by path.
+    dirs: BTreeMap<WorldPath, Looks>,
+    /// What is known of the round so far.
+    pub(super) round: Round,
+}
+
+/// How much at a place has to be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Again {
+    /// The attributes of a directory.
+    Attributes,
+    /// All that is there.
+    Tree,
+}
+
+/// What a round has looked at.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// What was made, by the inode that it was at the point, and whether content and time are known from records: what
+    /// is written later does not change them.
+    pub(super) made: HashMap<Ids, bool>,
+    /// The directories that were listed.
+    pub(super) listed: HashSet<WorldPath>,
+    /// What could not be made: it had gone, or what it said did not hold together.
+    pub(super) failed: BTreeMap<WorldPath, Option<String>>,
+}
+
+impl<'t> Trees<'t> {
+    /// `hidden` are the origin's inodes that stay hidden wherever they go.
+    pub(super) fn new(to: &'t Root, means: Means, hidden: HashSet<Id>) -> Trees<'t> {
+        Trees {
+            copier: Copier::new(to, means, hidden),
+            dirs: BTreeMap::new(),
+            round: Round::default(),
+        }
+    }
+
+    /// Makes what lies at some places again, as another tree of the same point has it.
+    ///
+    /// # Errors
+    /// As [`Trees::make`].
+    pub(super) fn again(
+        &mut self,
+        tree: &Tree<'_>,
+        places: &BTreeMap<WorldPath, Again>,
+    ) -> Result<Round> {
+        // Another tree counts its nodes anew.
+        self.copier.links.clear();
+        self.round = Round::default();
+        for (path, how) in places {
+            let node = tree.resolve(path)?;
+            match (how, node) {
+                (Again::Attributes, Some(node)) => self.look_again((tree, node), path)?,
+                (Again::Attributes, None) => {}
+                (Again::Tree, node) => {
+                    self.take_away(path)?;
+                    if let Some(node) = node {
+                        self.make(tree, node, path)?;
+                    }
+                }
+            }
+        }
+        Ok(std::mem::take(&mut self.round))
+    }
+
+    /// Makes a node and everything below it. Of the root, only what is in it is made.
+    ///
+    /// # Errors
+    /// As [`Copier::leaf`]. What has gone meanwhile is left out.
+    pub(super) fn make(&mut self, tree: &Tree<'_>, node: NodeId, at: &WorldPath) -> Result<()> {
+        let mut waiting = Vec::new();
+        match (tree.kind(node), at.parent(), at.name()) {
+            (FileType::Directory, ..) => {
+                self.directory((tree, node), at)?;
+                waiting.push((node, at.clone()));
+            }
+            (_, Some(parent), Some(name)) => {
+                let dir = self.copier.to.dir(&parent)?;
+                return self.leaf((tree, node), None, (&dir, name));
+            }
+            _ => {}
+        }
+        while let Some((node, path)) = waiting.pop() {
+            let source = source(tree, node)?;
+            let dir = self.copier.to.dir(&path)?;
+            self.look_again((tree, node), &path)?;
+            self.round.listed.insert(path.clone());
+            for (bytes, child) in tree.children(node)? {
+                if path.is_root() && (*bytes == *TRASH || *bytes == *STATE) {
+                    continue;
+                }
+                let name = Name::new(&bytes)?;
+                if tree.kind(child).is_dir() {
+                    let inner = path.join(name);
+                    self.directory((tree, child), &inner)?;
+                    waiting.push((child, inner));
+                    continue;
+                }
+                let source = source.as_ref().map(AsFd::as_fd);
+                self.leaf((tree, child), source, (&dir, name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one directory, for its maker alone until the end.
+    fn directory(&mut self, (tree, node): (&Tree<'_>, NodeId), at: &WorldPath) -> Result<()> {
+        let (Some(parent), Some(name)) = (at.parent(), at.name()) else {
+            return Ok(());
+        };
+        let dir = self.copier.to.dir(&parent)?;
+        self.copier.counts.directories += 1;
+        rustix::fs::mkdirat(&dir, name.bytes(), Mode::RWXU)
+            .map_err(Error::os_on("mkdirat", || at.to_string()))?;
+        self.copier.hide((tree, node), (&dir, name))
+    }
+
+    /// Deletes what was made at a path.
+    ///
+    /// # Errors
+    /// As [`erase`].
+    pub(super) fn take_away(&mut self, at: &WorldPath) -> Result<()> {
+        let (Some(parent), Some(name)) = (at.parent(), at.name()) else {
+            return Ok(());
+        };
+        self.dirs.retain(|path, _| !at.contains(path));
+        let counts = &mut self.copier.counts;
+        let mut gone = |gone: &crate::world::erase::Gone<'_>| match gone.meta.kind {
+            FileType::Directory => counts.directories = counts.directories.saturating_sub(1),
+            FileType::RegularFile => counts.files = counts.files.saturating_sub(1),
+            _ => counts.others = counts.others.saturating_sub(1),
+        };
+        let dir = match self.copier.to.dir(&parent) {
+            Err(Error::NotFound | Error::NotDirectory) => return Ok(()),
+            dir => dir?,
+        };
+        match erase(self.copier.to, dir.as_fd(), name, &mut gone) {
+            Err(Error::NotFound) => Ok(()),
+            erased => erased,
+        }
+    }
+
+    /// Makes something that is no directory. What cannot be made now may be made in the next round.
+    fn leaf(
+        &mut self,
+        (tree, node): (&Tree<'_>, NodeId),
+        source: Option<BorrowedFd<'_>>,
+        (dir, name): (&Dir, Name<'_>),
+    ) -> Result<()> {
+        let is_kept = tree.difference(node).is_some_and(|then| {
+            let content = then.content.as_ref();
+            then.mtime.is_some() && content.is_some_and(|c| matches!(c.kind, Kind::Whole(..)))
+        });
+        self.note((tree, node), is_kept);
+        let path = dir.path().join(name);
+        let why = match self.copier.leaf((tree, node), source, (dir, name)) {
+            Err(Error::NotFound) => None,
+            Err(Error::Missing { what, .. } | Error::Damaged(what)) => Some(what),
+            made => return made,
+        };
+        // It has not been counted yet.
+        let counts = self.copier.counts;
+        self.take_away(&path)?;
+        self.copier.counts = counts;
+        self.round.failed.insert(path, why);
+        Ok(())
+    }
+
+    fn note(&mut self, (tree, node): (&Tree<'_>, NodeId), is_kept: bool) {
+        let ids = tree.ids(node);
+        self.round.made.extend(ids.map(|ids| (ids, is_kept)));
+    }
+
+    /// Notes what a directory becomes.
+    fn look_again(&mut self, (tree, node): (&Tree<'_>, NodeId), at: &WorldPath) -> Result<()> {
+        let is_kept = tree
+            .difference(node)
+            .is_some_and(|then| then.mtime.is_some());
+        self.note((tree, node), is_kept);
+        match looks(tree, node) {
+            Ok(looks) => drop(self.dirs.insert(at.clone(), looks)),
+            Err(Error::NotFound | Error::Missing { .. }) => {
+                self.round.failed.insert(at.clone(), None);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Gives the directories their attributes, that of the store itself left out, and returns that one's.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub(super) fn finish(&mut self) -> Result<Option<Looks>> {
+        let dirs = std::mem::take(&mut self.dirs);
+        let mut of_root = None;
+        for (path, looks) in dirs.into_iter().rev() {
+            let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+                of_root = Some(looks);
+                continue;
+            };
+            let dir = self.copier.to.dir(&parent)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = open_beneath(dir.as_fd(), name.bytes(), flags, Mode::empty())?;
+            self.copier.dress(&made, &looks, &path)?;
+        }
+        Ok(of_root)
+    }
+}
+
+/// Opens a directory of a tree where it lies now, for its files to be opened there; `None` where it does not lie there.
+fn source(tree: &Tree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
+    let there = match tree.disk().node(node) {
+        Err(Error::NotFound) => return Ok(None),
+        there => there?,
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    tree.disk().store().root().reopen(&there, flags).map(Some)
+}
+
+/// Gives the store's own directory its attributes. Returns what could not be kept, and why.
+///
+/// # Errors
+/// Those of the system calls.
+pub(super) fn dress_root(to: &Root, looks: &Looks) -> Result<Vec<String>> {
+    let dir = to.dir(&WorldPath::root())?;
+    let made = to.read_dir(&dir)?;
+    let mut copier = Copier::new(to, Means::Cloned, HashSet::new());
+    copier.dress(&made, looks, &WorldPath::root())?;
+    Ok(copier.notes)
+}
+
+/// Deletes everything in a directory.
+///
+/// # Errors
+/// As [`erase`].
+pub fn empty(root: &Root) -> Result<()> {
+    let dir = root.dir(&WorldPath::root())?;
+    let fd = root.read_dir(&dir)?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        names.push(entry.file_name().to_bytes().to_vec());
+    }
+    // What says that this is a fork goes last.
+    names.sort_by_key(|name| *name == *STATE);
+    for name in names
+        .iter()
+        .filter(|name| **name != *b"." && **name != *b"..")
+    {
+        erase(root, dir.as_fd(), Name::new(name)?, &mut |_| {})?;
+    }
+    Ok(())
+}
