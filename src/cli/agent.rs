@@ -95,6 +95,7 @@ fn network(text: &str) -> std::result::Result<Net, String> {
     match with_policy::network(text, Asked::Hosts) {
         Ok(Asked::Hosts(hosts)) => Ok(Net::Hosts(hosts)),
         Ok(_) => Ok(Net::Hosts(Vec::new())),
+        Err(why) if text.starts_with("allow=") => Err(why),
         Err(_) => {
             let names: Vec<_> = Profile::names().collect();
             let names = names.join(", ");

@@ -130,19 +130,18 @@ fn a_line_s_network_can_be_narrowed() {
             assert_eq!(outcome["stdout"], printed, "{net}: {outcome:#}");
         });
     }
-    // What means nothing lets nothing run.
-    through_both_doors(
-        &place,
-        &["--net", "allow=*"],
-        "dash -c 'echo ran'; echo $?",
-        |outcome, _| {
-            assert_eq!(outcome["stdout"], "126\n", "{outcome:#}");
-            assert_eq!(
-                (&outcome["class"], &outcome["rule"]),
-                (&"network".into(), &"dash.network".into())
-            );
-        },
-    );
+    // What means nothing is an error before anything begins.
+    for net in ["allow=*", "allow=other.test,a..b", "allow=other.test:0"] {
+        let line = "echo ran >made; dash -c 'echo ran'";
+        let output = place.exec_with(&place.store(), line, &["--net", net]);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("--net") && said.contains("is no host"),
+            "{said}"
+        );
+        assert!(!place.store().join("made").exists() && output.stdout.is_empty());
+    }
 }
 
 #[test]

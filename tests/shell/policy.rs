@@ -77,6 +77,21 @@ fn check_ends_with_0_or_1_and_says_where() {
     assert_eq!((code, &found["ok"]), (1, &Value::Bool(false)));
     assert_eq!(found["problems"][0]["line"], 2);
     assert_eq!(found["problems"][0]["key"], "git.subcomands");
+    let wrong = "a:\n  network:\n    host_ports: [53]\n    publish:\n      - 3000\n      - 3000\n      - 70000\n";
+    desk.write("ports.yaml", wrong);
+    let (code, out, _) = desk.policy(&["check", "ports.yaml"], "");
+    let starts = [
+        "ports.yaml:7: a.network.publish: 70000 ",
+        "ports.yaml:3: a.network.host_ports: 53: ",
+        "ports.yaml:6: a.network.publish: 3000: ",
+    ];
+    assert_eq!((code, out.lines().count()), (1, starts.len()), "{out}");
+    for start in starts {
+        assert!(
+            out.lines().any(|line| line.starts_with(start)),
+            "{start}: {out}"
+        );
+    }
     let (code, out, _) = desk.policy(&["check", "missing.yaml"], "");
     assert!(code == 1 && out.starts_with("missing.yaml: "), "{out}");
     for name in ["default", "development", "production"] {

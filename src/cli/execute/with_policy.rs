@@ -32,7 +32,11 @@ pub(in crate::cli) fn network(
 ) -> std::result::Result<Asked, String> {
     match (text, text.strip_prefix("allow=")) {
         ("none", _) => Ok(Asked::Nothing),
-        (_, Some(all)) if !all.is_empty() => Ok(hosts(all.split(',').map(str::to_owned).collect())),
+        (_, Some(all)) if !all.is_empty() => {
+            let asked = hosts(all.split(',').map(str::to_owned).collect());
+            asked.check()?;
+            Ok(asked)
+        }
         _ => Err(format!("{text}: write it as none or allow=HOST[:PORT],…")),
     }
 }

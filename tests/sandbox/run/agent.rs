@@ -302,7 +302,7 @@ fn asking_needs_a_terminal_and_other_mistakes_have_remedies() {
     for (options, wanted) in [
         (&["--ask"][..], "--keep or --discard"),
         (&["--net", "bad host"], "allow=HOST"),
-        (&["--net", "allow=bad host"], "bad host"),
+        (&["--net", "allow=bad host"], "`bad host` is no host"),
         (&["--keep-state", "../x"], "without `..`"),
         (&["--profile", "nobody"], "possible values"),
         (&["--ask", "--discard"], "cannot be used"),

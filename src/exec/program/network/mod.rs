@@ -19,6 +19,7 @@ mod http;
 mod log;
 mod names;
 mod pattern;
+mod ports;
 mod relay;
 mod rules;
 mod session;
@@ -30,6 +31,7 @@ mod wait;
 pub use gateway::Gateway;
 pub use log::{Connection, Observer, Report};
 pub(super) use pattern::Pattern as HostPattern;
+pub(super) use ports::{PortList, wrong_ports};
 pub use settings::{Asked, Opened, Settings, hint};
 
 #[cfg(test)]

@@ -125,9 +125,11 @@ impl Rules {
         }
     }
 
-    /// The ports that allowed hosts are listed with.
+    /// The ports that allowed hosts are listed with, by the policy or by the command.
     pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
-        self.allow.iter().filter_map(|pattern| pattern.port)
+        let asked = self.asked.iter().flatten();
+        let listed = self.allow.iter().chain(asked);
+        listed.filter_map(|pattern| pattern.port)
     }
 
     /// Whether no host is allowed.

@@ -5,18 +5,9 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use super::super::policy::NetworkRule;
 use super::super::sandbox::Captured;
+use super::pattern::Pattern;
+use super::ports::{PROXY, SOCKS, anywhere, wrong_ports};
 use super::rules::Rules;
-
-/// The port of 127.0.0.1 in the sandbox at which HTTP's proxy answers.
-pub(super) const PROXY: u16 = 3128;
-/// The port of 127.0.0.1 in the sandbox at which SOCKS answers.
-pub(super) const SOCKS: u16 = 1080;
-/// The port at which names are asked for.
-pub(super) const DNS: u16 = 53;
-/// Ports of every address that are listened at: those of SSH, names, HTTP and TLS.
-const USUAL: [u16; 4] = [22, DNS, 80, 443];
-/// How many ports there may be in all.
-const MOST: usize = 200;
 
 /// What one command asks for of what the policy allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +19,24 @@ pub enum Asked {
     Hosts(Vec<String>),
     /// Of these hosts those that the policy allows: for a line, in which each program is allowed hosts of its own.
     AtMost(Vec<String>),
+}
+
+impl Asked {
+    /// Checks that each host that is asked for means something.
+    ///
+    /// # Errors
+    /// The first one that means nothing, and why.
+    pub fn check(&self) -> Result<(), String> {
+        let (Asked::Hosts(hosts) | Asked::AtMost(hosts)) = self else {
+            return Ok(());
+        };
+        hosts
+            .iter()
+            .try_for_each(|host| match Pattern::parse(host) {
+                Ok(_) => Ok(()),
+                Err(why) => Err(format!("`{host}` is no host: {why}")),
+            })
+    }
 }
 
 /// The network of one program.
@@ -61,6 +70,9 @@ impl Settings {
     /// What of it means nothing, contradicts itself, or is more than the policy allows. Nothing may run then.
     pub fn new(rule: &NetworkRule, asked: Option<&Asked>) -> Result<Option<Settings>, String> {
         let rules = Rules::new(&rule.allow, &rule.deny)?;
+        if let Some(wrong) = wrong_ports(rule).into_iter().next() {
+            return Err(format!("network.{}: {}", wrong.list.key(), wrong.why));
+        }
         let (rules, host_ports, publish) = match asked {
             Some(Asked::Nothing) => return Ok(None),
             Some(Asked::Hosts(hosts)) => (rules.narrow(hosts)?, Vec::new(), Vec::new()),
@@ -70,28 +82,7 @@ impl Settings {
         if rules.is_empty() && host_ports.is_empty() && publish.is_empty() {
             return Ok(None);
         }
-        let mut anywhere: Vec<u16> = USUAL.into_iter().chain(rules.ports()).collect();
-        anywhere.sort_unstable();
-        anywhere.dedup();
-        if anywhere.len() + host_ports.len() + publish.len() > MOST {
-            return Err(format!("network: more than {MOST} ports"));
-        }
-        for port in &host_ports {
-            if [PROXY, SOCKS, DNS].contains(port) {
-                let why = "the sandbox answers there itself; give the service another port";
-                return Err(format!("network.host_ports: {port}: {why}"));
-            }
-        }
-        for port in &publish {
-            let is_taken = [PROXY, SOCKS].contains(port)
-                || anywhere.contains(port)
-                || host_ports.contains(port);
-            if is_taken {
-                let why =
-                    "the program cannot listen there, because connections to hosts arrive there";
-                return Err(format!("network.publish: {port}: {why}"));
-            }
-        }
+        let anywhere: Vec<u16> = anywhere(rules.ports()).into_iter().collect();
         Ok(Some(Settings {
             rules,
             host_ports,
@@ -223,10 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn the_ports_that_a_command_names_are_listened_at_too() {
+        let asked = Asked::Hosts(vec!["a.example:8080".to_owned()]);
+        let rule = rule(&["a.example"], &[], &[]);
+        let settings = Settings::new(&rule, Some(&asked)).unwrap().unwrap();
+        assert_eq!(settings.captured().anywhere, [22, 53, 80, 443, 8080]);
+    }
+
+    #[test]
     fn ports_that_cannot_be_are_named() {
         for (rule, part) in [
             (rule(&[], &[3128], &[]), "network.host_ports: 3128"),
             (rule(&[], &[53], &[]), "network.host_ports: 53"),
+            (rule(&[], &[5432, 5432], &[]), "network.host_ports: 5432"),
             (
                 rule(&["a.example:8443"], &[], &[8443]),
                 "network.publish: 8443",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::super::super::network::HostPattern;
+use super::super::super::network::{HostPattern, PortList, wrong_ports};
 use super::super::schema::{Arguments, DenyArgs, Flags, NetworkRule, ReadAs, Run, SubCommand};
 use super::super::validator::Validator;
 use super::super::yaml::{Field, Node, Value};
@@ -171,6 +171,7 @@ pub(super) fn arguments_key(r: &mut Reader<'_>, arguments: &mut Arguments, field
 
 fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
     let mut rule = NetworkRule::default();
+    let (mut host_ports, mut publish) = (Vec::new(), Vec::new());
     if matches!(&node.value, Value::Scalar(word, _) if word == "none") {
         return rule;
     }
@@ -178,8 +179,8 @@ fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
         reader.under(&field.key, |r| match field.key.as_str() {
             "allow" => rule.allow = hosts(r, &field.node, true),
             "deny" => rule.deny = hosts(r, &field.node, false),
-            "host_ports" => rule.host_ports = ports(r, &field.node),
-            "publish" => rule.publish = ports(r, &field.node),
+            "host_ports" => host_ports = ports(r, &field.node),
+            "publish" => publish = ports(r, &field.node),
             _ => r.problem(
                 field.line,
                 keys::unknown(
@@ -188,6 +189,17 @@ fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
                 ),
             ),
         });
+    }
+    rule.host_ports = host_ports.iter().map(|(port, _)| *port).collect();
+    rule.publish = publish.iter().map(|(port, _)| *port).collect();
+    for wrong in wrong_ports(&rule) {
+        let listed = match wrong.list {
+            PortList::HostPorts => &host_ports,
+            PortList::Publish => &publish,
+        };
+        if let Some((_, line)) = listed.get(wrong.at) {
+            reader.under(wrong.list.key(), |r| r.problem(*line, wrong.why));
+        }
     }
     rule
 }
@@ -224,14 +236,15 @@ fn private(address: IpAddr) -> String {
     )
 }
 
-fn ports(reader: &mut Reader<'_>, node: &Node) -> Vec<u16> {
+/// Ports, each with its line.
+fn ports(reader: &mut Reader<'_>, node: &Node) -> Vec<(u16, usize)> {
     let mut ports = Vec::new();
     for item in reader.items(node) {
         let Some(port) = reader.number(item) else {
             continue;
         };
         match u16::try_from(port) {
-            Ok(port) if port > 0 => ports.push(port),
+            Ok(port) if port > 0 => ports.push((port, item.line)),
             _ => reader.problem(item.line, format!("{port} is no port; 1 to 65535 are")),
         }
     }

@@ -133,6 +133,38 @@ const MESSAGES: &[(&str, &str)] = &[
         "p.yaml:2: a.network.publish: 70000 is no port",
     ),
     (
+        "a:\n  network: { host_ports: [0] }\n",
+        "p.yaml:2: a.network.host_ports: 0 is no port",
+    ),
+    (
+        "a:\n  network: { host_ports: [-1] }\n",
+        "p.yaml:2: a.network.host_ports: `-1` stands here; a whole number is expected",
+    ),
+    (
+        "a:\n  network:\n    host_ports:\n      - 5432\n      - 3128\n",
+        "p.yaml:5: a.network.host_ports: 3128: the sandbox answers there itself",
+    ),
+    (
+        "a:\n  network:\n    host_ports:\n      - 5432\n      - 5432\n",
+        "p.yaml:5: a.network.host_ports: 5432: it stands here twice",
+    ),
+    (
+        "a:\n  network:\n    publish: [443]\n",
+        "p.yaml:3: a.network.publish: 443: the program cannot listen there",
+    ),
+    (
+        "a:\n  network:\n    publish:\n      - 8443\n    allow: ['x.example:8443']\n",
+        "p.yaml:4: a.network.publish: 8443: the program cannot listen there",
+    ),
+    (
+        "a:\n  subcommands:\n    b:\n      network:\n        publish:\n          - 3000\n        host_ports: [3000]\n",
+        "p.yaml:6: a.subcommands.b.network.publish: 3000: it is one of host_ports, too",
+    ),
+    (
+        "'*':\n  network: { publish: [1080] }\na: {}\n",
+        "p.yaml:2: *.network.publish: 1080: the sandbox answers there itself",
+    ),
+    (
         "a/b: {}\n",
         "p.yaml:1: a/b: a program is named by its bare name",
     ),
