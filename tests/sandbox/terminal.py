@@ -1,5 +1,5 @@
 """Drives `trumanfs agent` at a terminal, below a shell with job control: terminal.py PROGRAM STORE."""
-import fcntl, os, pty, select, struct, sys, termios, time
+import fcntl, os, pty, select, shutil, struct, sys, termios, time
 
 PROGRAM, STORE = sys.argv[1:3]
 LIMIT = 40
@@ -90,7 +90,79 @@ person.types(f"ls; {PROGRAM} agent --ask -- sh -c 'echo x >asked'\n")
 person.reads("[d]iscard: ")
 person.types("what\nk\n")
 person.reads("outer> ")
-person.types("ls asked | tr a-z A-Z; exit\n")
+person.types("ls asked | tr a-z A-Z\n")
 person.reads("ASKED")
+
+
+def has(tool):
+    if shutil.which(tool, path="/usr/bin:/bin"):
+        return True
+    print(f"SKIPPED {tool} at a terminal: it is not installed", file=sys.stderr)
+    return False
+
+
+def begins(command):
+    person.types(f"clear; {PROGRAM} agent -- {command}\n")
+
+
+def ends(said):
+    person.reads(said)
+    person.types("echo over$((6+6))\n")
+    person.reads("over12")
+
+
+# Programs that take the whole screen.
+if has("less"):
+    person.types("seq 1 500 >numbers\n")
+    begins("less numbers")
+    person.reads("39")
+    person.types("G")
+    person.reads("500")
+    person.resize(20, 60)
+    person.reads("480")
+    person.types("g")
+    person.reads("19")
+    person.types("/250\n")
+    person.reads("268")
+    person.types("q")
+    ends("nothing was changed")
+    person.resize(33, 99)
+if has("vim"):
+    begins("vim -u NONE -N written")
+    person.reads("\x1b[?1049h")
+    person.reads("written")
+    person.types("ihello from vim\x1b:w\n")
+    person.reads("1L, 15B")
+    # It stops itself, as it does in a shell.
+    person.types("\x1a")
+    person.reads("Stopped")
+    person.types("fg\n")
+    person.reads("\x1b[?1049h")
+    person.reads("hello from vim")
+    person.types(":q\n")
+    ends("1 file differ")
+    person.types("cat written | tr a-z A-Z\n")
+    person.reads("HELLO FROM VIM")
+if has("nano"):
+    begins("nano --ignorercfiles noted")
+    person.reads("noted")
+    person.types("hello from nano\x0f")
+    person.reads("File Name to Write")
+    person.types("\r")
+    person.reads("Wrote 1 line")
+    person.types("\x18")
+    ends("1 file differ")
+    person.types("cat noted | tr a-z A-Z\n")
+    person.reads("HELLO FROM NANO")
+if has("htop"):
+    begins("htop")
+    # In colours, and it sees itself and the first process alone.
+    seen = person.reads("F10")
+    if "\x1b[3" not in seen or "Tasks:" not in seen:
+        sys.exit(f"this is no htop in colours: {seen!r}")
+    person.types("q")
+    ends("nothing was changed")
+
+person.types("exit\n")
 os.waitpid(person.pid, 0)
 print("all was as expected")
