@@ -30,6 +30,16 @@ use crate::name::WorldPath;
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
 const OWN: [&str; 2] = ["/home/agent", "/agent"];
 
+/// What has somebody's keys and passwords, where it lies in the root of a store.
+const PRIVATE: [&str; 6] = [
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".password-store",
+    ".ssh",
+];
+
 /// How many changed paths are listed at the end, at most.
 const LISTED: usize = 40;
 
@@ -148,16 +158,7 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
     let programs = Programs::open(&args.store, launcher)?;
     let interrupt = interrupt()?;
     let target = quote(programs.client().path().as_os_str().as_bytes());
-    for unsettled in programs.client().settle_agents()? {
-        warn(
-            false,
-            &format!(
-                "{}, which ran here before, was killed (run {})",
-                unsettled.name, unsettled.run
-            ),
-        );
-        summary(programs.client(), &target, &unsettled.run)?;
-    }
+    say_first(&programs, &target)?;
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let agent = Agent {
@@ -205,6 +206,34 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
         Exit::Ok | Exit::Nothing => Ok(code),
         exit => Ok(exit.into()),
     }
+}
+
+/// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
+/// there are keys.
+fn say_first(programs: &Programs, target: &str) -> Result<()> {
+    for unsettled in programs.client().settle_agents()? {
+        warn(
+            false,
+            &format!(
+                "{}, which ran here before, was killed (run {})",
+                unsettled.name, unsettled.run
+            ),
+        );
+        summary(programs.client(), target, &unsettled.run)?;
+    }
+    let home = programs.mounted_at();
+    let private = PRIVATE
+        .iter()
+        .filter(|name| home.join(name).symlink_metadata().is_ok());
+    for name in private {
+        warn(
+            false,
+            &format!(
+                "{name} lies in the store, so the agent can read it. Give a project's directory, or mount the store with --hide {name} first"
+            ),
+        );
+    }
+    Ok(())
 }
 
 /// Returns what is known of an agent, and the name of its own directory.

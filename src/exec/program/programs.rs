@@ -168,6 +168,11 @@ impl Programs {
         self.hold.owner()
     }
 
+    /// Returns where the home is mounted.
+    pub fn mounted_at(&self) -> PathBuf {
+        self.hold.mounted_at()
+    }
+
     /// Returns the home's path as programs in it see it.
     pub fn path(&self) -> &Path {
         self.hold.path()

@@ -92,6 +92,7 @@ impl Terminal {
         let handler = pipe::register(SIGWINCH, resizing)?;
         let (reading, writing) = (again(inner)?, again(inner)?);
         self.make_raw();
+        let _back = GivenBack(self);
         self.resize(inner);
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| drain(&reading, &ended, shown));
@@ -101,7 +102,6 @@ impl Terminal {
             outcome
         });
         unregister(handler);
-        self.give_back();
         Ok(outcome)
     }
 
@@ -165,6 +165,15 @@ impl Terminal {
             }
         }
         true
+    }
+}
+
+/// Gives a terminal its settings back when it is dropped, whatever happened.
+struct GivenBack<'t>(&'t Terminal);
+
+impl Drop for GivenBack<'_> {
+    fn drop(&mut self) {
+        self.0.give_back();
     }
 }
 

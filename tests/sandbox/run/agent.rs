@@ -296,6 +296,50 @@ fn a_terminal_of_its_own_works_with_a_shell_around_it() {
 }
 
 #[test]
+fn a_program_of_the_store_is_an_agent_too_and_keys_in_it_are_warned_of() {
+    need_mount!();
+    let store = Store::new();
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::write(
+        store.store.join("my agent.sh"),
+        "#!/bin/sh\ntouch ~/kept ~/not\necho $1 $HOME\n",
+    )
+    .unwrap();
+    fs::set_permissions(store.store.join("my agent.sh"), mode).unwrap();
+    fs::create_dir(store.store.join(".ssh")).unwrap();
+    let output = run_limited(
+        agent(
+            &store,
+            &["--keep-state", "~/kept"],
+            &["./my agent.sh", "hello"],
+        ),
+        LIMIT,
+    );
+    assert_eq!(good(&output), "hello /home/agent\n");
+    assert!(
+        err(&output).contains(".ssh lies in the store"),
+        "{}",
+        err(&output)
+    );
+    let own = store.store.join(".trumanfs/agents/my_agent_sh");
+    let left: Vec<_> = fs::read_dir(own)
+        .unwrap()
+        .flatten()
+        .map(|one| one.file_name())
+        .collect();
+    assert_eq!(left, ["kept"]);
+    // What comes by a pipe is its input.
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "exec \"$0\" agent --store . -- cat <'my agent.sh'",
+        binary(),
+    ]);
+    command.current_dir(&store.store);
+    assert!(good(&run_limited(command, LIMIT)).starts_with("#!/bin/sh"));
+}
+
+#[test]
 fn asking_needs_a_terminal_and_other_mistakes_have_remedies() {
     need_mount!();
     let store = Store::new();
