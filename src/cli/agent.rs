@@ -342,7 +342,7 @@ fn end(args: &AgentArgs, programs: &Programs, target: &str, outcome: &Outcome) -
         .map(|report| &report.network_refusals[..])
         .unwrap_or_default()
     {
-        complain(format_args!("trumanfs: network: {refusal}"));
+        complain(format_args!("{refusal}"));
     }
     let has_changed = summary(client, target, &run)?;
     let discards = args.discard || args.ask && has_changed && !stays()?;

@@ -48,6 +48,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "the file system of the temporary directory can be watched",
     ),
     ("ext4-abort", "ext4 can be made to give up"),
+    ("registry", "packages can be had from npm's registry"),
     ("python-tests", "Python's own tests are installed"),
     ("system-python", "there is a Python in /usr/bin"),
     (

@@ -610,3 +610,64 @@ fn programs_of_a_line_reach_what_each_of_them_may() {
     let said = fs::read_to_string(store.join("refusal")).unwrap();
     assert_eq!(said, format!("{refused}\n"));
 }
+
+/// An agent that is not ours, as npm installs it, with a server that stands in for its model: it is asked for a file, has
+/// the model say how, and writes it. Of the hosts that it wants besides, none is reached.
+#[test]
+#[ignore = "run by network::world"]
+fn a_real_agent_works_in_a_home() {
+    need_mount!();
+    let bin = world().join("agent/node_modules/.bin");
+    if !bin.join("gemini").exists() {
+        crate::need::skip!("registry", "an agent cannot be had from npm's registry");
+    }
+    let dir = tempfile::TempDir::with_prefix("trumanfs-agent-").unwrap();
+    let store = fs::canonicalize(dir.path()).unwrap();
+    let ca = world().join("ca.pem");
+    let made = store.join("made");
+    let mut command = std::process::Command::new(crate::common::binary());
+    command
+        .arg("agent")
+        .arg("--store")
+        .arg(&store)
+        .arg("--bind-ro")
+        .arg(&ca);
+    command.args([
+        "--env",
+        "GEMINI_API_KEY=none",
+        "--env",
+        "GEMINI_CLI_TRUST_WORKSPACE=true",
+    ]);
+    command
+        .arg("--env")
+        .arg(format!("NODE_EXTRA_CA_CERTS={}", ca.display()));
+    command.args(["--timeout", "100", "--", "gemini", "--yolo", "-p"]);
+    command.arg(format!("please write {} now", made.display()));
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", bin.display()));
+    let output = crate::common::run_limited(command, std::time::Duration::from_secs(120));
+    let told = crate::common::describe(&output);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(
+        fs::read_to_string(&made).unwrap(),
+        "written by an agent\n",
+        "{told}"
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/made "), "{told}");
+    // Nobody was asked for a host that its profile does not have.
+    let asked = fs::read_to_string(world().join("queries")).unwrap();
+    let foreign = asked
+        .lines()
+        .filter(|name| name.ends_with(".googleapis.com"));
+    let foreign: Vec<_> = foreign
+        .filter(|name| !name.starts_with("generativelanguage."))
+        .collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+    let undone = crate::common::trumanfs(&["undo", store.to_str().unwrap(), "--run", "last"]);
+    assert!(
+        undone.status.success() && !made.exists(),
+        "{}",
+        crate::common::describe(&undone)
+    );
+}

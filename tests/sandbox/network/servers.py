@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import os
+import re
 import socket
 import ssl
 import struct
@@ -17,6 +18,7 @@ NAMES = {
     "good.test": [GOOD],
     "www.good.test": [GOOD],
     "xn--bcher-kva.test": [GOOD],
+    "generativelanguage.googleapis.com": [GOOD],
     "evil.test": [EVIL],
     "ssh.test": ["93.184.216.36"],
     "private.test": [PRIVATE],
@@ -78,13 +80,36 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         here = self.connection.getsockname()[0]
         host = self.headers.get("Host", "").split(":")[0].lower()
         note("requests", f"{here} {host} {self.command} {self.path}")
-        if here == GOOD and host in ("good.test", "www.good.test", "xn--bcher-kva.test", GOOD):
+        if here == GOOD and host in ("good.test", "www.good.test", "xn--bcher-kva.test", "generativelanguage.googleapis.com", GOOD):
             return True
         self.say(b"SECRET")
         return False
 
     def say(self, text):
         self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def model(self, asked):
+        """Stands in for a model: has a file written that the prompt names, then says that it is done."""
+        note("model", asked)
+        named = re.search(r"please write (/[^ \"\\\\]+)", asked)
+        if "stream" not in self.path:
+            part = {"text": json.dumps({"reasoning": "none", "model_choice": "flash"})}
+        elif named and "functionResponse" not in asked:
+            arguments = {"file_path": named[1], "content": "written by an agent\n"}
+            part = {"functionCall": {"name": "write_file", "args": arguments}}
+        else:
+            part = {"text": "the stand-in is done"}
+        counts = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+        answer = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}], "usageMetadata": counts}
+        text = json.dumps(answer).encode()
+        is_stream = "alt=sse" in self.path
+        if is_stream:
+            text = b"data: " + text + b"\r\n\r\n"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -104,6 +129,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
                 self.rfile.readline()
             else:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+            if "GenerateContent" in self.path or "generateContent" in self.path:
+                return self.model(body.decode())
             self.say(b"got %d %s" % (len(body), hashlib.sha256(body).hexdigest()[:8].encode()))
 
 
@@ -170,6 +197,7 @@ def packages():
 
 open("queries", "w").close()
 open("requests", "w").close()
+open("model", "w").close()
 packages()
 tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 tls.load_cert_chain("cert.pem", "key.pem")

@@ -21,7 +21,7 @@ mount --bind nsswitch.conf /etc/nsswitch.conf
 {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem -subj /CN=test -days 2
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out request -subj /CN=good.test
-    echo 'subjectAltName=DNS:good.test,DNS:*.good.test,DNS:evil.test,IP:93.184.216.34' >names
+    echo 'subjectAltName=DNS:good.test,DNS:*.good.test,DNS:evil.test,DNS:generativelanguage.googleapis.com,IP:93.184.216.34' >names
     openssl x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names
 } 2>openssl.log || { cat openssl.log; exit 1; }
 
