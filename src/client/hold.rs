@@ -47,7 +47,7 @@ impl Drop for Hold {
             return;
         }
         if self.is_lost() {
-            return self.clear_away();
+            return clear_away(&self.mounted_at());
         }
         self.connection.finish();
         let store = &self.client.store;
@@ -63,17 +63,6 @@ impl Drop for Hold {
 }
 
 impl Hold {
-    /// Takes away the dead mount of a daemon that was killed: nobody else knows where it is.
-    fn clear_away(&self) {
-        let home = self.mounted_at();
-        let is_dead = |home: &Path| std::fs::metadata(home).is_err_and(|e| table::is_dead(&e));
-        if table::find(&home).is_some() && is_dead(&home) {
-            // This process may still have it open.
-            let _ = unmount(&home, true);
-        }
-        let _ = std::fs::remove_dir(&home);
-    }
-
     /// Returns the store behind the home.
     pub fn client(&self) -> &Client {
         &self.client
@@ -236,6 +225,15 @@ impl Client {
     }
 }
 
+/// Takes away the dead mount of a daemon that was killed: nobody else knows where it is.
+fn clear_away(home: &Path) {
+    if table::find(home).is_some() && table::has_died(home) {
+        // This process may still have it open.
+        let _ = unmount(home, true);
+    }
+    let _ = std::fs::remove_dir(home);
+}
+
 /// Makes an [`Error::Conflict`] of a daemon that does not answer: it may be ending, so another attempt may succeed.
 fn ending(error: Error) -> Error {
     let (what, remedy) = error.into_words();
@@ -245,6 +243,10 @@ fn ending(error: Error) -> Error {
 /// Mounts a store for as long as somebody holds it, for the store's owner.
 fn mount(store: &Path) -> Result<()> {
     let store = std::path::absolute(store).map_err(|error| Error::io("getcwd", &error))?;
+    // What somebody left behind who was killed together with the daemon.
+    for home in registry::temporary_homes_of(&known_as(&store)) {
+        clear_away(&home);
+    }
     let home = registry::temporary_home()?;
     let owner = std::fs::metadata(&store).map(|meta| meta.uid()).ok();
     let is_root = rustix::process::geteuid().is_root();

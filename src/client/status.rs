@@ -40,8 +40,7 @@ impl Client {
     /// Returns the home that TARGET was given by, where its daemon has died.
     pub fn dead_home(&self) -> Option<PathBuf> {
         let home = table::find(self.target())?.path;
-        let dead = std::fs::metadata(&home).is_err_and(|error| table::is_dead(&error));
-        dead.then_some(home)
+        table::has_died(&home).then_some(home)
     }
 
     /// Finds out how the mount of this store is going; `None` where it is not mounted.

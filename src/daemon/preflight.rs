@@ -41,9 +41,9 @@ impl Checked {
 /// [`Error::Refused`] naming the problem and its remedy.
 pub fn check(wanted: &Wanted) -> Result<Checked> {
     if let Some(dead) = table::find(&wanted.home) {
-        return Err(match std::fs::metadata(&dead.path) {
-            Err(error) if table::is_dead(&error) => table::dead(&dead.path),
-            _ => table::already_mounted(&dead.path),
+        return Err(match table::has_died(&dead.path) {
+            true => table::dead(&dead.path),
+            false => table::already_mounted(&dead.path),
         });
     }
     let store = directory(&wanted.store, "the store")?;

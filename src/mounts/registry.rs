@@ -37,6 +37,15 @@ impl MountInfo {
         path(&self.store)
     }
 
+    /// Returns whether its daemon lives.
+    fn is_alive(&self) -> bool {
+        let pid = i32::try_from(self.pid).ok();
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
+        pid.is_some_and(|pid| {
+            rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+        })
+    }
+
     /// Returns where the home is.
     pub fn home(&self) -> PathBuf {
         path(&self.home)
@@ -184,18 +193,18 @@ pub fn find(device: &str) -> Option<MountInfo> {
 
 /// Returns the entries of all mounts that this user may know of and whose daemon lives.
 pub fn all() -> Vec<MountInfo> {
-    let files = places()
-        .into_iter()
-        .filter_map(|dir| std::fs::read_dir(dir).ok())
-        .flat_map(|entries| entries.flatten());
-    files
-        .filter_map(|file| read(&file.path()))
-        .filter(|entry| {
-            let pid = i32::try_from(entry.pid).ok();
-            let pid = pid.and_then(rustix::process::Pid::from_raw);
-            pid.is_some_and(|pid| {
-                rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
-            })
-        })
-        .collect()
+    entries().filter(MountInfo::is_alive).collect()
+}
+
+/// Returns where a store was mounted for requests, as far as there are entries of it; the daemons may be dead.
+pub fn temporary_homes_of(store: &Path) -> Vec<PathBuf> {
+    let of_store = entries().filter(|entry| entry.store() == store);
+    let homes = of_store.map(|entry| entry.home());
+    homes.filter(|home| is_temporary(home)).collect()
+}
+
+fn entries() -> impl Iterator<Item = MountInfo> {
+    let dirs = places().into_iter();
+    let files = dirs.filter_map(|dir| std::fs::read_dir(dir).ok()).flatten();
+    files.flatten().filter_map(|file| read(&file.path()))
 }

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 
 use crate::error::Error;
@@ -112,6 +113,14 @@ pub fn around(path: &Path) -> Option<MountedAt> {
 /// Returns whether this is what the kernel says of a home whose daemon has died.
 pub fn is_dead(error: &std::io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::NOTCONN)
+}
+
+/// Returns whether the daemon of a home has died. The daemon itself is asked: what the kernel remembers of a home it tells
+/// after that, too.
+pub fn has_died(home: &Path) -> bool {
+    let flags = AtFlags::STATX_FORCE_SYNC;
+    let asked = rustix::fs::statx(CWD, home, flags, StatxFlags::BASIC_STATS);
+    asked.is_err_and(|errno| errno == Errno::NOTCONN)
 }
 
 /// Says that a path lies in a home whose daemon has died.

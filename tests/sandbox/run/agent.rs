@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LIMIT, Store, begin, err, good, parsed, until};
+use crate::common::watch::is_mountpoint;
 use crate::common::{binary, describe, need_mount, need_tools, run_limited, trumanfs};
 
 fn agent(store: &Store, options: &[&str], words: &[&str]) -> Command {
@@ -273,7 +274,9 @@ fn a_daemon_that_dies_loses_nothing() {
     let status = trumanfs(&["status", store.store.to_str().unwrap(), "--json"]);
     let daemon = i32::try_from(parsed(&status)["pid"].as_i64().unwrap()).unwrap();
     kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    let home = PathBuf::from(parsed(&status)["home"].as_str().unwrap());
     assert_eq!(child.wait().unwrap().code(), Some(125));
+    assert!(!is_mountpoint(&home), "{} is left", home.display());
     let said = err(&run(&store, &["--discard"], "echo b >later"));
     assert!(said.contains("undone"), "{said}");
     assert_eq!(
@@ -281,6 +284,37 @@ fn a_daemon_that_dies_loses_nothing() {
         "agent\n"
     );
     assert!(!store.store.join("later").exists());
+}
+
+/// As when the machine goes down: nobody is left to clear anything away.
+#[test]
+fn launcher_and_daemon_killed_together_lose_nothing_and_leave_no_mount() {
+    need_mount!();
+    let store = filled();
+    let script = "echo agent >a; echo >ready; sleep 1234";
+    let mut child = begin(agent(&store, &[], &["bash", "-c", script]));
+    until("it runs", || store.store.join("ready").exists());
+    let status = parsed(&trumanfs(&[
+        "status",
+        store.store.to_str().unwrap(),
+        "--json",
+    ]));
+    let daemon = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
+    let home = PathBuf::from(status["home"].as_str().unwrap());
+    let launcher = Pid::from_raw(child.id().cast_signed()).unwrap();
+    kill_process(launcher, Signal::STOP).unwrap();
+    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    kill_process(launcher, Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let said = err(&run(&store, &[], "cat a >b"));
+    for wanted in ["was killed", "/a ", "/b "] {
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    }
+    assert_eq!(
+        fs::read_to_string(store.store.join("b")).unwrap(),
+        "agent\n"
+    );
+    assert!(!is_mountpoint(&home), "{} is left", home.display());
 }
 
 #[test]
