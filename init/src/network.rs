@@ -13,6 +13,7 @@ use rustix::net::{
 
 use crate::error::{Failed, Step};
 use crate::orders::Orders;
+use crate::sys::refused;
 use crate::sys::route::every_address_is_local;
 
 /// How many connections wait at a listener to be accepted.
@@ -21,7 +22,8 @@ const BACKLOG: i32 = 128;
 /// The port at which names are asked for.
 const DNS: u16 = 53;
 
-/// Leads every address to this namespace, and makes the sockets that the launcher gets: UDP first.
+/// Leads every address to this namespace, and makes the sockets that the launcher gets: UDP first, and last the one that
+/// receives the kernel's refusals, where there can be one.
 pub(crate) fn prepare(orders: &Orders) -> std::result::Result<Vec<OwnedFd>, Failed> {
     let Some(listeners) = &orders.listeners else {
         return Ok(Vec::new());
@@ -43,6 +45,8 @@ pub(crate) fn prepare(orders: &Orders) -> std::result::Result<Vec<OwnedFd>, Fail
             .map_err(failed(port))?;
         sockets.push(socket);
     }
+    // It only reports, so a kernel that has no such sockets is no reason to have no network.
+    sockets.extend(refused::watch());
     Ok(sockets)
 }
 

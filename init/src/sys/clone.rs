@@ -43,11 +43,12 @@ pub fn enter_late_namespaces() -> rustix::io::Result<()> {
 }
 
 /// What the program keeps of the capabilities that a new user namespace gives: enough to make mounts, to bring up an
-/// interface, to listen at its low ports, and to give all of them up.
-const KEPT: [CapabilitySet; 4] = [
+/// interface, to listen at its low ports, to see what the kernel refuses there, and to give all of them up.
+const KEPT: [CapabilitySet; 5] = [
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::NET_ADMIN,
     CapabilitySet::NET_BIND_SERVICE,
+    CapabilitySet::NET_RAW,
     CapabilitySet::SETPCAP,
 ];
 

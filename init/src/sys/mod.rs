@@ -9,4 +9,5 @@ pub mod filter;
 pub mod mount;
 pub mod number;
 pub mod program;
+pub mod refused;
 pub mod route;

@@ -69,6 +69,58 @@ fn a_refusal_names_its_rule_whichever_way_is_taken() {
     }
 }
 
+/// The kernel refused it, and neither the outcome nor the audit log knew.
+#[test]
+fn a_port_at_which_nobody_listens_is_in_the_outcome() {
+    let room = Room::new();
+    let rule = allow(&["good.test", "other.test:9000"]);
+    for (to, noted) in [
+        (
+            "good.test/8080",
+            "good.test:8080 is refused by network: ports: without a proxy, hosts are reached at their ports 22 80 443 9000 alone; \
+             list good.test:8080 in `network.allow` or --net, or connect by the proxy",
+        ),
+        (
+            "other.test/8080",
+            "other.test:8080 is refused by network.allow: the policy allows good.test other.test:9000",
+        ),
+        (
+            "93.184.216.34/25",
+            "93.184.216.34:25 is refused by network.allow: an address has to be listed as such",
+        ),
+    ] {
+        // The last thing that the program does, and more than once.
+        let script = format!("for i in 1 2 3; do (exec 3<>/dev/tcp/{to}); done");
+        let reached = sh(&room, &rule, &script);
+        let said = &reached.outcome.err;
+        assert!(said.contains("Connection refused"), "{reached:#?}");
+        reached.refused(noted);
+        assert_eq!(reached.report.refusals.len(), 1, "{reached:#?}");
+        let lines: Vec<_> = reached.lines.iter().map(|l| (l.by, l.verdict)).collect();
+        assert_eq!(lines, [("closed", "deny")], "{reached:#?}");
+    }
+    // What is the program's own is no refusal: loopback, and a connection to itself that it resets.
+    let reset = "import socket, struct
+try: socket.create_connection(('127.0.0.1', 81))
+except ConnectionRefusedError: pass
+else: raise SystemExit('nobody listens there')
+served = socket.create_server(('0.0.0.0', 8000))
+client = socket.create_connection(('10.1.2.3', 8000))
+accepted, _ = served.accept()
+client.sendall(b'x')
+accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+accepted.close()
+try: client.recv(1)
+except ConnectionResetError: print('reset')";
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        crate::need::skip!("system-python", "there is no /usr/bin/python3");
+    }
+    let plan = room.plan(&["/usr/bin/python3", "-c", reset]);
+    let reached = super::net::run(&room, &rule, plan);
+    assert_eq!(reached.outcome.out, "reset\n", "{reached:#?}");
+    assert!(reached.lines.is_empty(), "{reached:#?}");
+}
+
 #[test]
 fn ssh_tells_why_it_does_not_reach() {
     need_tools!("ssh");

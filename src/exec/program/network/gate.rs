@@ -16,6 +16,7 @@ use super::dns::{self, Answer};
 use super::host::Host;
 use super::log::{Log, begun};
 use super::names::Names;
+use super::ports::DNS;
 use super::rules::{Denied, Rules};
 
 /// How long connecting to one address may take.
@@ -28,6 +29,8 @@ const TRIED: usize = 4;
 pub(super) struct Gate {
     pub(super) rules: Rules,
     pub(super) host_ports: Vec<u16>,
+    /// The ports of every address that are listened at.
+    pub(super) ports: Vec<u16>,
     pub(super) names: Mutex<Names>,
     pub(super) log: Log,
 }
@@ -119,6 +122,26 @@ impl Gate {
                 None => Answer::Failure,
             },
         }
+    }
+
+    /// Takes note of a connection that the kernel has refused, because nobody listens at the port. A host that is allowed
+    /// there is named with what reaches it.
+    pub(super) fn closed(&self, address: Ipv4Addr, port: u16) {
+        let host = self.meant(address);
+        let denied = match self.rules.decide(&host, port) {
+            Err(denied) => denied,
+            Ok(_) => {
+                let ports = self.ports.iter().filter(|port| **port != DNS);
+                let ports: Vec<String> = ports.map(u16::to_string).collect();
+                let reason = format!(
+                    "without a proxy, hosts are reached at their ports {} alone; list {host}:{port} in `network.allow` or --net, or \
+                     connect by the proxy of HTTP_PROXY or ALL_PROXY",
+                    ports.join(" ")
+                );
+                Denied::new("network: ports", reason)
+            }
+        };
+        self.log.add(&begun("closed", &host, port).denied(&denied));
     }
 
     /// Returns what a program meant that connects to an address in its sandbox.

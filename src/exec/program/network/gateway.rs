@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::event::PollFlags;
+use rustix::net::RecvFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::super::sandbox::{Sockets, Within};
+use super::closed;
 use super::gate::Gate;
 use super::host::Host;
 use super::log::{Log, Observer, Report, begun};
@@ -51,6 +53,8 @@ pub struct Gateway {
 struct Listening {
     gate: Arc<Gate>,
     udp: UdpSocket,
+    /// What the kernel refuses.
+    refused: Option<OwnedFd>,
     /// Those in the sandbox.
     tcp: Vec<TcpListener>,
     /// Those on the host.
@@ -71,6 +75,7 @@ impl Gateway {
         let gate = Arc::new(Gate {
             rules: settings.rules,
             host_ports: settings.host_ports,
+            ports: settings.anywhere,
             names: Mutex::new(Names::default()),
             log: Log::new(observer),
         });
@@ -79,6 +84,7 @@ impl Gateway {
         let listening = Listening {
             gate: gate.clone(),
             udp: sockets.udp.into(),
+            refused: sockets.refused,
             tcp: sockets.tcp.into_iter().map(TcpListener::from).collect(),
             published: opened.published,
             within: sockets.within.map(|within| Arc::new(Mutex::new(within))),
@@ -126,10 +132,18 @@ impl Drop for Gateway {
 
 impl Listening {
     fn run(self) {
+        self.accept();
+        // What the program did last.
+        self.note_refused();
+    }
+
+    /// Accepts connections until the network ends.
+    fn accept(&self) {
         loop {
             let is_full = self.count.load(Ordering::Acquire) >= MOST;
             let mut fds: Vec<(&dyn AsFd, PollFlags)> = vec![(&self.udp, PollFlags::IN)];
             let all = self.tcp.iter().chain(&self.published);
+            fds.extend(self.refused.iter().map(|r| (r as &dyn AsFd, PollFlags::IN)));
             fds.extend(
                 all.take_while(|_| !is_full)
                     .map(|l| (l as &dyn AsFd, PollFlags::IN)),
@@ -144,6 +158,9 @@ impl Listening {
             if ready.next() == Some(true) {
                 self.answer_names();
             }
+            if self.refused.is_some() && ready.next() == Some(true) {
+                self.note_refused();
+            }
             let all = self.tcp.iter().map(|listener| (listener, false));
             let all = all.chain(self.published.iter().map(|listener| (listener, true)));
             for ((listener, is_published), _) in all.zip(ready).filter(|(_, ready)| *ready) {
@@ -153,6 +170,20 @@ impl Listening {
                     // No descriptors are left, for one: others may end.
                     Err(_) => std::thread::sleep(LOOK),
                 }
+            }
+        }
+    }
+
+    /// Takes note of some connections that the kernel has refused.
+    fn note_refused(&self) {
+        let Some(refused) = &self.refused else { return };
+        let mut packet = [0; 64];
+        for _ in 0..MOST {
+            let Ok((len, _)) = rustix::net::recv(refused, &mut packet, RecvFlags::DONTWAIT) else {
+                return;
+            };
+            if let Some(meant) = packet.get(..len).and_then(closed::read) {
+                self.gate.closed(*meant.ip(), meant.port());
             }
         }
     }

@@ -27,7 +27,7 @@ pub struct Connection {
     /// The address that was connected to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// How it arrived: `http`, `connect`, `socks`, `captured`, `dns`, `host_ports`, `publish`.
+    /// How it arrived: `http`, `connect`, `socks`, `captured`, `closed`, `dns`, `host_ports`, `publish`.
     pub by: &'static str,
     /// `allow` or `deny`.
     pub verdict: &'static str,
@@ -102,9 +102,9 @@ impl Log {
                 &connection.rule,
                 connection.reason.as_deref().unwrap_or_default(),
             );
-            // A name is asked for again and again; once is enough, of its lines too.
+            // A name is asked for again and again, and a closed port is tried so; once is enough, of their lines too.
             if !state.known.insert(refusal.clone()) {
-                if connection.by == "dns" {
+                if matches!(connection.by, "dns" | "closed") {
                     return;
                 }
             } else {

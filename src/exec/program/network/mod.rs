@@ -10,6 +10,7 @@ mod address;
 mod body;
 mod bytes;
 mod client;
+mod closed;
 mod dns;
 mod gate;
 mod gateway;

@@ -45,7 +45,7 @@ pub struct Settings {
     pub(super) rules: Rules,
     pub(super) host_ports: Vec<u16>,
     pub(super) publish: Vec<u16>,
-    anywhere: Vec<u16>,
+    pub(super) anywhere: Vec<u16>,
 }
 
 /// Settings with what has to be open for them on the host.

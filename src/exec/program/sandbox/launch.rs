@@ -288,8 +288,8 @@ fn listeners(
     let Network::Captured(captured) = network else {
         return Ok((None, None));
     };
-    // One message takes them all, with that of UDP.
-    if captured.anywhere.len() + captured.loopback.len() >= MOST_DESCRIPTORS {
+    // One message takes them all, with that of UDP and the one that receives refusals.
+    if captured.anywhere.len() + captured.loopback.len() + 1 >= MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "network: too many ports"));
     }
     let (mut within, mut ours) = (None, None);

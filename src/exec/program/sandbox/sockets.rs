@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::{Errno, IoSliceMut};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 
 /// The sockets of a sandbox's network.
 #[derive(Debug)]
@@ -16,13 +16,21 @@ pub struct Sockets {
     pub udp: OwnedFd,
     /// TCP listeners. The own address of what they accept is where the program wanted to connect to.
     pub tcp: Vec<OwnedFd>,
+    /// Receives the head of each packet by which the kernel refuses a connection to an address that is not loopback,
+    /// because nobody listens at the port. Nothing where the kernel has no such sockets.
+    pub refused: Option<OwnedFd>,
     /// Gives out sockets with which to connect to what the program serves.
     pub within: Option<Within>,
 }
 
 impl Sockets {
-    /// Sorts what the first process has handed over: that of UDP comes first.
+    /// Sorts what the first process has handed over: that of UDP comes first, that of refusals last.
     pub(super) fn new(mut sockets: Vec<OwnedFd>, within: Option<OwnedFd>) -> Option<Sockets> {
+        let is_packet = |socket: &mut OwnedFd| {
+            let domain = rustix::net::sockopt::socket_domain(socket);
+            domain == Ok(AddressFamily::PACKET)
+        };
+        let refused = sockets.pop_if(is_packet);
         if sockets.len() < 2 {
             return None;
         }
@@ -30,6 +38,7 @@ impl Sockets {
         Some(Sockets {
             udp: sockets.pop()?,
             tcp,
+            refused,
             within: within.map(Within),
         })
     }
