@@ -3,7 +3,7 @@
 //! Every wait and every loop of an executor looks at it. Nothing ends the process: a server has other requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Why a request has to end.
@@ -15,18 +15,22 @@ pub enum Ended {
     Cancelled,
 }
 
+/// In the place of a signal's number where it was no signal: a number that none has.
+const CALLER: usize = 1000;
+
 /// When a request has to end. Clones end together.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel {
-    cancelled: Arc<AtomicBool>,
+    /// 0, or the number of the signal that ends the request, or [`CALLER`].
+    cancelled: Arc<AtomicUsize>,
     end: Option<Instant>,
 }
 
 impl Cancel {
-    /// Makes a token that ends when this flag is set: a signal's handler may set it.
-    pub fn by(flag: Arc<AtomicBool>) -> Cancel {
+    /// Makes a token that ends when this is no longer 0: a signal's handler may put the signal's number there.
+    pub fn by(signal: Arc<AtomicUsize>) -> Cancel {
         Cancel {
-            cancelled: flag,
+            cancelled: signal,
             end: None,
         }
     }
@@ -42,12 +46,18 @@ impl Cancel {
 
     /// Ends the request.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.cancelled.store(CALLER, Ordering::Relaxed);
+    }
+
+    /// Returns the signal that ended the request, if one did.
+    pub fn signal(&self) -> Option<u8> {
+        let number = self.cancelled.load(Ordering::Relaxed);
+        u8::try_from(number).ok().filter(|number| *number > 0)
     }
 
     /// Returns why the request has to end, once it has to.
     pub fn ended(&self) -> Option<Ended> {
-        if self.cancelled.load(Ordering::Relaxed) {
+        if self.cancelled.load(Ordering::Relaxed) != 0 {
             return Some(Ended::Cancelled);
         }
         let late = self.end.is_some_and(|end| Instant::now() >= end);
@@ -75,6 +85,10 @@ mod tests {
         other.clone().cancel();
         assert_eq!(cancel.ended(), Some(Ended::Cancelled));
         assert_eq!(other.ended(), Some(Ended::Cancelled));
+        assert_eq!(other.signal(), None);
+        let by_signal = Cancel::by(Arc::new(AtomicUsize::new(15))).within(None);
+        assert_eq!(by_signal.ended(), Some(Ended::Cancelled));
+        assert_eq!(by_signal.signal(), Some(15));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -20,7 +20,8 @@ pub const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 /// Signals of this process, as those of its requests. One for the whole process, made before the first request.
 #[derive(Debug)]
 pub struct Interrupt {
-    cancelled: Arc<AtomicBool>,
+    /// The signal that ends the request, or 0.
+    cancelled: Arc<AtomicUsize>,
     /// Whether the next signal ends the process.
     ends_process: Arc<AtomicBool>,
 }
@@ -31,7 +32,7 @@ impl Interrupt {
     /// # Errors
     /// What `sigaction(2)` says.
     pub fn on(signals: &[i32]) -> io::Result<Interrupt> {
-        let cancelled = Arc::new(AtomicBool::new(false));
+        let cancelled = Arc::new(AtomicUsize::new(0));
         let ends_process = Arc::new(AtomicBool::new(true));
         for signal in signals
             .iter()
@@ -41,7 +42,7 @@ impl Interrupt {
             // They act in this order: what the second sets, the first finds at the next signal.
             flag::register_conditional_shutdown(signal, 128 + signal, ends_process.clone())?;
             flag::register(signal, ends_process.clone())?;
-            flag::register(signal, cancelled.clone())?;
+            flag::register_usize(signal, cancelled.clone(), number(signal))?;
         }
         Ok(Interrupt {
             cancelled,
@@ -51,15 +52,22 @@ impl Interrupt {
 
     /// Carries out a request, whose token these signals end. Returns what comes of it, and whether a signal came.
     pub fn during<T>(&self, request: impl FnOnce(Cancel) -> T) -> (T, bool) {
-        self.cancelled.store(false, Ordering::Relaxed);
+        self.cancelled.store(0, Ordering::Relaxed);
         self.ends_process.store(false, Ordering::SeqCst);
         let outcome = request(Cancel::by(self.cancelled.clone()));
         let came = self.ends_process.swap(true, Ordering::SeqCst);
         (outcome, came)
     }
 
-    /// Returns the flag that ends the request which is under way, for a signal that is to do no more than that.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        self.cancelled.clone()
+    /// Has another signal end the request that is under way, and do no more than that.
+    ///
+    /// # Errors
+    /// What `sigaction(2)` says.
+    pub fn add(&self, signal: i32) -> io::Result<()> {
+        flag::register_usize(signal, self.cancelled.clone(), number(signal)).map(drop)
     }
+}
+
+fn number(signal: i32) -> usize {
+    signal.unsigned_abs() as usize
 }

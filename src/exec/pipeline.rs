@@ -16,10 +16,14 @@ use super::request::{Outcome, ProgramReport, Refusal, Request, Status};
 pub use super::streams::Streams;
 use super::streams::{Gathered, Shared};
 use rustix::io::Errno;
+use signal_hook::low_level::signal_name;
 
 use crate::error::{Error, reason};
 use crate::name::{Escaped, WorldPath, escape};
 use crate::world::{OriginKind, Run, RunId};
+
+/// What a caller's end counts as: Ctrl-C.
+const SIGINT: u8 = 2;
 
 /// What carries out requests of one kind.
 pub trait Executor {
@@ -54,7 +58,7 @@ pub trait Executor {
     fn unavailable(&self, error: &Error) -> Refusal;
 
     /// Words the end of a request that somebody ended before it began.
-    fn interrupted(&self) -> Done;
+    fn interrupted(&self, cancel: &Cancel) -> Done;
 
     /// Takes note of what a request ended with: `$?` of a shell.
     fn note(&mut self, return_code: u8);
@@ -136,6 +140,19 @@ impl Done {
             left_behind: false,
             truncated: [false; 2],
         }
+    }
+
+    /// Returns that of what somebody ended, with the status of what a signal ends: as of SIGINT if it was none. `what` begins
+    /// the message.
+    pub fn cancelled(cancel: &Cancel, what: &str) -> Done {
+        let signal = cancel.signal();
+        let name = signal.and_then(|signal| signal_name(signal.into()));
+        let message = match name {
+            Some(name) => format!("{what} by {name}"),
+            None => what.to_owned(),
+        };
+        let number = signal.unwrap_or(SIGINT);
+        Done::early(Status::Cancelled, 128_u8.saturating_add(number), message)
     }
 
     /// Returns the same, or a failure if it succeeded and its output could not be written.
@@ -292,7 +309,9 @@ fn run_admitted<E: Executor>(
     };
     let home = match executor.place().home().clone().begin(&beginning) {
         Ok(home) => home,
-        Err(_) if beginning.is_cancelled() => return executor.interrupted(),
+        Err(_) if beginning.is_cancelled() => {
+            return executor.interrupted(&request.cancel.clone().unwrap_or_default());
+        }
         Err(unavailable) => {
             outcome.unavailable = unavailable.why;
             return executor.unavailable(&unavailable.heard).into();

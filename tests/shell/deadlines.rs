@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::fs::FileType;
@@ -261,12 +261,12 @@ fn every_command_that_waits_for_its_input_ends_with_its_time() {
 #[test]
 fn a_line_ends_when_somebody_says_so() {
     let mut shell = Endless::shell(None);
-    let flag = Arc::new(AtomicBool::new(false));
+    let flag = Arc::new(AtomicUsize::new(0));
     let (silent, _kept_open) = silence();
     let setter = flag.clone();
     let said = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
-        setter.store(true, Ordering::Relaxed);
+        setter.store(15, Ordering::Relaxed);
     });
     let request = Request {
         cancel: Some(Cancel::by(flag)),
@@ -275,7 +275,8 @@ fn a_line_ends_when_somebody_says_so() {
     let outcome = pipeline::execute_gathering(&mut shell, &request, Some(silent));
     said.join().unwrap();
     assert_eq!(outcome.status, Status::Cancelled);
-    assert_eq!(outcome.stderr, b"bash: interrupted\n");
+    assert_eq!(outcome.stderr, b"bash: interrupted by SIGTERM\n");
+    assert_eq!(outcome.return_code, 143);
     assert_eq!(shell.run(b"echo on").stdout, b"on\n");
 }
 

@@ -64,6 +64,10 @@ fn audit(store: &Path) -> Vec<Value> {
     lines.collect()
 }
 
+fn name_of(signal: Signal) -> &'static str {
+    signal_hook::low_level::signal_name(signal.as_raw()).unwrap()
+}
+
 /// Each left no line: the process was gone before there was an outcome.
 fn a_signal_leaves_a_line(root: &Path, store: &Path) {
     for signal in ending_signals() {
@@ -78,16 +82,19 @@ fn a_signal_leaves_a_line(root: &Path, store: &Path) {
             until("the line has begun", || store.join(&name).exists());
             send(&child, signal);
             let output = ended(child);
+            let code = 128 + signal.as_raw();
             assert_eq!(
                 output.status.code(),
-                Some(130),
+                Some(code),
                 "{signal:?}: {}",
                 describe(&output)
             );
             let last = audit(store).pop().expect("a line in the audit log");
             assert_eq!(last["command"], line);
             assert_eq!(last["status"], "cancelled", "{signal:?}: {last}");
-            assert_eq!(last["return_code"], 130);
+            assert_eq!(last["return_code"], code);
+            let message = last["error_message"].as_str().unwrap();
+            assert_eq!(message, format!("bash: interrupted by {}", name_of(signal)));
             assert_eq!(last["changed"], true);
             if json {
                 let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -30,7 +30,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
     // Ctrl-C ends the line alone.
     let others = SIGNALS.iter().copied().filter(|signal| *signal != SIGINT);
     let interrupt = Interrupt::on(&others.collect::<Vec<_>>()).map_err(no_terminal)?;
-    signal_hook::flag::register(SIGINT, interrupt.flag()).map_err(no_terminal)?;
+    interrupt.add(SIGINT).map_err(no_terminal)?;
     let config = Config::builder()
         .auto_add_history(true)
         .completion_type(CompletionType::List)

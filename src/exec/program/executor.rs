@@ -276,8 +276,8 @@ impl Executor for Execution<'_> {
         }
     }
 
-    fn interrupted(&self) -> Done {
-        Done::early(Status::Cancelled, 130, "cancelled")
+    fn interrupted(&self, cancel: &Cancel) -> Done {
+        Done::cancelled(cancel, "cancelled")
     }
 
     fn note(&mut self, _: u8) {}
@@ -326,7 +326,7 @@ fn done(ended: &Ended, cancel: &Cancel, allowed: &Allowed) -> Done {
             Done::early(Status::Failed, code, message)
         }
         End::Deadline | End::Cancelled => match cancel.ended() {
-            Some(Over::Cancelled) => Done::early(Status::Cancelled, 130, "cancelled"),
+            Some(Over::Cancelled) => Done::cancelled(cancel, "cancelled"),
             _ => {
                 let limit = allowed.timeout.as_secs_f64();
                 Done::early(

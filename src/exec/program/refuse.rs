@@ -12,10 +12,11 @@ use super::programs::Command;
 use super::quote::line;
 use crate::client;
 use crate::error::{Error, Result};
+use crate::exec::cancel::Cancel;
 use crate::exec::home::Home;
 use crate::exec::pipeline::{self, Admitted, Done, Executor, Streams};
 use crate::exec::place::Place;
-use crate::exec::request::{Outcome, ProgramReport, Refusal, Request, Status};
+use crate::exec::request::{Outcome, ProgramReport, Refusal, Request};
 use crate::exec::{Access, open};
 use crate::name::{WorldPath, escape};
 use crate::world::OriginKind;
@@ -152,8 +153,8 @@ impl Executor for RefusedCommand {
         refusal(&self.refused)
     }
 
-    fn interrupted(&self) -> Done {
-        Done::early(Status::Cancelled, 130, "cancelled")
+    fn interrupted(&self, cancel: &Cancel) -> Done {
+        Done::cancelled(cancel, "cancelled")
     }
 
     fn note(&mut self, _: u8) {}

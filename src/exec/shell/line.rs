@@ -21,9 +21,6 @@ use crate::exec::request::Status;
 /// The status of a line whose time was up, as timeout(1) has it.
 const LATE: u8 = 124;
 
-/// The status of a line that somebody ended, as that of Ctrl-C in bash: 128 and `SIGINT`.
-const INTERRUPTED: u8 = 130;
-
 /// How long a line that has to end is waited for.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -123,8 +120,8 @@ fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut Shell
 }
 
 /// Says that somebody ended a line.
-pub(super) fn interrupted() -> Done {
-    Done::early(Status::Cancelled, INTERRUPTED, "bash: interrupted")
+pub(super) fn interrupted(cancel: &Cancel) -> Done {
+    Done::cancelled(cancel, "bash: interrupted")
 }
 
 /// Says that a line's home went away.
@@ -137,7 +134,7 @@ fn lost() -> Done {
 /// Says how a line ended that had to.
 fn early(cancel: &Cancel) -> Done {
     match cancel.ended() {
-        Some(Ended::Cancelled) => interrupted(),
+        Some(Ended::Cancelled) => interrupted(cancel),
         _ => Done::early(Status::Timeout, LATE, "bash: the line's time is up"),
     }
 }

@@ -36,6 +36,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::cancel::Cancel;
 use super::home::Home;
 use super::line_programs::Programs;
 use super::pipeline::{self, Admitted, Done, Executor, Streams};
@@ -277,8 +278,8 @@ impl Executor for Shell {
         }
     }
 
-    fn interrupted(&self) -> Done {
-        line::interrupted()
+    fn interrupted(&self, cancel: &Cancel) -> Done {
+        line::interrupted(cancel)
     }
 
     fn report(&mut self) -> Option<Box<ProgramReport>> {

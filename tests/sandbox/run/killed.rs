@@ -53,11 +53,15 @@ fn a_signal_cancels_and_is_written_down() {
         let mut child = begin(place.command(&[], &["sh", "-c", &waits("begun")]));
         until("it runs", || place.home.path("begun").exists());
         signal(&child, sent);
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let code = 128 + sent.as_raw();
+        assert_eq!(child.wait().unwrap().code(), Some(code));
         until("all are dead", || within(place.home.home()).is_empty());
         let lines = audit(place.home.store());
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["status"], "cancelled", "{}", lines[0]);
+        assert_eq!(lines[0]["return_code"], code);
+        let name = signal_hook::low_level::signal_name(sent.as_raw()).unwrap();
+        assert_eq!(lines[0]["error_message"], format!("cancelled by {name}"));
         assert_eq!(lines[0]["changed"], true);
     }
 }
