@@ -1,13 +1,19 @@
-//! `fork`: a second store of everything that a store has now.
+//! `fork` and `merge`: a second store of everything that a store has now, and its changes back into the first.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::Exit;
-use super::output::{Printer, count, warn};
+use super::exit::{Exit, go_on};
+use super::output::{Printer, count, quote, warn};
+use super::shown::complain;
 use crate::client::{Client, Forked, Means};
 use crate::error::Result;
+use crate::name::Escaped;
+use crate::operator::merge::{MergeReport, MergeRequest};
+use crate::operator::undo::OnConflict;
 
 /// What `trumanfs fork` takes.
 #[derive(Args, Debug)]
@@ -66,4 +72,126 @@ fn print(forked: &Forked) {
             n => format!("{n} directories"),
         },
     ));
+}
+
+/// What `trumanfs merge` takes.
+#[derive(Args, Debug)]
+pub(super) struct MergeArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// A fork of it, mounted or not
+    fork: PathBuf,
+    /// Only what is at or below these paths, as paths in the home
+    paths: Vec<OsString>,
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Merge what can be, and put the fork's side of each conflict beside (NAME.from-FORK)
+    #[arg(long, conflicts_with = "force")]
+    keep_both: bool,
+    /// Take the fork's side of each conflict; what is there goes into the trash or the versions
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Merges a fork.
+pub(super) fn merge(args: &MergeArgs) -> Result<Exit> {
+    let client = Client::open(&args.target)?;
+    let fork = Client::open(&args.fork)?;
+    let path = std::fs::canonicalize(fork.path()).unwrap_or_else(|_| fork.path().to_owned());
+    let paths = args.paths.iter().map(|path| client.in_home(path));
+    let request = MergeRequest {
+        fork: Escaped(path.as_os_str().as_bytes().to_vec()),
+        paths: paths.collect::<Result<_>>()?,
+        choice: match (args.keep_both, args.force) {
+            (true, _) => OnConflict::KeepBoth,
+            (_, true) => OnConflict::Force,
+            _ => OnConflict::Stop,
+        },
+        dry_run: args.dry_run,
+    };
+    let target = quote(args.target.as_os_str().as_bytes());
+    let next = format!(
+        "The same command goes on, mounted or not; `trumanfs redo {target}` takes back what was done."
+    );
+    let report = client
+        .merge(&fork, &request)
+        .map_err(|error| go_on(error, &next))?;
+    match args.json {
+        true => Printer::new().json(&report)?,
+        false => print_merge(&report, &next),
+    }
+    let unresolved = report
+        .conflicts
+        .iter()
+        .any(|conflict| conflict.beside.is_some())
+        || args.keep_both && !report.conflicts.is_empty();
+    Ok(if report.stopped {
+        Exit::Conflict
+    } else if report.failed.is_some() || !report.notes.is_empty() || unresolved {
+        Exit::Partly
+    } else if report.changes.is_empty() {
+        Exit::Nothing
+    } else {
+        Exit::Ok
+    })
+}
+
+fn print_merge(report: &MergeReport, next: &str) {
+    /// How many are told one by one.
+    const SHOWN: usize = 20;
+    let conflicts = &report.conflicts;
+    if !conflicts.is_empty() {
+        let number = count(conflicts.len() as u64, "conflict");
+        let what = match report.stopped {
+            true => "; nothing was changed",
+            false => "",
+        };
+        warn(false, &format!("{number}{what}"));
+    }
+    for conflict in conflicts.iter().take(SHOWN) {
+        let beside = conflict.beside.as_ref();
+        let beside = beside.map_or(String::new(), |path| format!("; the fork's is at {path}"));
+        complain(format_args!(
+            "  {} {}{beside}",
+            conflict.path, conflict.what
+        ));
+    }
+    if conflicts.len() > SHOWN {
+        complain(format_args!(
+            "  and {} more (--json has all)",
+            conflicts.len() - SHOWN
+        ));
+    }
+    if report.stopped {
+        complain(format_args!(
+            "  --keep-both merges the rest and puts the fork's side beside; --force takes the fork's side; PATHs merge only these."
+        ));
+        return;
+    }
+    for note in &report.notes {
+        warn(false, note);
+    }
+    if let Some(error) = &report.failed {
+        warn(false, &format!("stopped half-way: {error}\n  {next}"));
+        return;
+    }
+    let mut printer = Printer::new();
+    if report.dry_run {
+        for change in &report.changes {
+            printer.line(format_args!("would {change}"));
+        }
+    }
+    let changes = count(report.changes.len() as u64, "change");
+    match (&report.run, report.changes.is_empty()) {
+        (_, true) => printer.line(format_args!("nothing to merge")),
+        (Some(run), _) => printer.line(format_args!(
+            "merged {changes} of {} (run {run})",
+            report.fork
+        )),
+        (None, _) => printer.line(format_args!("would merge {changes} of {}", report.fork)),
+    }
 }

@@ -76,6 +76,8 @@ enum Command {
     Checkpoint(restore::CheckpointCommand),
     /// Makes a second store of everything that a store has now; neither sees what changes in the other
     Fork(fork::ForkArgs),
+    /// Brings what was changed in a fork into its origin, as one run that can be undone
+    Merge(fork::MergeArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(recover::TrashCommand),
@@ -168,6 +170,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Restore(args) => restore::restore(&args),
         Command::Checkpoint(command) => restore::checkpoint(command),
         Command::Fork(args) => fork::fork(&args),
+        Command::Merge(args) => fork::merge(&args),
         Command::Trash(command) => recover::trash(command),
         Command::Report(args) => report::report(&args),
         Command::Fsck(args) => check::fsck(&args),

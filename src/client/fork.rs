@@ -1,4 +1,4 @@
-//! Forking a store: where the fork lies, how it comes into being at once, and what it remembers.
+//! Forking a store, and merging: where a fork lies, how it comes into being at once, and what it remembers.
 //!
 //! A fork is made in a directory beside its place (`.NAME.forking`), which is renamed when everything in it is whole. So
 //! a fork that was killed has left either nothing at its place or all of it; what it left beside is cleared away by the
@@ -12,10 +12,12 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::target::Client;
+use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::mounts::{nesting, table};
 use crate::name::{Name, escape};
 use crate::operator::fork::{self, Counts};
+use crate::operator::merge::{self, MergeReport, MergeRequest};
 use crate::operator::point::Operation;
 use crate::world::forked::{ForkedFrom, Means, forked_from};
 use crate::world::layout::{FORK, STATE, unfinished_fork};
@@ -96,6 +98,27 @@ impl Client {
     /// As [`forked_from`].
     pub fn forked_from(&self) -> Result<Option<ForkedFrom>> {
         forked_from(self.store.state().as_fd())
+    }
+
+    /// Brings in what was changed in a fork of this store.
+    ///
+    /// # Errors
+    /// As [`merge::run`]; as [`Client::open`] where either store cannot be had.
+    pub fn merge(&self, fork: &Client, request: &MergeRequest) -> Result<MergeReport> {
+        // What programs have written counts as done.
+        fork.flush();
+        fork.seal();
+        if request.dry_run {
+            return merge::run(&self.store, request, None, Caller::myself());
+        }
+        self.change(
+            &Request::Merge(request.clone()),
+            |answer| match answer {
+                Answer::Merged(report) => Some(*report),
+                _ => None,
+            },
+            |store, applier| merge::run(store, request, Some(applier), Caller::myself()),
+        )
     }
 
     /// Begins the fork's own records, with what the origin was last mounted with, and a name for this moment.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::name::{Escaped, WorldPath};
-use crate::operator::undo;
+use crate::operator::{merge, undo};
 use crate::world::layout::SOCKET;
 use crate::world::{Purged, Run, RunId};
 
@@ -39,6 +39,8 @@ pub enum Request {
     Undo(undo::UndoRequest),
     /// Put a file or a tree back as it was.
     Restore(undo::restore::RestoreRequest),
+    /// Bring the changes of a fork in.
+    Merge(merge::MergeRequest),
     /// Give this point a name.
     Checkpoint {
         /// The name.
@@ -117,6 +119,8 @@ pub enum Answer {
     Undone(Box<undo::UndoReport>),
     /// What was put back.
     Restored(undo::restore::Restored),
+    /// What was merged, or what stands in the way.
+    Merged(Box<merge::MergeReport>),
     /// The number of the record.
     Checkpoint(u64),
     /// The home is held.

@@ -132,7 +132,7 @@ fn answer(
     let store = || operator::Store::of(&shared.world);
     if matches!(
         request,
-        Request::Undo(_) | Request::Restore(_) | Request::Seal
+        Request::Undo(_) | Request::Restore(_) | Request::Merge(_) | Request::Seal
     ) {
         shared.world.seal();
     }
@@ -150,6 +150,11 @@ fn answer(
                 operator::undo::restore::restore(&store, &wish, Some(&live), caller)
             });
             restored.map_or_else(Answer::from, Answer::Restored)
+        }
+        Request::Merge(wish) => {
+            let report =
+                store().and_then(|store| operator::merge::run(&store, &wish, Some(&live), caller));
+            report.map_or_else(Answer::from, |report| Answer::Merged(Box::new(report)))
         }
         Request::Checkpoint { name } => {
             let made = store().and_then(|store| {

@@ -16,6 +16,7 @@ pub mod fork;
 pub mod fsck;
 pub mod kept;
 pub mod log;
+pub mod merge;
 pub mod past;
 pub mod point;
 pub mod purge;

@@ -25,6 +25,7 @@ mod full_audit;
 mod full_disk;
 mod history;
 mod interrupted;
+mod merge;
 mod offline;
 mod partly;
 mod prepared;

@@ -34,7 +34,7 @@ pub struct Side {
     /// Size in bytes.
     pub size: u64,
     #[serde(skip)]
-    pub(super) node: NodeId,
+    pub(in crate::operator) node: NodeId,
 }
 
 /// A difference at one path.

@@ -121,6 +121,11 @@ impl<'a> Diff<'a> {
         self.is_shared
     }
 
+    /// Returns the trees at the earlier and the later point.
+    pub(in crate::operator) fn trees(&self) -> (&Tree<'a>, &Tree<'a>) {
+        (&self.before, &self.after)
+    }
+
     /// Returns the number of differences.
     pub fn len(&self) -> usize {
         self.found.len()

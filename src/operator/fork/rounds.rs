@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use super::copier::{Counts, Looks};
 use super::trees::{Again, Round, Trees};
@@ -20,8 +21,8 @@ use crate::world::forked::Means;
 use crate::world::view::in_trash;
 use crate::world::{Id, Root, inode_lists};
 
-/// The number of rounds after which a store changes too fast to be forked.
-const ROUNDS: usize = 200;
+/// How long rounds may go on after the first one, before a store changes too fast to be forked.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What was made.
 #[derive(Debug)]
@@ -63,7 +64,8 @@ pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: Means) -> R
     let mut failed = std::mem::take(&mut trees.round.failed);
     let mut seen = at.cloned();
     let mut last: Option<Round> = None;
-    for _ in 0..ROUNDS {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
         let now = newest(store)?;
         if now == seen {
             return finished(trees, failed);

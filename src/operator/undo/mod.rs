@@ -13,6 +13,7 @@
 pub mod applied;
 pub mod applier;
 pub mod apply;
+mod copier;
 mod culprits;
 pub mod deeds;
 mod inside;
@@ -33,12 +34,15 @@ mod steps;
 pub use applied::Applied;
 pub use applier::{Applier, InProcess};
 pub use apply::apply;
+pub(in crate::operator) use copier::Copier;
 pub use plan::plan;
 pub use planner::{Conflict, OnConflict, Plan};
 pub use report::{UndoReport, UndoRequest, run};
+pub(in crate::operator) use same::Looks;
 pub use select::{LastDone, Wanted, last_done, select};
 pub use selection::Selection;
 pub use skipped::Skipped;
+pub(in crate::operator) use steps::Former;
 pub use steps::put_label;
 
 #[cfg(test)]

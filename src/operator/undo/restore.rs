@@ -4,25 +4,23 @@
 //! so that the current one becomes a version. Nothing else in the store changes, so a restore never conflicts with
 //! later changes. Where everything is as it was, nothing is done and nothing recorded.
 
-use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 
 use super::applier::Applier;
+use super::copier::Copier;
 use super::same::{Looks, is_same};
-use super::steps::{Former, put_label};
+use super::steps::Former;
 use crate::error::{Error, Result};
 use crate::journal::{Op, UndoId};
-use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{Content, Effect, NodeId, Past, RecordId, Tree};
+use crate::operator::past::{Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::world::view::in_trash;
-use crate::world::{
-    CAPABILITY, Caller, Dir, Located, NoOpenState, Renaming, SetAttrs, SetTime, Time,
-};
+use crate::world::{CAPABILITY, Caller, Dir, Renaming};
 
 /// A request to restore a path.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -131,22 +129,18 @@ pub fn restore(
         session: applier.world().session().to_owned(),
         seq: begun.seq(),
     });
-    let mut copier = Copier {
-        tree,
-        applier,
-        caller,
-        known: HashMap::new(),
-        at: to.clone(),
-        restored,
-    };
-    let failed = copier.place(node, &dir, name).err();
-    let mut restored = std::mem::take(&mut copier.restored);
+    let mut copier = Copier::new(tree, applier, caller);
+    copier.at = to.clone();
+    let failed = place(&mut copier, &mut restored, node, (&dir, name)).err();
+    restored.made = copier.made;
+    let at = copier.at.clone();
+    restored.notes.extend(copier.notes());
     if let (Some(error), 0) = (&failed, restored.made) {
         begun.abort(error);
         return failed.map_or_else(|| Ok(restored), Err);
     }
     begun.done();
-    restored.failed = failed.map(|error| format!("{}: {}", copier.at, error.told()));
+    restored.failed = failed.map(|error| format!("{at}: {}", error.told()));
     Ok(restored)
 }
 
@@ -233,168 +227,42 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     })
 }
 
-struct Copier<'t, 'a, 'h> {
-    tree: &'t Tree<'a>,
-    applier: &'h dyn Applier,
-    caller: Caller,
-    /// Files with several links that have already been copied.
-    known: HashMap<NodeId, WorldPath>,
-    /// The path of the current copy.
-    at: WorldPath,
-    restored: Restored,
-}
-
-impl Copier<'_, '_, '_> {
-    /// Puts the top node in its place, which may be taken.
-    fn place(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let world = self.applier.world();
-        match world.lookup(dir, name) {
-            Err(Error::NotFound) => {}
-            Err(error) => return Err(error),
-            Ok(found)
-                if found.meta.kind == FileType::RegularFile
-                    && self.tree.kind(node) == FileType::RegularFile =>
-            {
-                let content = self.content(node, dir, name)?;
-                // Its attributes are read before its inode moves aside.
-                let then = Looks::of(self.tree, node)?;
-                let located = world.hold(dir, name)?;
-                self.applier
-                    .put_content(&located, &Former(&content), self.caller)?;
-                self.restored.made += 1;
-                return self.attributes(&then, dir, name);
-            }
-            // The copy is completed before the current file goes: it may be made from that, and it may fail.
-            Ok(_) => {
-                let seq = self.restored.record.as_ref().map_or(0, |record| record.seq);
-                let beside = super::resolve::beside(name.bytes(), seq);
-                let beside = Name::new(&beside)?;
-                self.copy(node, dir, beside)?;
-                let removed = self.applier.discard(dir, name, self.caller)?;
-                self.restored.replaced = Some(crate::name::escape(removed.entry.bytes()));
-                let (from, to) = ((dir, beside), (dir, name));
-                self.applier
-                    .rename(from, to, Renaming::NoReplace, self.caller)?;
-                return Ok(());
-            }
+/// Puts the top node in its place, which may be taken.
+fn place(
+    copier: &mut Copier<'_, '_, '_>,
+    restored: &mut Restored,
+    node: NodeId,
+    (dir, name): (&Dir, Name<'_>),
+) -> Result<()> {
+    let (tree, applier, caller) = (copier.tree, copier.applier, copier.caller);
+    let world = applier.world();
+    match world.lookup(dir, name) {
+        Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+        Ok(found)
+            if found.meta.kind == FileType::RegularFile
+                && tree.kind(node) == FileType::RegularFile =>
+        {
+            let content = copier.content(node, dir, name)?;
+            // Its attributes are read before its inode moves aside.
+            let then = Looks::of(tree, node)?;
+            let located = world.hold(dir, name)?;
+            applier.put_content(&located, &Former(&content), caller)?;
+            copier.made += 1;
+            return copier.attributes(&then, dir, name);
         }
-        self.copy(node, dir, name)
-    }
-
-    /// Opens a content, and notes which part of it is lost.
-    fn content(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<Content> {
-        let content = self.tree.content(node)?;
-        let missing = content.missing();
-        let note = missing.map(|missing| format!("{}: {missing}", dir.path().join(name)));
-        self.restored.notes.extend(note);
-        Ok(content)
-    }
-
-    fn copy(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let world = self.applier.world();
-        self.at = dir.path().join(name);
-        let looks = Looks::of(self.tree, node)?;
-        let meta = looks.meta;
-        let caller = self.caller;
-        match meta.kind {
-            FileType::Directory => {
-                world.mkdir(dir, name, meta.mode | 0o700, caller)?;
-                self.restored.made += 1;
-                self.applier.made(dir, name);
-                let path = dir.path().join(name);
-                for (name, child) in self.tree.children(node)? {
-                    let inside = world.root().dir(&path)?;
-                    let name = Name::new(&name)?;
-                    match self.copy(child, &inside, name) {
-                        Ok(()) => {}
-                        Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
-                            self.restored.notes.push(what);
-                        }
-                        Err(Error::NotOffered) => self.restored.notes.push(format!(
-                            "{}: what it is cannot be made in this home",
-                            path.join(name)
-                        )),
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-            FileType::RegularFile => {
-                if let Some(first) = self.known.get(&node) {
-                    let (dir_of, name_of) = world.parent(first)?;
-                    let located = world.hold(&dir_of, name_of)?;
-                    world.link(&located, dir, name, caller)?;
-                    self.restored.made += 1;
-                    self.applier.made(dir, name);
-                    return Ok(());
-                }
-                let content = self.content(node, dir, name)?;
-                let flags = OFlags::RDWR | OFlags::EXCL;
-                let made = world.create(dir, name, flags, meta.mode, &NoOpenState, caller)?;
-                self.restored.made += 1;
-                content.copy_to(made.file.as_fd())?;
-                self.applier.made(dir, name);
-                self.known.insert(node, dir.path().join(name));
-            }
-            FileType::Symlink => {
-                world.symlink(dir, name, &self.tree.target(node)?, caller)?;
-                self.restored.made += 1;
-                self.applier.made(dir, name);
-                return Ok(());
-            }
-            kind => {
-                let mode = kind.as_raw_mode() | meta.mode;
-                world.mknod(dir, name, mode, caller)?;
-                self.restored.made += 1;
-                self.applier.made(dir, name);
-            }
+        // The copy is completed before the current file goes: it may be made from that, and it may fail.
+        Ok(_) => {
+            let seq = restored.record.as_ref().map_or(0, |record| record.seq);
+            let beside = super::resolve::beside(name.bytes(), seq);
+            let beside = Name::new(&beside)?;
+            copier.copy(node, dir, beside)?;
+            let removed = applier.discard(dir, name, caller)?;
+            restored.replaced = Some(crate::name::escape(removed.entry.bytes()));
+            let (from, to) = ((dir, beside), (dir, name));
+            applier.rename(from, to, Renaming::NoReplace, caller)?;
+            return Ok(());
         }
-        self.attributes(&looks, dir, name)
     }
-
-    fn attributes(&mut self, then: &Looks, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let world = self.applier.world();
-        let meta = then.meta;
-        let located: Located = world.hold(dir, name)?;
-        let now = located.node.meta();
-        let owner = SetAttrs {
-            uid: (now.uid != meta.uid).then_some(meta.uid),
-            gid: (now.gid != meta.gid).then_some(meta.gid),
-            ..SetAttrs::default()
-        };
-        // Changing the owner drops a capability, and setting an ACL changes the mode: hence this order.
-        let owned = owner == SetAttrs::default();
-        if !owned {
-            self.applier.set_attr(&located, owner, self.caller)?;
-        }
-        let mut labelled = false;
-        if let Some(then) = &then.xattrs {
-            let now = crate::world::xattrs(located.node.as_fd())?;
-            let mut names: Vec<_> = then.keys().chain(now.keys()).collect();
-            names.sort_unstable();
-            names.dedup();
-            names.retain(|name| then.get(*name) != now.get(*name));
-            for name in names {
-                let value = then.get(name).map(Vec::as_slice);
-                if put_label(world, &located, (name, value), self.caller)? {
-                    labelled = true;
-                } else {
-                    self.restored.notes.push(format!(
-                        "{}: the attribute {} could not be set",
-                        located.path,
-                        escape(name)
-                    ));
-                }
-            }
-        }
-        let change = SetAttrs {
-            mode: (now.permissions() != meta.mode || !owned || labelled).then_some(meta.mode),
-            mtime: SetTime::To(Time {
-                sec: meta.mtime.0,
-                nsec: meta.mtime.1,
-            }),
-            ..SetAttrs::default()
-        };
-        self.applier.set_attr(&located, change, self.caller)?;
-        Ok(())
-    }
+    copier.copy(node, dir, name)
 }

@@ -8,14 +8,14 @@ use crate::operator::past::{Attributes, NodeId, Tree};
 use crate::world::Xattrs;
 
 /// A node's attributes without its content.
-pub(super) struct Looks {
-    pub(super) meta: Attributes,
+pub(in crate::operator) struct Looks {
+    pub(in crate::operator) meta: Attributes,
     /// `None` for a node that cannot have any.
-    pub(super) xattrs: Option<Xattrs>,
+    pub(in crate::operator) xattrs: Option<Xattrs>,
 }
 
 impl Looks {
-    pub(super) fn of(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
+    pub(in crate::operator) fn of(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
         let meta = tree.meta(node)?;
         let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
         let xattrs = has_xattrs.then(|| tree.xattrs(node)).transpose()?;

@@ -298,7 +298,7 @@ fn changes(located: &Located, then: &Difference) -> [SetAttrs; 3] {
 }
 
 /// A former content for a current file.
-pub(super) struct Former<'c>(pub(super) &'c Content);
+pub(in crate::operator) struct Former<'c>(pub(in crate::operator) &'c Content);
 
 impl NewContent for Former<'_> {
     fn size(&self) -> u64 {

@@ -112,7 +112,13 @@ fn go_through(page: &Page, target: &str, first: &str) {
     // What was taken back cannot be while something else is there.
     check("undo", &["redo", target], 0);
     let fork = format!("fork-{}", log.len());
-    check("fork", &["fork", "--copy", target, &fork], 0);
+    let forked = check("fork", &["fork", "--copy", target, &fork], 0);
+    let fork = forked[0]["store"].as_str().unwrap();
+    let line = trumanfs(&["exec", "--root", fork, "--", "echo theirs >of-the-fork"]);
+    assert!(line.status.success(), "{}", describe(&line));
+    let merged = check("merge", &["merge", target, fork, "/of-the-fork"], 0);
+    let run = merged[0]["run"].as_str().unwrap();
+    check("undo", &["undo", target, "--run", run], 0);
     let entries = check("trash list", &["trash", "list", target], 0);
     let entry = entries
         .iter()

@@ -1,0 +1,253 @@
+//! Carrying out a merge, step by step, through the world.
+//!
+//! Each step is recorded as part of the merge's run and loses nothing: what is replaced goes to the trash or the
+//! versions. Stopped half-way, what has been merged is found to be there by the next merge.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::steps::{Filling, Naming, New, Plan, below, moved};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::operator::past::{NodeId, Tree};
+use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
+use crate::world::replace::NewContent;
+use crate::world::{Caller, Dir, Renaming, SetAttrs, xattrs};
+
+/// A merged text.
+struct Text<'t>(&'t [u8]);
+
+impl NewContent for Text<'_> {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
+        let mut at = 0;
+        while let Some(rest) = self.0.get(at..).filter(|rest| !rest.is_empty()) {
+            at += rustix::io::pwrite(file, rest, at as u64).map_err(Error::os("pwrite"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What carries out the steps.
+pub(super) struct Steps<'t, 'a, 'h> {
+    theirs: &'t Tree<'a>,
+    applier: &'h dyn Applier,
+    caller: Caller,
+    copier: Copier<'t, 'a, 'h>,
+    /// The path of the current step.
+    pub(super) at: WorldPath,
+    pub(super) done: u64,
+}
+
+impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
+    pub(super) fn new(
+        theirs: &'t Tree<'a>,
+        applier: &'h dyn Applier,
+        caller: Caller,
+    ) -> Steps<'t, 'a, 'h> {
+        Steps {
+            theirs,
+            applier,
+            caller,
+            copier: Copier::new(theirs, applier, caller),
+            at: WorldPath::root(),
+            done: 0,
+        }
+    }
+
+    /// Returns what could not be made as the fork has it, and why.
+    pub(super) fn notes(self) -> Vec<String> {
+        self.copier.notes()
+    }
+
+    /// Carries out a plan.
+    ///
+    /// # Errors
+    /// The first error; [`Steps::at`] has the path.
+    pub(super) fn run(&mut self, plan: &Plan) -> Result<()> {
+        for path in &plan.removals {
+            self.discard(path)?;
+        }
+        self.names(plan)?;
+        for (path, filling) in &plan.fillings {
+            self.fill(path, filling)?;
+        }
+        for path in &plan.dirs {
+            self.discard(&moved(&plan.names, path))?;
+        }
+        // Making something in a directory changes its time.
+        for (path, naming) in plan.names.iter().rev() {
+            if let Naming::Mkdir(node) = naming {
+                let looks = Looks::of(self.theirs, *node)?;
+                self.on(path, |steps, dir, name| {
+                    steps.copier.attributes(&looks, dir, name)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes and moves names, outer ones first. A move waits for what is in its way and moves itself; two that wait for
+    /// each other change places in one step.
+    fn names(&mut self, plan: &Plan) -> Result<()> {
+        let mut done: Vec<(&WorldPath, &WorldPath)> = Vec::new();
+        let mut waiting: Vec<&(WorldPath, Naming)> = plan.names.iter().collect();
+        while !waiting.is_empty() {
+            let before = waiting.len();
+            let mut later = Vec::new();
+            for (i, name) in waiting.iter().enumerate() {
+                let (path, naming) = *name;
+                let from = match naming {
+                    Naming::Mkdir(_) => None,
+                    Naming::Move(from) => Some(from),
+                };
+                let mut others = waiting
+                    .get(i + 1..)
+                    .unwrap_or_default()
+                    .iter()
+                    .chain(&later);
+                let is_taken =
+                    others.any(|(_, other)| matches!(other, Naming::Move(other) if other == path));
+                if is_taken {
+                    later.push(*name);
+                    continue;
+                }
+                self.name(path, naming, &done)?;
+                done.extend(from.map(|from| (from, path)));
+            }
+            if later.len() == before {
+                let Some((path, Naming::Move(from))) = later.pop() else {
+                    return Err(Error::Exists);
+                };
+                self.rename(from, path, Renaming::Exchange)?;
+                later.retain(|(other, naming)| {
+                    !matches!(naming, Naming::Move(was) if was == path && other == from)
+                });
+            }
+            waiting = later;
+        }
+        Ok(())
+    }
+
+    fn name(
+        &mut self,
+        path: &WorldPath,
+        naming: &Naming,
+        done: &[(&WorldPath, &WorldPath)],
+    ) -> Result<()> {
+        match naming {
+            Naming::Mkdir(node) => {
+                let mode = self.theirs.meta(*node)?.mode;
+                self.done += 1;
+                self.on(path, |steps, dir, name| {
+                    let world = steps.applier.world();
+                    world.mkdir(dir, name, mode | 0o700, steps.caller)?;
+                    steps.applier.made(dir, name);
+                    Ok(())
+                })
+            }
+            Naming::Move(from) => {
+                let mut now = from.clone();
+                for (was, is) in done {
+                    now = match was.contains(&now) {
+                        true => below(&now, was, is).unwrap_or(now),
+                        false => now,
+                    };
+                }
+                self.rename(&now, path, Renaming::NoReplace)
+            }
+        }
+    }
+
+    fn rename(&mut self, from: &WorldPath, to: &WorldPath, how: Renaming) -> Result<()> {
+        self.at = to.clone();
+        let (dir, name) = self.applier.world().parent(from)?;
+        let (new_dir, new_name) = self.applier.world().parent(to)?;
+        self.applier
+            .rename((&dir, name), (&new_dir, new_name), how, self.caller)?;
+        self.done += 1;
+        Ok(())
+    }
+
+    fn discard(&mut self, path: &WorldPath) -> Result<()> {
+        self.on(path, |steps, dir, name| {
+            steps.applier.discard(dir, name, steps.caller).map(drop)
+        })?;
+        self.done += 1;
+        Ok(())
+    }
+
+    fn fill(&mut self, path: &WorldPath, filling: &Filling) -> Result<()> {
+        self.on(path, |steps, dir, name| match filling {
+            Filling::Make(node) => steps.copier.copy(*node, dir, name),
+            Filling::Replace(node) => {
+                steps.applier.discard(dir, name, steps.caller)?;
+                steps.copier.copy(*node, dir, name)
+            }
+            Filling::Content(new) => steps.content(new, dir, name),
+            filling => steps.dress(filling, dir, name),
+        })?;
+        self.done += 1;
+        Ok(())
+    }
+
+    fn content(&mut self, new: &New, dir: &Dir, name: Name<'_>) -> Result<()> {
+        let located = self.applier.world().hold(dir, name)?;
+        let (applier, caller) = (self.applier, self.caller);
+        match new {
+            New::Text(text) => applier.put_content(&located, &Text(text), caller),
+            New::Theirs(node) => {
+                let content = self.theirs.content(*node)?;
+                applier.put_content(&located, &Former(&content), caller)
+            }
+        }
+        .map(drop)
+    }
+
+    fn dress(&mut self, filling: &Filling, dir: &Dir, name: Name<'_>) -> Result<()> {
+        let world = self.applier.world();
+        let located = world.hold(dir, name)?;
+        let theirs = |node: NodeId| self.theirs.meta(node);
+        let change = match filling {
+            Filling::Mode(node) => SetAttrs {
+                mode: Some(theirs(*node)?.mode),
+                ..SetAttrs::default()
+            },
+            Filling::Owner(node) => {
+                let meta = theirs(*node)?;
+                SetAttrs {
+                    uid: Some(meta.uid),
+                    gid: Some(meta.gid),
+                    ..SetAttrs::default()
+                }
+            }
+            Filling::Xattrs(node) => {
+                let (then, now) = (self.theirs.xattrs(*node)?, xattrs(located.node.as_fd())?);
+                for label in then
+                    .keys()
+                    .chain(now.keys().filter(|k| !then.contains_key(*k)))
+                {
+                    let value = then.get(label).map(Vec::as_slice);
+                    put_label(world, &located, (label, value), self.caller)?;
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        self.applier
+            .set_attr(&located, change, self.caller)
+            .map(drop)
+    }
+
+    fn on(
+        &mut self,
+        path: &WorldPath,
+        act: impl FnOnce(&mut Self, &Dir, Name<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.at = path.clone();
+        let (dir, name) = self.applier.world().parent(path)?;
+        act(self, &dir, name)
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether a content of the origin is one that the fork had before.
+//!
+//! After a merge the origin has what the fork had then. When the fork goes on, that is no conflict, although it is not
+//! what the fork began with: what the fork did later, it did to that very content. The fork's own versions tell, so
+//! nothing has to be remembered of a merge, and one that was undone has left no trace here.
+
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::Store;
+use crate::operator::past::{Effect, NodeId, Past, Slot, Tree};
+use crate::operator::point::Point;
+
+use super::contents::is_same;
+
+/// A content that may be an earlier one.
+#[derive(Debug, Clone)]
+pub(super) struct Doubt {
+    /// The origin's file.
+    pub(super) ours: NodeId,
+    /// The path in the fork now.
+    pub(super) path: WorldPath,
+}
+
+struct Search {
+    slot: Option<Slot>,
+    node: Option<NodeId>,
+    found: bool,
+}
+
+/// Returns, for each content in doubt, whether the fork had it at some time since `start`.
+///
+/// # Errors
+/// Those of reading the fork's past and the origin.
+pub(super) fn were_theirs(
+    fork: &Store,
+    start: &Point,
+    ours: &Tree<'_>,
+    doubts: &[Doubt],
+) -> Result<Vec<bool>> {
+    if doubts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut past = Past::now(fork)?;
+    let mut searches = Vec::new();
+    for doubt in doubts {
+        let node = past.tree().resolve(&doubt.path)?;
+        searches.push(Search {
+            slot: node.and_then(|node| past.tree().slot(node)),
+            node,
+            found: false,
+        });
+    }
+    while let Some((session, record)) =
+        past.back_by_one(|session, seq| !start.includes(session, seq))?
+    {
+        let effects = past.tree_mut().effects(&record, &session)?;
+        let mut touched = vec![false; searches.len()];
+        for effect in effects {
+            for (search, touched) in searches.iter_mut().zip(&mut touched) {
+                match &effect {
+                    Effect::Content { node, .. } if Some(*node) == search.node => *touched = true,
+                    Effect::Name {
+                        dir, name, before, ..
+                    } if search.slot.as_ref().is_some_and(|(d, text)| {
+                        d == dir && *text == past.tree().disk().text(*name)
+                    }) =>
+                    {
+                        search.node = *before;
+                        *touched = true;
+                    }
+                    _ => {}
+                }
+            }
+            past.tree_mut().reverse(effect, (&session, &record));
+        }
+        for ((search, touched), doubt) in searches.iter_mut().zip(touched).zip(doubts) {
+            if let (true, false, Some(node)) = (touched, search.found, search.node) {
+                search.found = match is_same((past.tree(), node), (ours, doubt.ours)) {
+                    Err(Error::Missing { .. } | Error::Damaged(_) | Error::IsDirectory) => false,
+                    same => same?,
+                };
+            }
+        }
+    }
+    Ok(searches.iter().map(|search| search.found).collect())
+}

@@ -1,0 +1,82 @@
+//! The origin as it is now, as merging looks at it: what is at a path, leaving out what the merge itself takes away.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use crate::error::Result;
+use crate::name::WorldPath;
+use crate::operator::Store;
+use crate::operator::past::{DiskTree, NodeId, Tree};
+use crate::world::layout::{STATE, TRASH};
+
+/// The origin's tree.
+pub(super) struct Ours<'a> {
+    pub(super) tree: Tree<'a>,
+    /// The paths that the merge takes away, by moving or removing what is there.
+    pub(super) leaving: HashSet<WorldPath>,
+    /// The directories that the merge makes or moves there.
+    pub(super) coming: HashSet<WorldPath>,
+}
+
+impl<'a> Ours<'a> {
+    pub(super) fn of(store: &'a Store) -> Ours<'a> {
+        Ours {
+            tree: Tree::now(Rc::new(DiskTree::new(store))),
+            leaving: HashSet::new(),
+            coming: HashSet::new(),
+        }
+    }
+
+    /// Returns what is at a path.
+    ///
+    /// # Errors
+    /// As [`Tree::resolve`].
+    pub(super) fn at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
+        self.tree.resolve(path)
+    }
+
+    /// Returns what stays at a path.
+    ///
+    /// # Errors
+    /// As [`Tree::resolve`].
+    pub(super) fn stays_at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
+        match self.leaving.contains(path) {
+            true => Ok(None),
+            false => self.at(path),
+        }
+    }
+
+    /// Returns whether there will be a directory for a path to be in.
+    ///
+    /// # Errors
+    /// As [`Tree::resolve`].
+    pub(super) fn has_parent_of(&self, path: &WorldPath) -> Result<bool> {
+        let parent = path.parent().unwrap_or_default();
+        let mut above = Some(parent.clone());
+        while let Some(dir) = above {
+            if self.coming.contains(&dir) {
+                return Ok(true);
+            }
+            above = dir.parent();
+        }
+        let node = self.stays_at(&parent)?;
+        Ok(node.is_some_and(|node| self.tree.kind(node).is_dir()))
+    }
+
+    /// Returns the first entry of a directory that the merge leaves there.
+    ///
+    /// # Errors
+    /// Those of reading the directory.
+    pub(super) fn remaining(&self, dir: NodeId, path: &WorldPath) -> Result<Option<WorldPath>> {
+        for name in self.tree.children(dir)?.keys() {
+            if path.is_root() && (**name == *TRASH || **name == *STATE) {
+                continue;
+            }
+            let inner = path.join(crate::name::Name::new(name)?);
+            if !self.leaving.contains(&inner) {
+                return Ok(Some(inner));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,280 @@
+//! What a merge will do, and what stands in its way. Changes nothing.
+//!
+//! Names come first, from the outside in: what the fork removed, moved or made decides where everything else lies.
+//! Paths are those of the fork for what comes, and those of the origin now for what is there.
+
+use std::collections::HashMap;
+
+use rustix::fs::FileType;
+
+use super::contents::{Becomes, decide};
+use super::history::Doubt;
+use super::ours::Ours;
+use super::steps::{Clash, Conflict, Filling, Forced, New, Plan, moved};
+use crate::error::Result;
+use crate::name::WorldPath;
+use crate::operator::diff::{Diff, Difference, Side, Status};
+use crate::operator::past::{NodeId, Tree};
+
+/// Plans the merge of the differences that are wanted.
+///
+/// # Errors
+/// Those of reading either store.
+pub(super) fn plan<'a>(
+    diff: &Diff<'_>,
+    ours: &mut Ours<'a>,
+    wanted: impl Fn(&Difference) -> bool,
+) -> Result<Plan> {
+    let mut changes = Vec::new();
+    for change in diff.changes() {
+        let change = change?;
+        if wanted(&change) {
+            changes.push(change);
+        }
+    }
+    let (base, theirs) = diff.trees();
+    let mut planner = Planner {
+        base,
+        theirs,
+        ours,
+        plan: Plan::default(),
+    };
+    let is_dir = |change: &&Difference| side(change).is_some_and(Side::is_dir);
+    let gone = |change: &&Difference| change.status == Status::Removed;
+    for change in changes.iter().filter(gone).filter(|c| !is_dir(c)) {
+        planner.removed(change)?;
+    }
+    let moves = changes.iter();
+    let moves = moves.filter_map(|change| Some((change.from.clone()?, change.path.clone())));
+    let moves: HashMap<WorldPath, WorldPath> = moves.collect();
+    for change in &changes {
+        match change.status {
+            Status::Renamed => planner.renamed(change, &moves)?,
+            Status::Added if is_dir(&change) => planner.added_dir(change)?,
+            _ => {}
+        }
+    }
+    for change in changes.iter().rev().filter(gone).filter(is_dir) {
+        planner.removed_dir(change)?;
+    }
+    for change in changes.iter().filter(|change| !gone(change)) {
+        match change.status {
+            Status::Added if is_dir(&change) => {}
+            Status::Added => planner.added(change)?,
+            _ => planner.changed(change)?,
+        }
+    }
+    Ok(planner.plan)
+}
+
+fn side(change: &Difference) -> Option<&Side> {
+    change.after.as_ref().or(change.before.as_ref())
+}
+
+/// What is known while a merge is planned.
+pub(super) struct Planner<'p, 't, 'a, 'o> {
+    pub(super) base: &'t Tree<'a>,
+    pub(super) theirs: &'t Tree<'a>,
+    pub(super) ours: &'p mut Ours<'o>,
+    pub(super) plan: Plan,
+}
+
+impl Planner<'_, '_, '_, '_> {
+    pub(super) fn clash(
+        &mut self,
+        path: &WorldPath,
+        what: &str,
+        theirs: Option<NodeId>,
+        are_files: bool,
+    ) {
+        self.plan.clashes.push(Clash {
+            conflict: Conflict {
+                path: path.clone(),
+                what: what.to_owned(),
+                beside: None,
+            },
+            theirs,
+            are_files,
+            forced: None,
+            doubt: None,
+        });
+    }
+
+    pub(super) fn forced(&mut self, forced: Forced) {
+        if let Some(clash) = self.plan.clashes.last_mut() {
+            clash.forced = Some(forced);
+        }
+    }
+
+    fn added(&mut self, change: &Difference) -> Result<()> {
+        let (path, Some(is)) = (&change.path, change.after) else {
+            return Ok(());
+        };
+        let Some(here) = self.ours.stays_at(path)? else {
+            match self.ours.has_parent_of(path)? {
+                true => self.fill(path, Filling::Make(is.node)),
+                false => {
+                    let what = "was made in the fork, in a directory that is not here any more";
+                    self.clash(path, what, Some(is.node), false);
+                }
+            }
+            return Ok(());
+        };
+        let (kind, ours) = (self.theirs.kind(is.node), self.ours.tree.kind(here));
+        let are_same = kind == ours
+            && match kind {
+                FileType::RegularFile => {
+                    return self.content(path, None, here, is.node, path);
+                }
+                FileType::Symlink => self.theirs.target(is.node)? == self.ours.tree.target(here)?,
+                _ => true,
+            };
+        if !are_same {
+            let what = "was made on both sides, as different things";
+            self.clash(path, what, Some(is.node), false);
+        }
+        Ok(())
+    }
+
+    /// Something that is on both sides of the fork's difference.
+    fn changed(&mut self, change: &Difference) -> Result<()> {
+        let (Some(was), Some(is)) = (change.before, change.after) else {
+            return Ok(());
+        };
+        let from = match self.base.resolve(&change.path)? {
+            Some(node) if node == was.node => Some(change.path.clone()),
+            _ => change.from.clone().or_else(|| self.base.path(was.node)),
+        };
+        let from = from.unwrap_or_else(|| change.path.clone());
+        let at = self.now_at(&from);
+        let here = match self.ours.at(&from)? {
+            None => self
+                .ours
+                .stays_at(&change.path)?
+                .map(|node| (node, change.path.clone())),
+            here => here.map(|node| (node, at)),
+        };
+        let Some((here, at)) = here else {
+            let is_told = change.status == Status::Renamed;
+            if !is_told {
+                let what = "was removed here, and changed in the fork";
+                self.clash(&change.path, what, Some(is.node), false);
+            }
+            return Ok(());
+        };
+        let kind = self.theirs.kind(is.node);
+        if self.ours.tree.kind(here) != kind {
+            let what = "is something else here, and was changed in the fork";
+            self.clash(&at, what, Some(is.node), false);
+            return Ok(());
+        }
+        if change.content || change.unknown.is_some() {
+            match kind {
+                FileType::RegularFile => {
+                    self.content(&at, Some(was.node), here, is.node, &change.path)?;
+                }
+                FileType::Symlink => self.target((was.node, here, is.node), &at)?,
+                _ => {}
+            }
+        }
+        self.attributes(change, here, &at)
+    }
+
+    /// A file's content. `there` is its path in the fork.
+    fn content(
+        &mut self,
+        at: &WorldPath,
+        was: Option<NodeId>,
+        here: NodeId,
+        is: NodeId,
+        there: &WorldPath,
+    ) -> Result<()> {
+        let base = was.map(|was| (self.base, was));
+        match decide(base, (&self.ours.tree, here), (self.theirs, is))? {
+            Becomes::Ours => {}
+            Becomes::Theirs => self.fill(at, Filling::Content(New::Theirs(is))),
+            Becomes::Text(text) => self.fill(at, Filling::Content(New::Text(text))),
+            Becomes::Conflict(what) => {
+                self.clash(at, what, Some(is), true);
+                if let Some(clash) = self.plan.clashes.last_mut() {
+                    clash.doubt = Some(Doubt {
+                        ours: here,
+                        path: there.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn target(&mut self, (was, here, is): (NodeId, NodeId, NodeId), at: &WorldPath) -> Result<()> {
+        let (ours, theirs) = (self.ours.tree.target(here)?, self.theirs.target(is)?);
+        if ours == theirs {
+        } else if ours == self.base.target(was)? {
+            self.fill(at, Filling::Replace(is));
+        } else {
+            let what = "is a link that leads elsewhere on both sides";
+            self.clash(at, what, Some(is), false);
+        }
+        Ok(())
+    }
+
+    fn attributes(&mut self, change: &Difference, here: NodeId, at: &WorldPath) -> Result<()> {
+        let (Some(was), Some(is)) = (change.before, change.after) else {
+            return Ok(());
+        };
+        let ours = self.ours.tree.meta(here)?;
+        let node = is.node;
+        let owner = |side: &Side| (side.uid, side.gid);
+        let cases = [
+            (
+                was.mode != is.mode,
+                ours.mode == was.mode,
+                ours.mode == is.mode,
+                Filling::Mode(node),
+                "has other permissions on both sides",
+            ),
+            (
+                owner(&was) != owner(&is),
+                (ours.uid, ours.gid) == owner(&was),
+                (ours.uid, ours.gid) == owner(&is),
+                Filling::Owner(node),
+                "has another owner on both sides",
+            ),
+        ];
+        for (changed, is_as_it_was, is_there, filling, what) in cases {
+            match (changed && !is_there, is_as_it_was) {
+                (false, _) => {}
+                (true, true) => self.fill(at, filling),
+                (true, false) => {
+                    self.clash(at, what, None, false);
+                    self.forced(Forced::Fill(filling));
+                }
+            }
+        }
+        if change.xattrs {
+            let ours = self.ours.tree.xattrs(here)?;
+            if ours == self.base.xattrs(was.node)? {
+                self.fill(at, Filling::Xattrs(node));
+            } else if ours != self.theirs.xattrs(node)? {
+                self.clash(
+                    at,
+                    "has other extended attributes on both sides",
+                    None,
+                    false,
+                );
+                self.forced(Forced::Fill(Filling::Xattrs(node)));
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, at: &WorldPath, filling: Filling) {
+        self.plan.fillings.push((at.clone(), filling));
+    }
+
+    /// Returns where something of the origin is when everything that moves has moved.
+    fn now_at(&self, path: &WorldPath) -> WorldPath {
+        moved(&self.plan.names, path)
+    }
+}

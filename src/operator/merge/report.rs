@@ -1,0 +1,249 @@
+//! A whole merge, from the request to its report.
+
+use std::os::fd::AsFd;
+
+use super::apply::Steps;
+use super::history::{Doubt, were_theirs};
+use super::ours::Ours;
+use super::plan::plan;
+use super::steps::{Conflict, Filling, Forced, Naming, New, Plan};
+use crate::error::{Error, Result};
+use crate::journal::RunId;
+use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::operator::Store;
+use crate::operator::diff::{Diff, Difference};
+use crate::operator::past::Tree;
+use crate::operator::point::{Operation, Point};
+use crate::operator::undo::{Applier, OnConflict};
+use crate::world::Caller;
+use crate::world::forked::forked_from;
+use crate::world::origin;
+
+/// A request for a merge.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct MergeRequest {
+    /// The fork's path on this machine.
+    pub fork: Escaped,
+    /// Only what is at or below these paths; everything where there are none.
+    pub paths: Vec<WorldPath>,
+    /// How to resolve conflicts.
+    pub choice: OnConflict,
+    /// Whether only to plan.
+    pub dry_run: bool,
+}
+
+/// The result of a merge.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct MergeReport {
+    /// Whether it was only planned.
+    pub dry_run: bool,
+    /// The fork, escaped.
+    pub fork: String,
+    /// The number of paths that the fork has changed.
+    pub changed: u64,
+    /// What is done, or would be, in words.
+    pub changes: Vec<String>,
+    /// The conflicts.
+    pub conflicts: Vec<Conflict>,
+    /// Whether they stopped the merge before any change.
+    pub stopped: bool,
+    /// Its record; `None` where nothing was changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub record: Option<Operation>,
+    /// Its run; `None` where nothing was changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub run: Option<RunId>,
+    /// What is not as the fork has it, and why.
+    pub notes: Vec<String>,
+    /// The error that stopped it half-way.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failed: Option<String>,
+}
+
+/// Merges a fork into its origin. `applier` is `None` for a dry run.
+///
+/// # Errors
+/// [`Error::Refused`] where the other store is no fork of this one; [`Error::Damaged`] where a journal cannot be read. In
+/// these cases nothing was changed.
+pub fn run(
+    store: &Store,
+    request: &MergeRequest,
+    applier: Option<&dyn Applier>,
+    caller: Caller,
+) -> Result<MergeReport> {
+    let fork = Store::open(std::path::Path::new(
+        <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&request.fork.0),
+    ))?;
+    let name = escape(&request.fork.0);
+    let origin = forked_from(fork.state().as_fd())?.map(|from| from.store);
+    if origin != Some(origin::here(store.state().as_fd())?) {
+        return Err(Error::refused(
+            format!("{name} is no fork of this store"),
+            "Nothing was changed. `trumanfs status` of a fork names its origin.",
+        ));
+    }
+    let start = Point::After(Operation::start_of(""));
+    let diff = Diff::between(&fork, &start, &Point::Now, &WorldPath::root())?;
+    let mut ours = Ours::of(store);
+    let wanted = |change: &Difference| {
+        let is_below = |path: &WorldPath| {
+            let mut paths = request.paths.iter();
+            request.paths.is_empty() || paths.any(|wanted| wanted.contains(path))
+        };
+        is_below(&change.path) || change.from.as_ref().is_some_and(is_below)
+    };
+    let mut planned = plan(&diff, &mut ours, wanted)?;
+    settle_doubts(&fork, &start, &ours, &mut planned)?;
+    let mut report = MergeReport {
+        dry_run: request.dry_run,
+        fork: name.clone(),
+        changed: diff.len() as u64,
+        stopped: request.choice == OnConflict::Stop && !planned.clashes.is_empty(),
+        ..MergeReport::default()
+    };
+    if !report.stopped {
+        resolve(&mut planned, &ours, (request.choice, &request.fork.0))?;
+    }
+    report.changes = changes(&planned);
+    report.conflicts = planned
+        .clashes
+        .iter()
+        .map(|clash| clash.conflict.clone())
+        .collect();
+    let Some(applier) = applier.filter(|_| !request.dry_run && !report.stopped) else {
+        return Ok(report);
+    };
+    if !report.changes.is_empty() {
+        let theirs = diff.trees().1;
+        carry_out(&planned, theirs, applier, caller.for_undo(), &mut report)?;
+    }
+    Ok(report)
+}
+
+/// Takes the fork's content where the origin has one that the fork had before.
+fn settle_doubts(fork: &Store, start: &Point, ours: &Ours<'_>, planned: &mut Plan) -> Result<()> {
+    let clashes = std::mem::take(&mut planned.clashes);
+    let doubts = clashes.iter().filter_map(|clash| clash.doubt.clone());
+    let doubts: Vec<Doubt> = doubts.collect();
+    let mut were = were_theirs(fork, start, &ours.tree, &doubts)?.into_iter();
+    for clash in clashes {
+        let was_theirs = clash.doubt.is_some() && were.next() == Some(true);
+        match clash.theirs.filter(|_| was_theirs) {
+            Some(theirs) => planned
+                .fillings
+                .push((clash.conflict.path, Filling::Content(New::Theirs(theirs)))),
+            None => planned.clashes.push(clash),
+        }
+    }
+    Ok(())
+}
+
+/// Adds to a plan what was chosen for conflicts.
+fn resolve(planned: &mut Plan, ours: &Ours<'_>, (choice, fork): (OnConflict, &[u8])) -> Result<()> {
+    let mut clashes = std::mem::take(&mut planned.clashes);
+    for clash in &mut clashes {
+        let path = clash.conflict.path.clone();
+        match clash.forced.take().filter(|_| choice == OnConflict::Force) {
+            Some(Forced::Remove) => planned.removals.push(path.clone()),
+            Some(Forced::Fill(filling)) => planned.fillings.push((path.clone(), filling)),
+            None => {}
+        }
+        let Some(theirs) = clash.theirs else {
+            continue;
+        };
+        let is_there = ours.stays_at(&path)?.is_some();
+        match choice {
+            OnConflict::Force if clash.are_files => {
+                let content = Filling::Content(New::Theirs(theirs));
+                planned.fillings.push((path, content));
+            }
+            OnConflict::Force if is_there => {
+                planned.fillings.push((path, Filling::Replace(theirs)))
+            }
+            OnConflict::Force if ours.has_parent_of(&path)? => {
+                planned.fillings.push((path, Filling::Make(theirs)));
+            }
+            OnConflict::KeepBoth if ours.has_parent_of(&path)? => {
+                let beside = beside(ours, &path, fork)?;
+                planned
+                    .fillings
+                    .push((beside.clone(), Filling::Make(theirs)));
+                clash.conflict.beside = Some(beside);
+            }
+            _ => {}
+        }
+    }
+    planned.clashes = clashes;
+    Ok(())
+}
+
+/// Returns a free name for the fork's side of a conflict.
+fn beside(ours: &Ours<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
+    let fork = fork.rsplit(|b| *b == b'/').find(|part| !part.is_empty());
+    let fork = fork.unwrap_or(b"fork");
+    let (dir, name) = (path.parent().unwrap_or_default(), path.name());
+    let name = name.map(|name| name.bytes().to_vec()).unwrap_or_default();
+    let mut number = 1_u32;
+    loop {
+        let suffix = match number {
+            1 => [b".from-", fork].concat(),
+            n => [b".from-", fork, format!("-{n}").as_bytes()].concat(),
+        };
+        let room = 255_usize.saturating_sub(suffix.len()).min(name.len());
+        let whole = [name.get(..room).unwrap_or(&name), &suffix].concat();
+        let path = dir.join(Name::new(&whole)?);
+        if ours.at(&path)?.is_none() {
+            return Ok(path);
+        }
+        number += 1;
+    }
+}
+
+/// Says what a plan does.
+fn changes(plan: &Plan) -> Vec<String> {
+    let mut said = Vec::new();
+    said.extend(plan.removals.iter().map(|path| format!("remove {path}")));
+    said.extend(plan.names.iter().map(|(path, naming)| match naming {
+        Naming::Mkdir(_) => format!("make {path}/"),
+        Naming::Move(from) => format!("move {from} to {path}"),
+    }));
+    said.extend(plan.fillings.iter().map(|(path, filling)| match filling {
+        Filling::Make(_) => format!("make {path}"),
+        Filling::Replace(_) => format!("replace {path}"),
+        Filling::Content(New::Theirs(_)) => format!("change {path}"),
+        Filling::Content(New::Text(_)) => format!("merge {path} line by line"),
+        Filling::Mode(_) => format!("set the permissions of {path}"),
+        Filling::Owner(_) => format!("set the owner of {path}"),
+        Filling::Xattrs(_) => format!("set the extended attributes of {path}"),
+    }));
+    said.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
+    said
+}
+
+/// Carries out a plan under a record of its own.
+fn carry_out(
+    planned: &Plan,
+    theirs: &Tree<'_>,
+    applier: &dyn Applier,
+    caller: Caller,
+    report: &mut MergeReport,
+) -> Result<()> {
+    let what = format!("merge {}", report.fork);
+    let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
+    let seq = begun.seq();
+    let mut steps = Steps::new(theirs, applier, caller);
+    let failed = steps.run(planned).err();
+    if let (Some(error), 0) = (&failed, steps.done) {
+        begun.abort(error);
+        return failed.map_or(Ok(()), Err);
+    }
+    begun.done();
+    report.record = Some(Operation {
+        session: applier.world().session().to_owned(),
+        seq,
+    });
+    report.run = caller.origin.run;
+    report.failed = failed.map(|error| format!("{}: {}", steps.at, error.told()));
+    report.notes.extend(steps.notes());
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The steps of a merge, and what stands in its way, as data.
+
+use super::history::Doubt;
+use crate::name::WorldPath;
+use crate::operator::past::NodeId;
+
+/// Something that changed on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Conflict {
+    /// Where, in the origin.
+    pub path: WorldPath,
+    /// What happened on both sides.
+    pub what: String,
+    /// Where the fork's side was put.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub beside: Option<WorldPath>,
+}
+
+/// A new content.
+#[derive(Debug)]
+pub(super) enum New {
+    /// That of the fork.
+    Theirs(NodeId),
+    /// A merged text.
+    Text(Vec<u8>),
+}
+
+/// What is done to a name.
+#[derive(Debug)]
+pub(super) enum Naming {
+    /// A directory of the fork is made.
+    Mkdir(NodeId),
+    /// What is at this path moves here.
+    Move(WorldPath),
+}
+
+/// What is done at a path when all names are right.
+#[derive(Debug)]
+pub(super) enum Filling {
+    /// Something of the fork that is no directory is made.
+    Make(NodeId),
+    /// What is there goes to the trash first.
+    Replace(NodeId),
+    /// A file gets another content.
+    Content(New),
+    /// The fork's permission bits.
+    Mode(NodeId),
+    /// The fork's owner and group.
+    Owner(NodeId),
+    /// The fork's extended attributes.
+    Xattrs(NodeId),
+}
+
+/// What a merge will do, in this order.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// What goes to the trash and is no directory.
+    pub(super) removals: Vec<WorldPath>,
+    /// What is made and moved, outer directories first.
+    pub(super) names: Vec<(WorldPath, Naming)>,
+    pub(super) fillings: Vec<(WorldPath, Filling)>,
+    /// Directories that go to the trash, inner ones first.
+    pub(super) dirs: Vec<WorldPath>,
+    /// What stands in the way, and the fork's side of it.
+    pub(super) clashes: Vec<Clash>,
+}
+
+/// A conflict, and what it takes to resolve it.
+#[derive(Debug)]
+pub(super) struct Clash {
+    pub(super) conflict: Conflict,
+    /// What the fork has; `None` where it has removed it.
+    pub(super) theirs: Option<NodeId>,
+    /// Whether both sides are files.
+    pub(super) are_files: bool,
+    /// What else it takes to have the fork's side.
+    pub(super) forced: Option<Forced>,
+    /// A content of the origin that may be an earlier one of the fork.
+    pub(super) doubt: Option<Doubt>,
+}
+
+/// How the fork's side is taken where that is not a content.
+#[derive(Debug)]
+pub(super) enum Forced {
+    /// What is there goes to the trash.
+    Remove,
+    /// The attributes of the fork are set.
+    Fill(Filling),
+}
+
+/// Returns where something is after moves.
+pub(super) fn moved(names: &[(WorldPath, Naming)], path: &WorldPath) -> WorldPath {
+    let mut best: Option<(&WorldPath, &WorldPath)> = None;
+    for (to, naming) in names {
+        if let Naming::Move(from) = naming
+            && from.contains(path)
+            && best.is_none_or(|(known, _)| known.contains(from))
+        {
+            best = Some((from, to));
+        }
+    }
+    best.and_then(|(from, to)| below(path, from, to))
+        .unwrap_or_else(|| path.clone())
+}
+
+/// Returns the path below another directory.
+pub(super) fn below(path: &WorldPath, from: &WorldPath, to: &WorldPath) -> Option<WorldPath> {
+    let rest = path.bytes().strip_prefix(from.bytes())?;
+    WorldPath::parse(&[to.bytes(), rest].concat()).ok()
+}

@@ -1,0 +1,146 @@
+//! Merging three texts line by line.
+//!
+//! Owns what a conflict between lines is: both sides changed the same or adjacent lines of the base in different ways.
+//! Pure.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// The size in bytes above which texts are not merged.
+pub(super) const LONGEST: u64 = 16 << 20;
+
+/// A range of the base's lines, and the lines that one side has instead.
+struct Hunk<'t, 'l> {
+    start: usize,
+    end: usize,
+    lines: &'t [&'l [u8]],
+}
+
+/// Merges two texts that both come from a third; `None` where they changed the same lines in different ways, or are no
+/// text.
+pub(super) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
+    if [base, ours, theirs].iter().any(|text| text.contains(&0)) {
+        return None;
+    }
+    let (base, ours, theirs) = (lines(base), lines(ours), lines(theirs));
+    let (one, two) = (hunks(&base, &ours), hunks(&base, &theirs));
+    let (mut one, mut two) = (one.iter().peekable(), two.iter().peekable());
+    let (mut merged, mut at): (Vec<&[u8]>, usize) = (Vec::new(), 0);
+    loop {
+        let hunk = match (one.peek(), two.peek()) {
+            (None, None) => break,
+            (Some(a), Some(b)) if a.end < b.start => one.next(),
+            (Some(a), Some(b)) if b.end < a.start => two.next(),
+            (Some(a), Some(b)) => {
+                let is_same = (a.start, a.end, a.lines) == (b.start, b.end, b.lines);
+                if !is_same {
+                    return None;
+                }
+                one.next();
+                two.next()
+            }
+            (Some(_), None) => one.next(),
+            (None, Some(_)) => two.next(),
+        }?;
+        merged.extend(base.get(at..hunk.start)?);
+        merged.extend(hunk.lines);
+        at = hunk.end;
+    }
+    merged.extend(base.get(at..)?);
+    Some(merged.concat())
+}
+
+/// Returns the lines of a text, each with its end.
+fn lines(text: &[u8]) -> Vec<&[u8]> {
+    text.split_inclusive(|b| *b == b'\n').collect()
+}
+
+fn hunks<'t, 'l>(base: &[&'l [u8]], side: &'t [&'l [u8]]) -> Vec<Hunk<'t, 'l>> {
+    let mut hunks: Vec<Hunk<'t, 'l>> = Vec::new();
+    for op in capture_diff_slices(Algorithm::Histogram, base, side) {
+        if matches!(op, DiffOp::Equal { .. }) {
+            continue;
+        }
+        let (old, new) = (op.old_range(), op.new_range());
+        hunks.push(Hunk {
+            start: old.start,
+            end: old.end,
+            lines: side.get(new).unwrap_or_default(),
+        });
+    }
+    hunks
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n";
+
+    fn merged(ours: &str, theirs: &str) -> Option<String> {
+        let merged = merge(BASE.as_bytes(), ours.as_bytes(), theirs.as_bytes());
+        merged.map(|text| String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn changes_of_different_lines_are_merged() {
+        let cases = [
+            (
+                "1\nB\n3\n4\n5\n6\n7\n",
+                "1\n2\n3\n4\n5\nF\n7\n",
+                "1\nB\n3\n4\n5\nF\n7\n",
+            ),
+            // At the start and at the end; removed and inserted.
+            (
+                "0\n1\n2\n3\n4\n5\n6\n7\n",
+                "1\n2\n3\n4\n5\n6\n7\n8\n",
+                "0\n1\n2\n3\n4\n5\n6\n7\n8\n",
+            ),
+            (
+                "2\n3\n4\n5\n6\n7\n",
+                "1\n2\n3\n4\n5\n5b\n6\n7\n",
+                "2\n3\n4\n5\n5b\n6\n7\n",
+            ),
+            // The same change on both sides, and one beside it.
+            (
+                "1\n2\nC\n4\n5\n6\n7\n",
+                "1\n2\nC\n4\n5\n6\nG\n",
+                "1\n2\nC\n4\n5\n6\nG\n",
+            ),
+            // A last line without an end.
+            (
+                "A\n2\n3\n4\n5\n6\n7\n",
+                "1\n2\n3\n4\n5\n6\n7",
+                "A\n2\n3\n4\n5\n6\n7",
+            ),
+        ];
+        for (ours, theirs, wanted) in cases {
+            assert_eq!(merged(ours, theirs).as_deref(), Some(wanted));
+            assert_eq!(merged(theirs, ours).as_deref(), Some(wanted));
+        }
+        assert_eq!(merged(BASE, BASE).as_deref(), Some(BASE));
+    }
+
+    #[test]
+    fn changes_of_the_same_or_adjacent_lines_are_conflicts() {
+        let cases = [
+            ("1\nB\n3\n4\n5\n6\n7\n", "1\nb\n3\n4\n5\n6\n7\n"),
+            ("1\nB\n3\n4\n5\n6\n7\n", "1\n2\nC\n4\n5\n6\n7\n"),
+            ("1\n3\n4\n5\n6\n7\n", "1\nb\n3\n4\n5\n6\n7\n"),
+            ("1\n2\nx\n3\n4\n5\n6\n7\n", "1\n2\ny\n3\n4\n5\n6\n7\n"),
+            ("", "1\n2\n3\n4\n5\n6\n8\n"),
+        ];
+        for (ours, theirs) in cases {
+            assert_eq!(merged(ours, theirs), None, "{ours:?} {theirs:?}");
+            assert_eq!(merged(theirs, ours), None, "{ours:?} {theirs:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_not_merged() {
+        assert_eq!(
+            merged("A\0\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n6\nG\n"),
+            None
+        );
+    }
+}

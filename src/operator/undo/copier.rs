@@ -1,0 +1,189 @@
+//! Files and directories of a tree of the past, made in a store through the world.
+//!
+//! Owns how one of each kind is made with its content and attributes, for a restore and for a merge.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, OFlags};
+
+use super::applier::Applier;
+use super::same::Looks;
+use super::steps::put_label;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath, escape};
+use crate::operator::past::{Content, NodeId, Tree};
+use crate::world::{Caller, Dir, Located, NoOpenState, SetAttrs, SetTime, Time};
+
+/// Makes things of a tree of the past in a store.
+pub(in crate::operator) struct Copier<'t, 'a, 'h> {
+    pub(super) tree: &'t Tree<'a>,
+    pub(super) applier: &'h dyn Applier,
+    pub(super) caller: Caller,
+    /// Files with several links that have already been copied.
+    known: HashMap<NodeId, WorldPath>,
+    /// The path of the current copy.
+    pub(super) at: WorldPath,
+    /// How many files and directories were made, or got a content or attributes.
+    pub(super) made: u64,
+    notes: Vec<String>,
+}
+
+impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
+    /// Makes a copier that has made nothing yet.
+    pub(in crate::operator) fn new(
+        tree: &'t Tree<'a>,
+        applier: &'h dyn Applier,
+        caller: Caller,
+    ) -> Copier<'t, 'a, 'h> {
+        Copier {
+            tree,
+            applier,
+            caller,
+            known: HashMap::new(),
+            at: WorldPath::root(),
+            made: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns what could not be made as it was, and why.
+    pub(in crate::operator) fn notes(self) -> Vec<String> {
+        self.notes
+    }
+
+    /// Opens a content, and notes which part of it is lost.
+    pub(super) fn content(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<Content> {
+        let content = self.tree.content(node)?;
+        let missing = content.missing();
+        let note = missing.map(|missing| format!("{}: {missing}", dir.path().join(name)));
+        self.notes.extend(note);
+        Ok(content)
+    }
+
+    /// Makes a node, of a directory everything in it too, at a name that is free.
+    ///
+    /// # Errors
+    /// Those of the past and of the world.
+    pub(in crate::operator) fn copy(
+        &mut self,
+        node: NodeId,
+        dir: &Dir,
+        name: Name<'_>,
+    ) -> Result<()> {
+        let world = self.applier.world();
+        self.at = dir.path().join(name);
+        let looks = Looks::of(self.tree, node)?;
+        let meta = looks.meta;
+        let caller = self.caller;
+        match meta.kind {
+            FileType::Directory => {
+                world.mkdir(dir, name, meta.mode | 0o700, caller)?;
+                self.made += 1;
+                self.applier.made(dir, name);
+                let path = dir.path().join(name);
+                for (name, child) in self.tree.children(node)? {
+                    let inside = world.root().dir(&path)?;
+                    let name = Name::new(&name)?;
+                    match self.copy(child, &inside, name) {
+                        Ok(()) => {}
+                        Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
+                            self.notes.push(what);
+                        }
+                        Err(Error::NotOffered) => self.notes.push(format!(
+                            "{}: what it is cannot be made in this home",
+                            path.join(name)
+                        )),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            FileType::RegularFile => {
+                if let Some(first) = self.known.get(&node) {
+                    let (dir_of, name_of) = world.parent(first)?;
+                    let located = world.hold(&dir_of, name_of)?;
+                    world.link(&located, dir, name, caller)?;
+                    self.made += 1;
+                    self.applier.made(dir, name);
+                    return Ok(());
+                }
+                let content = self.content(node, dir, name)?;
+                let flags = OFlags::RDWR | OFlags::EXCL;
+                let made = world.create(dir, name, flags, meta.mode, &NoOpenState, caller)?;
+                self.made += 1;
+                content.copy_to(made.file.as_fd())?;
+                self.applier.made(dir, name);
+                self.known.insert(node, dir.path().join(name));
+            }
+            FileType::Symlink => {
+                world.symlink(dir, name, &self.tree.target(node)?, caller)?;
+                self.made += 1;
+                self.applier.made(dir, name);
+                return Ok(());
+            }
+            kind => {
+                let mode = kind.as_raw_mode() | meta.mode;
+                world.mknod(dir, name, mode, caller)?;
+                self.made += 1;
+                self.applier.made(dir, name);
+            }
+        }
+        self.attributes(&looks, dir, name)
+    }
+
+    /// Gives what is at a name the attributes that something had.
+    ///
+    /// # Errors
+    /// Those of the world.
+    pub(in crate::operator) fn attributes(
+        &mut self,
+        then: &Looks,
+        dir: &Dir,
+        name: Name<'_>,
+    ) -> Result<()> {
+        let world = self.applier.world();
+        let meta = then.meta;
+        let located: Located = world.hold(dir, name)?;
+        let now = located.node.meta();
+        let owner = SetAttrs {
+            uid: (now.uid != meta.uid).then_some(meta.uid),
+            gid: (now.gid != meta.gid).then_some(meta.gid),
+            ..SetAttrs::default()
+        };
+        // Changing the owner drops a capability, and setting an ACL changes the mode: hence this order.
+        let owned = owner == SetAttrs::default();
+        if !owned {
+            self.applier.set_attr(&located, owner, self.caller)?;
+        }
+        let mut labelled = false;
+        if let Some(then) = &then.xattrs {
+            let now = crate::world::xattrs(located.node.as_fd())?;
+            let mut names: Vec<_> = then.keys().chain(now.keys()).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.retain(|name| then.get(*name) != now.get(*name));
+            for name in names {
+                let value = then.get(name).map(Vec::as_slice);
+                if put_label(world, &located, (name, value), self.caller)? {
+                    labelled = true;
+                } else {
+                    self.notes.push(format!(
+                        "{}: the attribute {} could not be set",
+                        located.path,
+                        escape(name)
+                    ));
+                }
+            }
+        }
+        let change = SetAttrs {
+            mode: (now.permissions() != meta.mode || !owned || labelled).then_some(meta.mode),
+            mtime: SetTime::To(Time {
+                sec: meta.mtime.0,
+                nsec: meta.mtime.1,
+            }),
+            ..SetAttrs::default()
+        };
+        self.applier.set_attr(&located, change, self.caller)?;
+        Ok(())
+    }
+}
