@@ -161,6 +161,9 @@ pub struct ProgramReport {
     /// The programs that a line of the shell asked for, each as one line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,
+    /// Those of them whose own time limit was up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timed_out: Vec<String>,
     /// The words that were run, with what the policy inserted or replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,

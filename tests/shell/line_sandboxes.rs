@@ -294,9 +294,15 @@ fn when_one_is_out_of_time_all_programs_of_the_line_end() {
     let began = Instant::now();
     let line =
         "bash -c 'sleep 40; echo not reached' | dash -c 'sleep 41'; bash -c 'echo not reached'";
-    through_both_doors(&place, &[], line, |outcome, _| {
+    through_both_doors(&place, &[], line, |outcome, store| {
         let said = outcome["stderr"].as_str().unwrap();
         assert_eq!(outcome["stdout"], "", "{outcome:#}");
+        // Which one it was, and not the one that was killed with it.
+        let late = serde_json::json!(["dash -c 'sleep 41'"]);
+        assert_eq!(outcome["timed_out"], late, "{outcome:#}");
+        let audit = fs::read_to_string(store.join(".trumanfs/audit.jsonl")).unwrap();
+        let last: Value = serde_json::from_str(audit.lines().last().unwrap()).unwrap();
+        assert_eq!(last["timed_out"], late, "{last:#}");
         assert!(
             said.contains(
                 "dash: the time limit of 1 s is up: all programs of the line were killed\n"

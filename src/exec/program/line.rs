@@ -96,11 +96,12 @@ struct OneLine {
 }
 
 impl OneLine {
-    /// Takes note of a decision. The first refusal counts.
-    fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &Refused>) {
+    /// Takes note of a decision. The first refusal counts. Returns what the report calls the program.
+    fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &Refused>) -> String {
+        let asked = escape(&super::quote::line(words));
         let mut report = self.report.lock();
         let report = report.get_or_insert_default();
-        report.programs.push(escape(&super::quote::line(words)));
+        report.programs.push(asked.clone());
         match decision {
             Ok(ready) if report.verdict.is_empty() => {
                 report.verdict = "allow";
@@ -113,6 +114,7 @@ impl OneLine {
             }
             _ => {}
         }
+        asked
     }
 
     fn start(
@@ -148,9 +150,13 @@ impl LinePrograms for OneLine {
             ..Command::default()
         };
         let decision = self.programs.ready(&self.policy, &command);
-        self.note(program.words, decision.as_ref());
+        let asked = self.note(program.words, decision.as_ref());
         match decision {
-            Ok(ready) => Ok(Box::new(OneProgram { line: self, ready })),
+            Ok(ready) => Ok(Box::new(OneProgram {
+                line: self,
+                asked,
+                ready,
+            })),
             Err(refused) => Err(NotRun::Refused(in_words(&refused), BLOCKED)),
         }
     }
@@ -171,6 +177,8 @@ impl LinePrograms for OneLine {
 /// A program of a line that may run.
 struct OneProgram<'l> {
     line: &'l OneLine,
+    /// What the report calls it.
+    asked: String,
     ready: Ready,
 }
 
@@ -183,7 +191,7 @@ impl AdmittedProgram for OneProgram<'_> {
     }
 
     fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, NotRun> {
-        let OneProgram { line, ready } = self;
+        let OneProgram { line, asked, ready } = self;
         let (service, number) = line
             .start(ready, streams)
             .map_err(|error| NotRun::Refused(error.to_string().into_bytes(), BLOCKED))?;
@@ -200,7 +208,12 @@ impl AdmittedProgram for OneProgram<'_> {
                 line.sandboxes.kill();
                 Err(NotRun::Over)
             }
-            None => Err(line.kill(&late(timeout), LATE)),
+            None => {
+                let mut report = line.report.lock();
+                report.get_or_insert_default().timed_out.push(asked.clone());
+                drop(report);
+                Err(line.kill(&late(timeout), LATE))
+            }
         }
     }
 }
