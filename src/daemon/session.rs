@@ -133,6 +133,7 @@ fn share(
         counters: Counters::default(),
         failures: Failures::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
+        marking: parking_lot::Mutex::default(),
         watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
         observer,
         options: FuseOptions {

@@ -1,7 +1,7 @@
 //! Coherence: a change in the store behind the mount shows in the home within a second, although the kernel may cache
 //! entries for a day.
 //!
-//! Every directory that the kernel knows is marked in one fanotify group; events caused by this process are recognised
+//! Every directory of which the kernel knows entries is marked in one fanotify group; events caused by this process are recognised
 //! by its pid and skipped. Events are gathered for a moment, so that a storm costs few wake-ups.
 //!
 //! Locks: one mutex over the map of directories, never held over a system call that can block, and never while the

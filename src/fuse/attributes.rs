@@ -23,11 +23,8 @@ impl FileSystem {
         meta: &Meta,
         number: u64,
     ) -> (Duration, FileAttr) {
-        let ttl = self.ttl_of(number, located);
-        (
-            ttl,
-            attributes(number, self.link_count(located, meta), meta),
-        )
+        let attr = attributes(number, self.link_count(located, meta), meta);
+        (self.life(self.ttl_of(number, located), &attr), attr)
     }
 
     /// Returns the attributes of a node.

@@ -319,7 +319,14 @@ impl Inodes {
         }
     }
 
-    /// Returns whether changes to a node's attributes behind the mount are noticed: its directory is watched.
+    /// Returns whether changes to a directory and to its entries behind the mount are noticed.
+    pub fn is_watched(&self, number: u64) -> bool {
+        let table = self.table.lock();
+        table.nodes.get(&number).is_some_and(|inode| inode.watched)
+    }
+
+    /// Returns whether changes to a node behind the mount are noticed by its directory's mark. Those to a directory's own
+    /// attributes are not.
     pub fn is_noticed(&self, number: u64) -> bool {
         let table = self.table.lock();
         let Some(inode) = table.nodes.get(&number) else {

@@ -84,10 +84,7 @@ impl FileSystem {
                 return true;
             };
             let attr = self.entry(ino.0, name, &found.meta);
-            let ttl = match self.shared.handles.is_emptying(attr.ino.0) {
-                true => Duration::ZERO,
-                false => ttl,
-            };
+            let ttl = self.life(ttl, &attr);
             let full = reply.add(attr.ino, entry.next, bytes, &ttl, &attr, Generation(0));
             if full {
                 self.inodes().forget(attr.ino.0, 1);

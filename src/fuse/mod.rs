@@ -1,7 +1,8 @@
 //! The FUSE protocol: decodes requests, calls the world, replies. No rule lives here.
 //!
 //! Only this module and `daemon/session.rs` use `fuser`. Locks: those of the inode table and of the open files,
-//! neither held over a system call that can block, and never one inside the other. Code here runs on FUSE worker
+//! neither held over a system call that can block, and never one inside the other; and one over marks on directories,
+//! held while a mark is set or taken away and while that of the inode table is taken for the note of it. Code here runs on FUSE worker
 //! threads and must never touch the mountpoint, nor send the kernel a notification that waits for requests in
 //! progress.
 
@@ -122,6 +123,8 @@ pub struct Shared {
     pub mechanisms: parking_lot::Mutex<Mechanisms>,
     /// The watcher of changes behind the mount.
     pub watch: Option<Arc<dyn Watch>>,
+    /// Held while a directory gets a mark or loses it, with the note of that in the inode table.
+    pub marking: parking_lot::Mutex<()>,
     /// The listener for requests, which lets the workers follow a caller that sends many.
     pub observer: Arc<dyn RequestObserver>,
     /// The options.
@@ -205,13 +208,31 @@ impl FileSystem {
         if let Some(ttl) = self.shared.options.ttl {
             return Ok((dir, ttl));
         }
-        let watched = watched
-            || self.shared.watch.as_ref().is_some_and(|watch| {
-                let watched = watch.watch(number, &dir);
-                self.inodes().set_watched(number, watched);
-                watched
-            });
+        let watched = watched || self.watch(number, &dir);
         Ok((dir, if watched { A_DAY } else { A_SECOND }))
+    }
+
+    /// Has changes to a directory and to its entries noticed. Returns whether they are.
+    fn watch(&self, number: u64, dir: &Dir) -> bool {
+        let Some(watch) = &self.shared.watch else {
+            return false;
+        };
+        let _alone = self.shared.marking.lock();
+        let watched = watch.watch(number, dir);
+        self.inodes().set_watched(number, watched);
+        watched
+    }
+
+    /// Lets go of a directory that the kernel has forgotten, unless it has asked for it again meanwhile.
+    fn unwatch(&self, number: u64, place: &inodes::Location) {
+        let Some(watch) = &self.shared.watch else {
+            return;
+        };
+        let dir = self.world().root().dir_expecting(&place.path, place.id);
+        let _alone = self.shared.marking.lock();
+        if !self.inodes().is_watched(number) {
+            watch.forget(number, dir.ok().as_ref());
+        }
     }
 
     /// Resolves a node of any kind by its number.
@@ -257,7 +278,7 @@ impl FileSystem {
 
     /// Returns how long the kernel may cache a node's attributes.
     fn ttl_of(&self, number: u64, located: &Located) -> Duration {
-        if in_trash(&located.path) && !located.removed || self.shared.handles.is_emptying(number) {
+        if in_trash(&located.path) && !located.removed {
             return Duration::ZERO;
         }
         let life = if self.inodes().is_noticed(number) {
@@ -266,6 +287,20 @@ impl FileSystem {
             A_SECOND
         };
         self.shared.options.ttl.unwrap_or(life)
+    }
+
+    /// Returns how long the kernel may cache what it is told of an entry, where it may cache `ttl` long what is told of its
+    /// directory's entries in general.
+    fn life(&self, ttl: Duration, attr: &fuser::FileAttr) -> Duration {
+        if self.shared.handles.is_emptying(attr.ino.0) {
+            return Duration::ZERO;
+        }
+        // A change to a directory itself is told of by its own mark, which it has once something in it was asked for. The
+        // mark of the one above gives a handle that nobody knows (fanotify(7), FAN_REPORT_DFID_NAME).
+        let is_noticed = attr.kind != fuser::FileType::Directory
+            || self.shared.options.ttl.is_some()
+            || self.inodes().is_watched(attr.ino.0);
+        if is_noticed { ttl } else { ttl.min(A_SECOND) }
     }
 
     /// Makes the kernel ask for a file's attributes again. A shared map changes content, and the page cache's

@@ -25,18 +25,18 @@ impl FileSystem {
             found => found?,
         };
         let attr = self.entry(parent, name, &found.meta);
-        let is_brief = in_trash(&found.path()) || self.shared.handles.is_emptying(attr.ino.0);
-        Ok((if is_brief { Duration::ZERO } else { ttl }, attr))
+        let ttl = match in_trash(&found.path()) {
+            true => Duration::ZERO,
+            false => self.life(ttl, &attr),
+        };
+        Ok((ttl, attr))
     }
 
     /// Subtracts lookups of a node that the kernel has forgotten.
     pub(super) fn forgotten(&self, number: u64, lookups: u64) {
         count(&self.shared.counters.forget);
-        if let Some(place) = self.inodes().forget(number, lookups)
-            && let Some(watch) = &self.shared.watch
-        {
-            let dir = self.world().root().dir_expecting(&place.path, place.id);
-            watch.forget(number, dir.ok().as_ref());
+        if let Some(place) = self.inodes().forget(number, lookups) {
+            self.unwatch(number, &place);
         }
     }
 
@@ -51,10 +51,7 @@ impl FileSystem {
         let (dir, ttl) = self.listed_dir(parent.0)?;
         let meta = act(&dir, name)?;
         let attr = self.entry(parent.0, name, &meta);
-        match self.shared.handles.is_emptying(attr.ino.0) {
-            true => Ok((Duration::ZERO, attr)),
-            false => Ok((ttl, attr)),
-        }
+        Ok((self.life(ttl, &attr), attr))
     }
 
     /// Creates a FIFO, a socket or a regular file.

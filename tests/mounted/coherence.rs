@@ -281,6 +281,34 @@ fn changes_behind_the_mount_show_with_a_short_life() {
     report("--cache-ttl 0.2", &changes_behind(&["--cache-ttl", "0.2"]));
 }
 
+/// Nobody has asked for anything in the directory, so it has no mark of its own; and the kernel may forget it at any time.
+#[test]
+fn a_directory_that_was_only_looked_at_shows_its_changes() {
+    need_mount!();
+    let is_root = rustix::process::geteuid().is_root();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::prepared(fill, options);
+        let (here, there) = (home.path("d/deep"), home.store().join("d/deep"));
+        for round in 0..6 {
+            let mode = if round % 2 == 0 { 0o711 } else { 0o755 };
+            if round == 3 {
+                // From here on somebody has listed it.
+                assert_eq!(readdir(&here).unwrap().len(), 1);
+            }
+            if is_root && round > 3 {
+                fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+            }
+            shows(
+                "a mode",
+                || stat(&here).unwrap().mode == mode,
+                || {
+                    fs::set_permissions(&there, fs::Permissions::from_mode(mode)).unwrap();
+                },
+            );
+        }
+    }
+}
+
 /// What is in the trash changes with every removal; no listing of it is believed.
 #[test]
 fn the_trash_is_always_as_it_is() {
@@ -422,7 +450,6 @@ fn what_an_occupant_wrote_is_not_asked_for_again() {
 /// `posix::open::buffered` once saw a change time move by a quarter of a millisecond after `close`: another test had the kernel
 /// drop its caches.
 #[test]
-#[ignore = "drops the kernel's caches again and again, which the homes of other tests notice: run it alone"]
 fn times_are_the_stores_once_the_kernel_forgets_the_file() {
     need_mount!();
     need_root!("to have the kernel drop its caches");
