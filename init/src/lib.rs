@@ -16,6 +16,7 @@ mod privileges;
 mod root;
 mod run;
 mod serve;
+mod start;
 pub mod sys;
 mod terminal;
 mod watch;

@@ -36,14 +36,8 @@ pub struct Orders {
     pub listeners: Option<Listeners>,
     /// The limits that the first process sees to itself.
     pub watch: Watch,
-    /// Files that the program may be.
-    pub candidates: Vec<CString>,
-    /// Its arguments, with its name first. Where there are none, the first process takes orders to start programs.
-    pub arguments: Vec<CString>,
-    /// Its environment, `NAME=value` each.
-    pub environment: Vec<CString>,
-    /// Its working directory.
-    pub directory: CString,
+    /// What runs. Where there is nothing, the first process takes orders to start programs.
+    pub program: Option<Start>,
 }
 
 /// Sockets of the sandbox that the launcher gets.
@@ -173,6 +167,14 @@ impl<'a> Reader<'a> {
             },
         }))
     }
+    fn start(&mut self) -> Option<Start> {
+        Some(Start {
+            candidates: self.list(Self::text)?,
+            arguments: self.list(Self::text)?,
+            environment: self.list(Self::text)?,
+            directory: self.text()?,
+        })
+    }
     fn bind(&mut self) -> Option<Bind> {
         let source = match self.byte()? {
             0 => Source::Path(self.path()?),
@@ -256,6 +258,12 @@ impl Writer {
             }
         }
     }
+    fn start(&mut self, start: &Start) {
+        self.texts(&start.candidates);
+        self.texts(&start.arguments);
+        self.texts(&start.environment);
+        self.bytes(start.directory.to_bytes());
+    }
     fn bind(&mut self, bind: &Bind) {
         match &bind.source {
             Source::Path(path) => {
@@ -304,10 +312,8 @@ impl Orders {
         out.long(self.watch.cpu_us);
         out.long(self.watch.memory);
         out.long(self.watch.processes);
-        out.texts(&self.candidates);
-        out.texts(&self.arguments);
-        out.texts(&self.environment);
-        out.bytes(self.directory.to_bytes());
+        out.byte(u8::from(self.program.is_some()));
+        self.program.iter().for_each(|start| out.start(start));
         out.0
     }
 
@@ -331,16 +337,16 @@ impl Orders {
                 memory: bytes.long()?,
                 processes: bytes.long()?,
             },
-            candidates: bytes.list(Reader::text)?,
-            arguments: bytes.list(Reader::text)?,
-            environment: bytes.list(Reader::text)?,
-            directory: bytes.text()?,
+            program: match bytes.flag()? {
+                true => Some(bytes.start()?),
+                false => None,
+            },
         };
         bytes.0.is_empty().then_some(read)
     }
 }
 
-/// A program that is to be started in a sandbox that serves: one that was made without a program of its own.
+/// A program that is to be started.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Files that the program may be.
@@ -357,22 +363,14 @@ impl Start {
     /// Writes the order.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(4096));
-        out.texts(&self.candidates);
-        out.texts(&self.arguments);
-        out.texts(&self.environment);
-        out.bytes(self.directory.to_bytes());
+        out.start(self);
         out.0
     }
 
     /// Reads what [`Start::to_bytes`] wrote; nothing if these are other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Reader(bytes);
-        let read = Self {
-            candidates: bytes.list(Reader::text)?,
-            arguments: bytes.list(Reader::text)?,
-            environment: bytes.list(Reader::text)?,
-            directory: bytes.text()?,
-        };
+        let read = bytes.start()?;
         bytes.0.is_empty().then_some(read)
     }
 }
@@ -423,17 +421,25 @@ mod tests {
                 memory: 2,
                 processes: 3,
             },
-            candidates: vec![c"/usr/bin/id".into()],
-            arguments: vec![c"id".into(), c"".into()],
-            environment: vec![c"A=b".into()],
-            directory: c"/".into(),
+            program: Some(Start {
+                candidates: vec![c"/usr/bin/id".into()],
+                arguments: vec![c"id".into(), c"".into()],
+                environment: vec![c"A=b".into()],
+                directory: c"/".into(),
+            }),
         }
     }
 
     #[test]
     fn orders_survive_the_wire() {
-        let orders = some();
-        assert_eq!(Orders::from_bytes(&orders.to_bytes()), Some(orders));
+        let none = Orders {
+            program: None,
+            terminal: None,
+            ..some()
+        };
+        for orders in [some(), none] {
+            assert_eq!(Orders::from_bytes(&orders.to_bytes()), Some(orders));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! orphans, which it buries; and for the launcher's end, after which it ends itself and with it everything in the
 //! sandbox. It never touches the home by a path: that may hang, and this process must not.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,9 @@ use crate::channel::{self, Said};
 use crate::error::{Failed, Step};
 use crate::limit::resource;
 use crate::orders::Orders;
+use crate::start::{self, Report};
 use crate::sys::clone;
-use crate::sys::program::{self, Failure, Left, Program};
+use crate::sys::program::{self, Left};
 use crate::watch::Watcher;
 use crate::{network, privileges, root, serve, terminal};
 
@@ -82,7 +83,7 @@ struct Started {
     /// Readable when a child has ended.
     ends: OwnedFd,
     /// Ends when the program is executed, or says why not.
-    report: OwnedFd,
+    report: Report,
     /// Where the launcher asks for sockets of this network.
     within: Option<OwnedFd>,
     watcher: Option<Watcher>,
@@ -135,30 +136,12 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
     channel::say_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
     let within = network::within(&orders, &fds).map_err(control)?;
-    if orders.arguments.is_empty() {
+    let Some(program) = &orders.program else {
         let watcher = Watcher::new(orders.watch);
         return Ok(Some(Begun::Service(ends, within, watcher)));
-    }
-    let [input, output, error] = fds
-        .get(..3)
-        .and_then(|fds| <&[OwnedFd; 3]>::try_from(fds).ok())
-        .ok_or_else(|| control(Errno::BADF))?;
-    let streams = match &terminal {
-        Some(terminal) => [terminal.as_fd(); 3],
-        None => [input.as_fd(), output.as_fd(), error.as_fd()],
     };
-    let (report, reporting) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(control)?;
-    let pid = program::spawn(&Program {
-        candidates: &orders.candidates,
-        arguments: &orders.arguments,
-        environment: &orders.environment,
-        directory: &orders.directory,
-        streams,
-        terminal: terminal.is_some(),
-        report: reporting.as_fd(),
-    })
-    .map_err(|errno| Failed::new(Step::Program, "", errno))?;
+    let streams = fds.get(..3).unwrap_or_default();
+    let (pid, report) = start::start(program, streams, terminal.as_ref())?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
     Ok(Some(Begun::Program(Started {
         pid,
@@ -286,7 +269,7 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         }
         if at == 3
             && ready.get(2) == Some(&true)
-            && let Some(failure) = report.take().and_then(|report| read(&report))
+            && let Some(failure) = report.take().and_then(|report| report.failure())
         {
             return Said::Failed(failure.into());
         }
@@ -298,18 +281,11 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
             }
             if let Some(status) = found.ended {
                 // It may have ended because it could not begin.
-                let failure = report.take().and_then(|report| read(&report));
+                let failure = report.take().and_then(|report| report.failure());
                 return failure.map_or(Said::Ended(status, None), |f| Said::Failed(f.into()));
             }
         }
     }
-}
-
-/// Reads why the program could not begin; nothing if it could.
-fn read(report: &OwnedFd) -> Option<Failure> {
-    let mut bytes = [0; 5];
-    let len = rustix::io::read(report, &mut bytes).ok()?;
-    Failure::from_bytes(bytes.get(..len)?)
 }
 
 /// Ends what the program left behind, and waits for it a little: what is waited for is counted. The kernel ends the rest

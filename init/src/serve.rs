@@ -1,7 +1,7 @@
 //! The first process of a sandbox that takes orders: it starts programs as it is told, and tells of their ends.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -11,14 +11,15 @@ use crate::channel::{self, Said};
 use crate::error::{Failed, Step};
 use crate::network;
 use crate::orders::Start;
-use crate::sys::program::{self, Failure, Program};
+use crate::start::{self, Report};
+use crate::sys::program;
 use crate::watch::Watcher;
 
 /// A program that was started.
 struct Started {
     number: u32,
     /// Ends when the program is executed, or says why not.
-    report: OwnedFd,
+    report: Report,
 }
 
 /// Starts programs until the launcher has closed its end, which ends everything. Returns only where a limit is passed, or
@@ -74,22 +75,9 @@ pub(crate) fn serve(
 }
 
 fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), Failed> {
-    let control = |errno| Failed::new(Step::Control, "", errno);
-    let order = Start::from_bytes(bytes).ok_or_else(|| control(Errno::BADMSG))?;
-    let [input, output, error] =
-        <&[OwnedFd; 3]>::try_from(fds).map_err(|_| control(Errno::BADF))?;
-    let (report, reporting) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(control)?;
-    let pid = program::spawn(&Program {
-        candidates: &order.candidates,
-        arguments: &order.arguments,
-        environment: &order.environment,
-        directory: &order.directory,
-        streams: [input.as_fd(), output.as_fd(), error.as_fd()],
-        terminal: false,
-        report: reporting.as_fd(),
-    })
-    .map_err(|errno| Failed::new(Step::Program, "", errno))?;
+    let misread = || Failed::new(Step::Control, "", Errno::BADMSG);
+    let order = Start::from_bytes(bytes).ok_or_else(misread)?;
+    let (pid, report) = start::start(&order, fds, None)?;
     Ok((pid, Started { number, report }))
 }
 
@@ -99,12 +87,7 @@ fn bury(channel: BorrowedFd<'_>, running: &mut HashMap<i32, Started>) {
         let Some(Started { number, report }) = running.remove(&pid.as_raw_nonzero().get()) else {
             continue;
         };
-        let mut bytes = [0; 5];
-        let failure = match rustix::io::read(&report, &mut bytes) {
-            Ok(5) => Failure::from_bytes(&bytes),
-            _ => None,
-        };
-        let said = match failure {
+        let said = match report.failure() {
             Some(failure) => Said::ProgramFailed(number, failure.into()),
             None => Said::ProgramEnded(number, status.as_raw()),
         };

@@ -22,20 +22,12 @@ pub struct LaunchError {
 
 impl LaunchError {
     pub(super) fn new(step: Step, about: impl Into<String>, errno: Errno) -> Self {
-        Self {
-            step,
-            about: about.into(),
-            errno: Some(errno),
-        }
+        Failed::new(step, about, errno).into()
     }
 
     /// Makes one of a step that is not taken, for this reason and not because a call failed.
     pub fn refused(step: Step, reason: impl Into<String>) -> Self {
-        Self {
-            step,
-            about: reason.into(),
-            errno: None,
-        }
+        Failed::refused(step, reason).into()
     }
 
     /// What failed and why, without what to do about it.

@@ -1,8 +1,6 @@
 //! Launching: from a plan to a program that runs.
 
-use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -14,11 +12,12 @@ use super::given::{Borrowed, Given};
 use super::image::Image;
 use super::layout::{Layout, layout};
 use super::limits::{self, Enforced, Hierarchies};
+use super::order::{NO_PROGRAM, order};
 use super::plan::{Network, Plan};
 use super::reaper::Reaper;
 use super::running::Running;
 use super::sockets::Sockets;
-use super::tree::{InstallTree, path_in, tree_of};
+use super::tree::{InstallTree, tree_of};
 use parking_lot::Mutex;
 use trumanfs_init::User;
 use trumanfs_init::backend::Backend;
@@ -305,35 +304,12 @@ fn listeners(
     Ok((Some(listeners), ours))
 }
 
-/// Makes text of bytes for the kernel.
-pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
-    CString::new(bytes)
-        .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
-}
-
 fn orders(
     plan: &Plan,
     layout: Layout,
     enforced: &Enforced,
     tree: Option<InstallTree>,
 ) -> Result<Orders, LaunchError> {
-    let mut arguments = Vec::with_capacity(plan.argv.len());
-    for argument in &plan.argv {
-        arguments.push(text("an argument", argument.clone().into_vec())?);
-    }
-    let mut environment = Vec::with_capacity(plan.env.len());
-    for (name, value) in &plan.env {
-        let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
-        environment.push(text("the environment", whole)?);
-    }
-    let mut files = match plan.argv.is_empty() {
-        true => Vec::new(),
-        false => candidates(&plan.argv, &plan.env)?,
-    };
-    // Where PATH has a link to it that is not in the sandbox, the program is still there by its own path.
-    if let Some(tree) = tree {
-        files.push(text("the program", tree.file.into_os_string().into_vec())?);
-    }
     if !plan.cwd.is_absolute() {
         let why = format!(
             "{}: the working directory must be absolute",
@@ -341,6 +317,20 @@ fn orders(
         );
         return Err(LaunchError::refused(Step::Plan, why));
     }
+    let program = match plan.argv.is_empty() {
+        true => None,
+        false => {
+            // Where PATH has a link to it that is not in the sandbox, the program is still there by its own path.
+            let installed = tree.map(|tree| tree.file);
+            let installed = installed.as_deref();
+            Some(order(
+                &plan.argv,
+                &plan.env,
+                plan.cwd.as_os_str(),
+                installed,
+            )?)
+        }
+    };
     Ok(Orders {
         backend: Backend::Namespaces,
         uid: plan.uid,
@@ -357,36 +347,6 @@ fn orders(
         watch: enforced.watch,
         groups: Vec::new(),
         listeners: None,
-        candidates: files,
-        arguments,
-        environment,
-        directory: text(
-            "the working directory",
-            plan.cwd.clone().into_os_string().into_vec(),
-        )?,
+        program,
     })
-}
-
-const NO_PROGRAM: &str = "there is no program to run";
-
-/// Returns the files that a program may be, as execvp(3) tries them.
-pub(super) fn candidates(
-    argv: &[OsString],
-    env: &[(OsString, OsString)],
-) -> Result<Vec<CString>, LaunchError> {
-    let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
-        return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
-    };
-    let file = |path: PathBuf| text("the program", path.into_os_string().into_vec());
-    if name.as_bytes().contains(&b'/') {
-        return Ok(vec![file(name.into())?]);
-    }
-    let files = path_in(env)
-        .split(|byte| *byte == b':')
-        .map(|dir| match dir {
-            // An empty entry is the working directory.
-            [] => Path::new(".").join(name),
-            dir => Path::new(std::ffi::OsStr::from_bytes(dir)).join(name),
-        });
-    files.map(file).collect()
 }

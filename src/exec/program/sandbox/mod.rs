@@ -18,6 +18,7 @@ mod image;
 mod launch;
 mod layout;
 mod limits;
+mod order;
 mod plan;
 mod probe;
 mod reaper;

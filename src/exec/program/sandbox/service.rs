@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +18,15 @@ use rustix::io::Errno;
 
 use super::end::{End, end_of};
 use super::error::{LaunchError, Step};
-use super::launch::{Launcher, candidates, launch_service, text};
+use super::launch::{Launcher, launch_service};
 use super::limits::InForce;
+use super::order::order;
 use super::plan::Plan;
 use super::running::Running;
 use super::sockets::Sockets;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, Said};
 use trumanfs_init::limit::Limit;
-use trumanfs_init::orders::Start;
 
 /// How often a wait asks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
@@ -154,25 +153,7 @@ impl Service {
         installed: Option<&Path>,
         streams: [OwnedFd; 3],
     ) -> Result<u32, LaunchError> {
-        let mut arguments = Vec::with_capacity(argv.len());
-        for argument in argv {
-            arguments.push(text("an argument", argument.clone().into_vec())?);
-        }
-        let mut environment = Vec::with_capacity(env.len());
-        for (name, value) in env {
-            let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
-            environment.push(text("the environment", whole)?);
-        }
-        let mut files = candidates(argv, env)?;
-        if let Some(file) = installed {
-            files.push(text("the program", file.as_os_str().as_bytes().to_vec())?);
-        }
-        let order = Start {
-            candidates: files,
-            arguments,
-            environment,
-            directory: text("the working directory", cwd.as_bytes().to_vec())?,
-        };
+        let order = order(argv, env, cwd, installed)?;
         let [stdin, stdout, stderr] = &streams;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let mut next = self.next.lock();

@@ -1,0 +1,54 @@
+//! Starting a program as ordered, and hearing whether it began.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::error::{Failed, Step};
+use crate::orders::Start;
+use crate::sys::program::{self, Failure, Program};
+
+/// Where a program says why it could not begin; it is closed when it has.
+pub(crate) struct Report(OwnedFd);
+
+impl Report {
+    /// Reads why the program could not begin; nothing if it could, or has not yet come so far.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let mut bytes = [0; 5];
+        let len = rustix::io::read(&self.0, &mut bytes).ok()?;
+        Failure::from_bytes(bytes.get(..len)?)
+    }
+}
+
+impl AsFd for Report {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Starts a program with these streams, or at a terminal of this session. Returns its number in this PID namespace.
+pub(crate) fn start(
+    order: &Start,
+    streams: &[OwnedFd],
+    terminal: Option<&OwnedFd>,
+) -> Result<(i32, Report), Failed> {
+    let control = |errno| Failed::new(Step::Control, "", errno);
+    let [input, output, error] =
+        <&[OwnedFd; 3]>::try_from(streams).map_err(|_| control(Errno::BADF))?;
+    let (report, reporting) = pipe_with(PipeFlags::CLOEXEC).map_err(control)?;
+    let pid = program::spawn(&Program {
+        candidates: &order.candidates,
+        arguments: &order.arguments,
+        environment: &order.environment,
+        directory: &order.directory,
+        streams: match terminal {
+            Some(terminal) => [terminal.as_fd(); 3],
+            None => [input.as_fd(), output.as_fd(), error.as_fd()],
+        },
+        terminal: terminal.is_some(),
+        report: reporting.as_fd(),
+    })
+    .map_err(|errno| Failed::new(Step::Program, "", errno))?;
+    Ok((pid, Report(report)))
+}

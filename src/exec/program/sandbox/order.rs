@@ -1,0 +1,70 @@
+//! The order to start a program, as the first process of a sandbox understands it.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::error::{LaunchError, Step};
+use super::tree::path_in;
+use trumanfs_init::orders::Start;
+
+pub(super) const NO_PROGRAM: &str = "there is no program to run";
+
+/// Makes the order. `installed`: where the program lies if it is not found in `PATH`, because that has a link to it.
+///
+/// # Errors
+/// [`Step::Plan`] for what cannot be a program, or has a NUL byte.
+pub(super) fn order(
+    argv: &[OsString],
+    env: &[(OsString, OsString)],
+    cwd: &OsStr,
+    installed: Option<&Path>,
+) -> Result<Start, LaunchError> {
+    let mut arguments = Vec::with_capacity(argv.len());
+    for argument in argv {
+        arguments.push(text("an argument", argument.clone().into_vec())?);
+    }
+    let mut environment = Vec::with_capacity(env.len());
+    for (name, value) in env {
+        let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        environment.push(text("the environment", whole)?);
+    }
+    let mut files = candidates(argv, env)?;
+    if let Some(file) = installed {
+        files.push(text("the program", file.as_os_str().as_bytes().to_vec())?);
+    }
+    Ok(Start {
+        candidates: files,
+        arguments,
+        environment,
+        directory: text("the working directory", cwd.as_bytes().to_vec())?,
+    })
+}
+
+/// Makes text of bytes for the kernel.
+fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
+    CString::new(bytes)
+        .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
+}
+
+/// Returns the files that a program may be, as execvp(3) tries them.
+fn candidates(
+    argv: &[OsString],
+    env: &[(OsString, OsString)],
+) -> Result<Vec<CString>, LaunchError> {
+    let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
+        return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
+    };
+    let file = |path: PathBuf| text("the program", path.into_os_string().into_vec());
+    if name.as_bytes().contains(&b'/') {
+        return Ok(vec![file(name.into())?]);
+    }
+    let files = path_in(env)
+        .split(|byte| *byte == b':')
+        .map(|dir| match dir {
+            // An empty entry is the working directory.
+            [] => Path::new(".").join(name),
+            dir => Path::new(OsStr::from_bytes(dir)).join(name),
+        });
+    files.map(file).collect()
+}
