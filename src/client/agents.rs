@@ -58,9 +58,12 @@ impl Client {
         let marks = directory(state, AGENT_RUNS, None)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = format!("{name}.{run}");
-        let mark = rustix::fs::openat(&marks, &file, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(Error::os("openat"))?;
-        flock(&mark, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("flock"))?;
+        let mark = alone(&marks, || {
+            let mark = rustix::fs::openat(&marks, &file, flags, Mode::RUSR | Mode::WUSR)
+                .map_err(Error::os("openat"))?;
+            flock(&mark, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("flock"))?;
+            Ok(mark)
+        })?;
         Ok(AgentPlace {
             home,
             marks,
@@ -80,19 +83,21 @@ impl Client {
             Err(Error::NotFound) => return Ok(Vec::new()),
             marks => marks?,
         };
-        let mut found = Vec::new();
-        for file in marks_in(&marks)? {
-            if is_under_way(&marks, &file) {
-                continue;
+        alone(&marks, || {
+            let mut files = marks_in(&marks)?;
+            files.retain(|file| !is_under_way(&marks, file));
+            files.sort();
+            let mut found = Vec::new();
+            for file in files {
+                let gone = rustix::fs::unlinkat(&marks, &file, AtFlags::empty());
+                gone.map_err(Error::os_on("unlinkat", || format!("{file:?}")))?;
+                if let Some((name, run)) = file.rsplit_once('.') {
+                    let (name, run) = (name.to_owned(), run.to_owned());
+                    found.push(Unsettled { name, run });
+                }
             }
-            let _ = rustix::fs::unlinkat(&marks, &file, AtFlags::empty());
-            if let Some((name, run)) = file.rsplit_once('.') {
-                let (name, run) = (name.to_owned(), run.to_owned());
-                found.push(Unsettled { name, run });
-            }
-        }
-        found.sort_by(|a, b| (&a.name, &a.run).cmp(&(&b.name, &b.run)));
-        Ok(found)
+            Ok(found)
+        })
     }
 }
 
@@ -126,10 +131,19 @@ impl AgentPlace {
     }
 }
 
+/// Does something while nobody else makes marks, or looks for those of killed runs: between a mark and its lock it would
+/// look like one.
+fn alone<T>(marks: &OwnedFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    flock(marks, FlockOperation::LockExclusive).map_err(Error::os("flock"))?;
+    let done = act();
+    let _ = flock(marks, FlockOperation::Unlock);
+    done
+}
+
 /// Removes everything below a directory but what is kept. Nobody else works there any more.
 fn prune(top: &Path, below: &Path, kept: &[PathBuf], left: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(top.join(below)) else {
-        return;
+        return left.push(below.to_owned());
     };
     for entry in entries.flatten() {
         let path = below.join(entry.file_name());

@@ -1,9 +1,8 @@
 //! Forks: everything comes along, nothing that changes afterwards is shared, and a fork that is killed leaves nothing
 //! or all of it. On xfs and btrfs contents are shared; elsewhere (`--copy`) they are copied.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::disks::Disk;
+use crate::common::tree::tree;
 use crate::common::{Home, describe, need_mount, skip, trumanfs};
 
-fn run(code: i32, args: &[&str]) -> String {
+pub(super) fn run(code: i32, args: &[&str]) -> String {
     let output = trumanfs(args);
     assert_eq!(
         output.status.code(),
@@ -25,46 +25,8 @@ fn run(code: i32, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-/// Everything below a directory but the store's own: kind, mode, links, time, size and content.
-fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
-    let mut found = BTreeMap::new();
-    let mut waiting = vec![dir.to_owned()];
-    while let Some(at) = waiting.pop() {
-        let meta = fs::symlink_metadata(&at).unwrap();
-        let inner = at.strip_prefix(dir).unwrap().to_owned();
-        let kind = meta.file_type();
-        let content = if kind.is_dir() {
-            for entry in fs::read_dir(&at).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap();
-                if at != dir || (name != ".trash" && name != ".trumanfs") {
-                    waiting.push(path);
-                }
-            }
-            "directory".to_owned()
-        } else if kind.is_symlink() {
-            format!("-> {:?}", fs::read_link(&at).unwrap())
-        } else if kind.is_file() {
-            let content = fs::read(&at).unwrap();
-            let blocks = meta.blocks() * 512 < meta.len();
-            format!("{} sparse: {blocks} {content:?}", meta.nlink())
-        } else {
-            format!("fifo: {} socket: {}", kind.is_fifo(), kind.is_socket())
-        };
-        let time = match inner.as_os_str().is_empty() {
-            true => (0, 0),
-            false => (meta.mtime(), meta.mtime_nsec()),
-        };
-        found.insert(
-            inner,
-            format!("{:o} {time:?} {} {content}", meta.mode(), meta.uid()),
-        );
-    }
-    found
 }
 
 /// Fills a store with one of everything.

@@ -1,7 +1,6 @@
 //! Merging forks: what changed on one side is taken, texts are merged by lines, everything else is named; and all of it
 //! is one run that can be undone.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -11,22 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::disks::Disk;
-use crate::common::{Home, describe, need_mount, skip, trumanfs};
-
-fn run(code: i32, args: &[&str]) -> String {
-    let output = trumanfs(args);
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{args:?}: {}",
-        describe(&output)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use super::fork::{run, text};
+use crate::common::tree::contents as tree;
+use crate::common::{Home, need_mount, skip};
 
 /// A store and a fork of it, not mounted.
 struct Pair {
@@ -86,32 +72,6 @@ impl Pair {
     fn read(&self, path: &str) -> String {
         fs::read_to_string(self.store.join(path)).unwrap()
     }
-}
-
-/// Everything below a directory but the store's own, with modes.
-fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
-    let mut found = BTreeMap::new();
-    let mut waiting = vec![dir.to_owned()];
-    while let Some(at) = waiting.pop() {
-        let meta = fs::symlink_metadata(&at).unwrap();
-        let what = if meta.is_dir() {
-            for entry in fs::read_dir(&at).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap();
-                if at != dir || (name != ".trash" && name != ".trumanfs") {
-                    waiting.push(path);
-                }
-            }
-            "directory".to_owned()
-        } else if meta.is_symlink() {
-            format!("-> {:?}", fs::read_link(&at).unwrap())
-        } else {
-            format!("{:?}", fs::read(&at).unwrap())
-        };
-        let inner = at.strip_prefix(dir).unwrap().to_owned();
-        found.insert(inner, format!("{:o} {what}", meta.permissions().mode()));
-    }
-    found
 }
 
 /// The paths of the conflicts of a report.

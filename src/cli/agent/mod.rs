@@ -1,13 +1,16 @@
 //! `agent`: any agent in a home, with a sandbox and the network that it needs; its owner decides afterwards what stays.
 
+mod args;
+
+pub(super) use args::AgentArgs;
+
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::Args;
+use args::{environment, hosts, say_of_credentials};
 
 use super::execute::line::{interrupt, stdin, tell};
 use super::execute::with_policy;
@@ -16,13 +19,10 @@ use super::inspect;
 use super::output::{Printer, quote, warn};
 use super::shown::complain;
 use super::undo;
-use super::values::seconds;
 use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 use crate::exec::pipeline::Streams;
-use crate::exec::program::network::Asked;
 use crate::exec::program::policy::NetworkRule;
-use crate::exec::program::sandbox;
 use crate::exec::program::{Agent, Profile, Programs, Terminal};
 use crate::exec::{Cancel, Outcome};
 use crate::name::WorldPath;
@@ -42,92 +42,6 @@ const PRIVATE: [&str; 6] = [
 
 /// How many changed paths are listed at the end, at most.
 const LISTED: usize = 40;
-
-/// What `trumanfs agent` takes.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
-Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
-said at the end. Of its own directory only what the profile and --keep-state name is there the next time.\n\n\
-Examples: trumanfs agent -- claude\n          trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent\n          trumanfs agent --discard -- bash"
-)]
-pub(super) struct AgentArgs {
-    /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    store: PathBuf,
-    /// What is known of the agent: a profile [default: that of the program, if there is one]
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(Profile::names()))]
-    profile: Option<String>,
-    /// The network: `none`, `allow=HOST[:PORT],…`, or the hosts of a profile; may be given several times [default: the
-    /// hosts of the agent's own profile]
-    #[arg(long, value_name = "WHAT", value_parser = network)]
-    net: Vec<Net>,
-    /// A variable to pass on, or to set: nothing else of this environment is passed on
-    #[arg(long, value_name = "NAME[=VALUE]")]
-    env: Vec<OsString>,
-    /// A file or directory of this machine that the agent may read
-    #[arg(long, value_name = "PATH")]
-    bind_ro: Vec<PathBuf>,
-    /// What else stays of its own directory: a path from there
-    #[arg(long, value_name = "PATH", value_parser = below)]
-    keep_state: Vec<PathBuf>,
-    /// Ask at the end whether the changes stay
-    #[arg(long, group = "end")]
-    ask: bool,
-    /// Take all changes back at the end
-    #[arg(long, group = "end")]
-    discard: bool,
-    /// Let the changes stay, as without any of the three
-    #[arg(long, group = "end")]
-    keep: bool,
-    /// End it after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    timeout: Option<Duration>,
-    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto` [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
-    sandbox: Option<sandbox::Choice>,
-    /// The agent and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    words: Vec<OsString>,
-}
-
-/// What `--net` says.
-#[derive(Debug, Clone)]
-enum Net {
-    Hosts(Vec<String>),
-    Profile(String),
-}
-
-fn network(text: &str) -> std::result::Result<Net, String> {
-    if Profile::names().any(|name| name == text) {
-        return Ok(Net::Profile(text.to_owned()));
-    }
-    match with_policy::network(text, Asked::Hosts) {
-        Ok(Asked::Hosts(hosts)) => Ok(Net::Hosts(hosts)),
-        Ok(_) => Ok(Net::Hosts(Vec::new())),
-        Err(why) if text.starts_with("allow=") => Err(why),
-        Err(_) => {
-            let names: Vec<_> = Profile::names().collect();
-            let names = names.join(", ");
-            Err(format!(
-                "{text}: write it as none, allow=HOST[:PORT],… or one of {names}"
-            ))
-        }
-    }
-}
-
-fn below(text: &str) -> std::result::Result<PathBuf, String> {
-    let path = PathBuf::from(text.strip_prefix("~/").unwrap_or(text));
-    let is_plain = path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
-    match is_plain && !text.is_empty() {
-        true => Ok(path),
-        false => Err(format!(
-            "{text}: give a path from the agent's own directory, without `..`"
-        )),
-    }
-}
 
 /// Runs an agent. Returns its status.
 pub(super) fn agent(args: &AgentArgs) -> ExitCode {
@@ -159,6 +73,7 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
     let interrupt = interrupt()?;
     let target = quote(programs.client().path().as_os_str().as_bytes());
     say_first(&programs, &target)?;
+    say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let agent = Agent {
@@ -268,56 +183,6 @@ fn words(args: &AgentArgs, profile: &Profile) -> Vec<OsString> {
     let more = profile.arguments.iter().map(OsString::from);
     words.splice(1..1, more);
     words
-}
-
-fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> {
-    if args.net.is_empty() {
-        return Ok(profile.hosts.clone());
-    }
-    let mut hosts = Vec::new();
-    for net in &args.net {
-        match net {
-            Net::Hosts(some) => hosts.extend(some.iter().cloned()),
-            Net::Profile(name) => hosts.extend(Profile::named(name)?.unwrap_or_default().hosts),
-        }
-    }
-    Ok(hosts)
-}
-
-/// Returns the agent's variables: of its terminal, of its profile, and those that were given.
-fn environment(args: &AgentArgs, profile: &Profile) -> Result<Vec<(OsString, OsString)>> {
-    let mut env: Vec<(OsString, OsString)> = Vec::new();
-    for name in ["TERM", "COLORTERM"] {
-        env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
-    }
-    let known = profile.env.iter();
-    env.extend(known.map(|(name, value)| (name.into(), value.into())));
-    for given in &args.env {
-        let bytes = given.as_bytes();
-        let at = bytes.iter().position(|byte| *byte == b'=');
-        let (name, value) = match at {
-            Some(at) => {
-                let (name, value) = bytes.split_at(at);
-                let value = OsStr::from_bytes(value.get(1..).unwrap_or_default());
-                (OsStr::from_bytes(name), value.to_owned())
-            }
-            None => {
-                let missing = || {
-                    Error::usage(
-                        format!("--env {}: the variable is not set", given.display()),
-                        "Set it, or give NAME=VALUE.",
-                    )
-                };
-                (
-                    given.as_os_str(),
-                    std::env::var_os(given).ok_or_else(missing)?,
-                )
-            }
-        };
-        env.retain(|(known, _)| known != name);
-        env.push((name.to_owned(), value));
-    }
-    Ok(env)
 }
 
 /// Returns where the agent's own directory is in the sandbox: beside the home, and not in it.

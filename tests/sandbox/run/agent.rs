@@ -1,15 +1,15 @@
 //! `trumanfs agent`: an agent without a policy, in a store that is mounted for it, and what its owner hears and decides
 //! at the end.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LIMIT, Store, begin, err, good, parsed, until};
+use crate::common::tree::tree;
 use crate::common::watch::is_mountpoint;
 use crate::common::{binary, describe, need_mount, need_tools, run_limited, trumanfs};
 
@@ -22,37 +22,6 @@ fn agent(store: &Store, options: &[&str], words: &[&str]) -> Command {
 
 fn run(store: &Store, options: &[&str], script: &str) -> Output {
     run_limited(agent(store, options, &["bash", "-c", script]), LIMIT)
-}
-
-/// All of a store that is the occupant's: kind, mode, time and content of each path.
-fn whole(store: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
-    let mut found = BTreeMap::new();
-    let mut dirs = vec![store.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(&dir).unwrap().flatten() {
-            if [".trash", ".trumanfs"]
-                .iter()
-                .any(|own| entry.file_name() == **own)
-            {
-                continue;
-            }
-            let meta = entry.metadata().unwrap();
-            let content = match meta.file_type() {
-                kind if kind.is_file() => fs::read(entry.path()).unwrap(),
-                kind if kind.is_symlink() => fs::read_link(entry.path())
-                    .unwrap()
-                    .into_os_string()
-                    .into_encoded_bytes(),
-                _ => Vec::new(),
-            };
-            let time = if meta.is_file() { meta.mtime_nsec() } else { 0 };
-            found.insert(entry.path(), (meta.mode(), time, content));
-            if meta.is_dir() {
-                dirs.push(entry.path());
-            }
-        }
-    }
-    found
 }
 
 fn filled() -> Store {
@@ -114,11 +83,11 @@ fn what_it_changes_is_listed_and_stays() {
 fn what_is_discarded_is_as_it_was_byte_for_byte() {
     need_mount!();
     let store = filled();
-    let before = whole(&store.store);
+    let before = tree(&store.store);
     let output = run(&store, &["--discard"], STORM);
     assert!(output.status.success(), "{}", describe(&output));
     assert!(err(&output).contains("undone"), "{}", err(&output));
-    assert_eq!(whole(&store.store), before);
+    assert_eq!(tree(&store.store), before);
     // It can be had back.
     let output = trumanfs(&["redo", store.store.to_str().unwrap()]);
     assert!(output.status.success(), "{}", describe(&output));
@@ -213,6 +182,13 @@ fn nothing_of_the_environment_is_passed_on_but_what_is_named() {
     );
     assert!(said.contains("TERM=xterm-256color\n"), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
+    // What a profile knows as a credential is named, and not passed on.
+    let mut command = agent(&store, &["--profile", "claude"], &["env"]);
+    command.env("ANTHROPIC_API_KEY", "s3cret");
+    let output = run_limited(command, LIMIT);
+    assert!(!good(&output).contains("s3cret"));
+    let wanted = "--env ANTHROPIC_API_KEY passes it on";
+    assert!(err(&output).contains(wanted), "{}", err(&output));
     let output = run(&store, &["--env", "NOT_SET_ANYWHERE"], "true");
     assert_eq!(output.status.code(), Some(125));
     assert!(

@@ -1,0 +1,182 @@
+//! What `trumanfs agent` takes, and what an agent is given of the network and of this environment by that.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValue;
+
+use super::super::execute::with_policy;
+use super::super::output::warn;
+use super::super::values::seconds;
+use crate::error::{Error, Result};
+use crate::exec::program::Profile;
+use crate::exec::program::network::Asked;
+use crate::exec::program::sandbox;
+
+/// What `trumanfs agent` takes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
+Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
+said at the end. Of its own directory only what the profile and --keep-state name is there the next time.\n\n\
+Examples: trumanfs agent -- claude\n          trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent\n          trumanfs agent --discard -- bash"
+)]
+pub(in crate::cli) struct AgentArgs {
+    /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(super) store: PathBuf,
+    /// What is known of the agent: a profile [default: that of the program, if there is one]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(profiles()))]
+    pub(super) profile: Option<String>,
+    /// The network: `none`, `allow=HOST[:PORT],…`, or the hosts of a profile; may be given several times [default: the
+    /// hosts of the agent's own profile]
+    #[arg(long, value_name = "WHAT", value_parser = network)]
+    pub(super) net: Vec<Net>,
+    /// A variable to pass on, or to set: nothing else of this environment is passed on
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(super) env: Vec<OsString>,
+    /// A file or directory of this machine that the agent may read
+    #[arg(long, value_name = "PATH")]
+    pub(super) bind_ro: Vec<PathBuf>,
+    /// What else stays of its own directory: a path from there
+    #[arg(long, value_name = "PATH", value_parser = below)]
+    pub(super) keep_state: Vec<PathBuf>,
+    /// Ask at the end whether the changes stay
+    #[arg(long, group = "end")]
+    pub(super) ask: bool,
+    /// Take all changes back at the end
+    #[arg(long, group = "end")]
+    pub(super) discard: bool,
+    /// Let the changes stay, as without any of the three
+    #[arg(long, group = "end")]
+    pub(super) keep: bool,
+    /// End it after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(super) timeout: Option<Duration>,
+    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto` [default: auto]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
+    pub(super) sandbox: Option<sandbox::Choice>,
+    /// The agent and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(super) words: Vec<OsString>,
+}
+
+/// The profiles, as `--help` lists them.
+pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
+    Profile::names().map(|name| {
+        let known = Profile::named(name).ok().flatten();
+        PossibleValue::new(name).help(known.unwrap_or_default().description)
+    })
+}
+
+/// What `--net` says.
+#[derive(Debug, Clone)]
+pub(super) enum Net {
+    Hosts(Vec<String>),
+    Profile(String),
+}
+
+pub(super) fn network(text: &str) -> std::result::Result<Net, String> {
+    if Profile::names().any(|name| name == text) {
+        return Ok(Net::Profile(text.to_owned()));
+    }
+    match with_policy::network(text, Asked::Hosts) {
+        Ok(Asked::Hosts(hosts)) => Ok(Net::Hosts(hosts)),
+        Ok(_) => Ok(Net::Hosts(Vec::new())),
+        Err(why) if text.starts_with("allow=") => Err(why),
+        Err(_) => {
+            let names: Vec<_> = Profile::names().collect();
+            let names = names.join(", ");
+            Err(format!(
+                "{text}: write it as none, allow=HOST[:PORT],… or one of {names}"
+            ))
+        }
+    }
+}
+
+pub(super) fn below(text: &str) -> std::result::Result<PathBuf, String> {
+    let path = PathBuf::from(text.strip_prefix("~/").unwrap_or(text));
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    match is_plain && !text.is_empty() {
+        true => Ok(path),
+        false => Err(format!(
+            "{text}: give a path from the agent's own directory, without `..`"
+        )),
+    }
+}
+
+/// Returns the hosts that the agent may reach.
+pub(super) fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> {
+    if args.net.is_empty() {
+        return Ok(profile.hosts.clone());
+    }
+    let mut hosts = Vec::new();
+    for net in &args.net {
+        match net {
+            Net::Hosts(some) => hosts.extend(some.iter().cloned()),
+            Net::Profile(name) => hosts.extend(Profile::named(name)?.unwrap_or_default().hosts),
+        }
+    }
+    Ok(hosts)
+}
+
+/// Returns the agent's variables: of its terminal, of its profile, and those that were given.
+pub(super) fn environment(
+    args: &AgentArgs,
+    profile: &Profile,
+) -> Result<Vec<(OsString, OsString)>> {
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    for name in ["TERM", "COLORTERM"] {
+        env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+    }
+    let known = profile.env.iter();
+    env.extend(known.map(|(name, value)| (name.into(), value.into())));
+    for given in &args.env {
+        let bytes = given.as_bytes();
+        let at = bytes.iter().position(|byte| *byte == b'=');
+        let (name, value) = match at {
+            Some(at) => {
+                let (name, value) = bytes.split_at(at);
+                let value = OsStr::from_bytes(value.get(1..).unwrap_or_default());
+                (OsStr::from_bytes(name), value.to_owned())
+            }
+            None => {
+                let missing = || {
+                    Error::usage(
+                        format!("--env {}: the variable is not set", given.display()),
+                        "Set it, or give NAME=VALUE.",
+                    )
+                };
+                (
+                    given.as_os_str(),
+                    std::env::var_os(given).ok_or_else(missing)?,
+                )
+            }
+        };
+        env.retain(|(known, _)| known != name);
+        env.push((name.to_owned(), value));
+    }
+    Ok(env)
+}
+
+/// Names the credentials of this environment that the agent knows and does not get, for nothing is passed on unasked.
+pub(super) fn say_of_credentials(args: &AgentArgs, profile: &Profile) {
+    let is_passed = |name: &str| {
+        let mut given = args.env.iter().map(|given| given.as_bytes());
+        given.any(|given| given.split(|byte| *byte == b'=').next() == Some(name.as_bytes()))
+    };
+    let known = profile.credentials.iter();
+    for name in known.filter(|name| std::env::var_os(name).is_some() && !is_passed(name)) {
+        warn(
+            false,
+            &format!(
+                "{name} is set here, and the agent does not get it: --env {name} passes it on"
+            ),
+        );
+    }
+}
