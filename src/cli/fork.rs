@@ -106,11 +106,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit> {
     let request = MergeRequest {
         fork: Escaped(path.as_os_str().as_bytes().to_vec()),
         paths: paths.collect::<Result<_>>()?,
-        choice: match (args.keep_both, args.force) {
-            (true, _) => OnConflict::KeepBoth,
-            (_, true) => OnConflict::Force,
-            _ => OnConflict::Stop,
-        },
+        choice: OnConflict::chosen(args.keep_both, args.force),
         dry_run: args.dry_run,
     };
     let target = quote(args.target.as_os_str().as_bytes());

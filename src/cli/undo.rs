@@ -77,11 +77,7 @@ struct How {
 impl How {
     fn resolved(&self) -> UndoHow {
         UndoHow {
-            on_conflict: match (self.keep_both, self.force) {
-                (true, _) => OnConflict::KeepBoth,
-                (_, true) => OnConflict::Force,
-                _ => OnConflict::Stop,
-            },
+            on_conflict: OnConflict::chosen(self.keep_both, self.force),
             dry_run: self.dry_run,
         }
     }

@@ -22,6 +22,17 @@ pub enum OnConflict {
     Force,
 }
 
+impl OnConflict {
+    /// Returns what was chosen by these two, of which at most one is given.
+    pub fn chosen(keep_both: bool, force: bool) -> OnConflict {
+        match (keep_both, force) {
+            (true, _) => OnConflict::KeepBoth,
+            (_, true) => OnConflict::Force,
+            _ => OnConflict::Stop,
+        }
+    }
+}
+
 /// A conflict with a later change.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Conflict {
