@@ -17,6 +17,7 @@ mod purge;
 mod recover;
 mod report;
 mod restore;
+mod review;
 mod shown;
 mod undo;
 mod values;
@@ -69,6 +70,12 @@ enum Command {
     Undo(undo::UndoArgs),
     /// Takes the last undo or restore back; again, the one before
     Redo(undo::RedoArgs),
+    /// Lists the changes that nobody has accepted yet, and who made them
+    Review(review::ReviewArgs),
+    /// Accepts changes of a run: a review lists them no more
+    Accept(review::AcceptArgs),
+    /// Takes back changes of a run: an ordinary undo of what a review lists
+    Reject(review::RejectArgs),
     /// Puts a file or a tree back as it was
     Restore(restore::RestoreArgs),
     /// Gives points names, and lists them
@@ -167,6 +174,9 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Cat(args) => inspect::cat(&args),
         Command::Undo(args) => undo::undo(&args),
         Command::Redo(args) => undo::redo(&args),
+        Command::Review(args) => review::review(&args),
+        Command::Accept(args) => review::accept(&args),
+        Command::Reject(args) => review::reject(&args),
         Command::Restore(args) => restore::restore(&args),
         Command::Checkpoint(command) => restore::checkpoint(command),
         Command::Fork(args) => fork::fork(&args),

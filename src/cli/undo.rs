@@ -58,8 +58,9 @@ pub(super) struct RedoArgs {
     how: How,
 }
 
+/// How something is taken back.
 #[derive(Args, Debug)]
-struct How {
+pub(super) struct How {
     /// Say what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -75,7 +76,8 @@ struct How {
 }
 
 impl How {
-    fn resolved(&self) -> UndoHow {
+    /// Returns what was chosen.
+    pub(super) fn resolved(&self) -> UndoHow {
         UndoHow {
             on_conflict: OnConflict::chosen(self.keep_both, self.force),
             dry_run: self.dry_run,
@@ -176,7 +178,12 @@ pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<Exit
     Ok(exit_of(&report))
 }
 
-fn carry_out(
+/// Takes something back, and says what came of it. `next`: how to go on where it stopped half-way. `taken_back`: what a redo
+/// takes back, in the words of its command.
+///
+/// # Errors
+/// As [`Client::undo`].
+pub(super) fn carry_out(
     client: &Client,
     request: &UndoRequest,
     how: &How,

@@ -16,6 +16,7 @@ mod hold;
 mod points;
 mod purge;
 mod read;
+mod review;
 mod run;
 mod status;
 mod target;
@@ -24,6 +25,7 @@ mod umount;
 mod undo;
 
 pub use crate::control::Status;
+pub use crate::operator::review::Review;
 pub use crate::world::Purged;
 pub use crate::world::forked::{ForkedFrom, Means};
 pub use agents::{AgentPlace, Unsettled};

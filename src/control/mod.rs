@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::name::{Escaped, WorldPath};
+use crate::operator::review::{AcceptRequest, Accepted};
 use crate::operator::{merge, undo};
 use crate::world::layout::SOCKET;
 use crate::world::{Purged, Run, RunId};
@@ -46,6 +47,8 @@ pub enum Request {
         /// The name.
         name: String,
     },
+    /// Record that changes are accepted.
+    Accept(AcceptRequest),
     /// Seal the journal, for somebody who is about to read it.
     Seal,
     /// Keep the home mounted for this connection, which stays open, and have a scratch directory for it.
@@ -123,6 +126,8 @@ pub enum Answer {
     Merged(Box<merge::MergeReport>),
     /// The number of the record.
     Checkpoint(u64),
+    /// What was accepted.
+    Accepted(Accepted),
     /// The home is held.
     Held(Held),
     /// The run has ended.

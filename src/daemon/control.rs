@@ -162,6 +162,10 @@ fn answer(
             });
             made.map_or_else(Answer::from, Answer::Checkpoint)
         }
+        Request::Accept(wish) => {
+            let accepted = operator::review::accept(&shared.world, &wish, caller);
+            accepted.map_or_else(Answer::from, Answer::Accepted)
+        }
         Request::Purge { entries, versions } => {
             match purge(&entries, &versions, shared, kernel, caller) {
                 Ok(purged) => Answer::Purged(purged),

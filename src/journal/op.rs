@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::begin::{After, MountedWith, StoreId};
 use super::ids::Ids;
+use super::origin::RunId;
 use super::stamp::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
 
@@ -329,6 +330,16 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         redo: bool,
     },
+    /// An operator accepted changes: a review lists them no more.
+    Accept {
+        /// The command in words.
+        what: String,
+        /// The run whose changes these are; absent where whoever made them does not matter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
+        /// The accepted records: session and range of numbers.
+        of: Vec<(String, u64, u64)>,
+    },
     /// An operator deleted entries of the trash for good.
     Purge {
         /// The entries.
@@ -387,6 +398,7 @@ words! {
     Content "content"
     Checkpoint "checkpoint"
     Undo "undo"
+    Accept "accept"
     Purge "purge"
     Evict "evict"
     Abort "abort"

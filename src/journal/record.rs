@@ -11,8 +11,8 @@ use super::stamp::At;
 
 /// The number of the schema, the field `v` of each record. Schema 2 added seals. Schema 3 added runs: a change refers
 /// to its undo by its origin, no longer by its actor, so an older release would take an operator's changes for an
-/// occupant's.
-pub const SCHEMA: u32 = 3;
+/// occupant's. Schema 4 added `accept`.
+pub const SCHEMA: u32 = 4;
 
 /// The first schema with seals; an older journal gets none.
 pub const SEALED: u32 = 2;
@@ -63,6 +63,7 @@ impl Record {
                 | Op::Run { .. }
                 | Op::Gather { .. }
                 | Op::Checkpoint { .. }
+                | Op::Accept { .. }
                 | Op::Purge { .. }
                 | Op::Evict { .. }
                 | Op::Abort { .. }

@@ -43,7 +43,7 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
     // Operations with many names, or none, are rare.
     if matches!(
         rest.text()?,
-        b"gather" | b"purge" | b"run" | b"undo" | b"evict"
+        b"gather" | b"purge" | b"run" | b"undo" | b"accept" | b"evict"
     ) {
         return None;
     }
@@ -240,6 +240,7 @@ fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
         | Op::Run { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }
+        | Op::Accept { .. }
         | Op::Evict { .. }
         | Op::Abort { .. } => {}
     }

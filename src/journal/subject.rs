@@ -48,6 +48,7 @@ macro_rules! ids_of {
             | Op::Gather { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }
+            | Op::Accept { .. }
             | Op::Purge { .. }
             | Op::Evict { .. }
             | Op::Abort { .. } => [None, None],
@@ -100,6 +101,7 @@ impl Op {
             | Op::Run { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }
+            | Op::Accept { .. }
             | Op::Purge { .. }
             | Op::Evict { .. }
             | Op::Abort { .. } => None,
@@ -190,6 +192,7 @@ impl Op {
             | Op::Run { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }
+            | Op::Accept { .. }
             | Op::Purge { .. }
             | Op::Evict { .. }
             | Op::Abort { .. } => false,

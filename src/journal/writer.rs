@@ -356,6 +356,7 @@ fn whose(op: &Op, origin: Origin) -> For {
         Op::Begin { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }
+        | Op::Accept { .. }
         | Op::Restore { .. }
         | Op::Purge { .. }
         | Op::Evict { .. } => For::Operator,

@@ -223,7 +223,9 @@ impl Fold {
                 self.close_all();
                 self.single(session, record);
             }
-            "run" | "checkpoint" | "undo" | "purge" | "evict" => self.single(session, record),
+            "run" | "checkpoint" | "undo" | "accept" | "purge" | "evict" => {
+                self.single(session, record)
+            }
             _ => self.activity(session, record, time),
         }
     }

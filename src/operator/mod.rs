@@ -21,6 +21,7 @@ pub mod past;
 pub mod point;
 pub mod purge;
 pub mod report;
+pub mod review;
 pub mod run;
 pub mod session;
 pub mod show;

@@ -85,7 +85,7 @@ pub struct Session {
     pub versions_bytes: u64,
     /// The size of the journal in bytes.
     pub journal_bytes: u64,
-    /// Checkpoints and undos, in order.
+    /// Checkpoints, undos and what was accepted, in order.
     pub marks: Vec<Mark>,
     /// The damage of its journal; everything else then describes the part before it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,8 +218,11 @@ fn one(
             session.changes = session.changes.saturating_sub(1);
             return Ok(true);
         }
-        "checkpoint" | "undo" => {
-            let field = if header.op == "undo" { "what" } else { "name" };
+        "checkpoint" | "undo" | "accept" => {
+            let field = match &*header.op {
+                "checkpoint" => "name",
+                _ => "what",
+            };
             session.marks.push(Mark {
                 seq: header.seq,
                 time: header.time.to_string(),

@@ -298,6 +298,7 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
         | Op::Abort { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }
+        | Op::Accept { .. }
         | Op::Purge { .. }
         | Op::Evict { .. } => done(true),
     }

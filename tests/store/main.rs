@@ -30,6 +30,7 @@ mod offline;
 mod partly;
 mod prepared;
 mod report;
+mod review;
 mod runs;
 mod seals;
 mod space;

@@ -149,7 +149,8 @@ fn split(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
     (range, path)
 }
 
-fn letter(change: &Difference) -> (char, Style) {
+/// Returns the letter of a change, and its colour.
+pub(in crate::cli) fn letter(change: &Difference) -> (char, Style) {
     match change.status {
         Status::Added => ('A', Style::Added),
         Status::Removed => ('D', Style::Removed),
@@ -162,6 +163,17 @@ fn letter(change: &Difference) -> (char, Style) {
 fn line(printer: &mut Printer, change: &Difference) {
     let (letter, style) = letter(change);
     let letter = printer.style(style, &letter.to_string());
+    let path = path_of(change);
+    let details = details(change);
+    let details = match details.is_empty() {
+        true => details,
+        false => format!("  {}", printer.style(Style::Faint, &details)),
+    };
+    printer.line(format_args!("{letter}  {path}{details}"));
+}
+
+/// Writes the path of a change, as `/old → /new` where it was renamed; a directory's ends in a slash.
+pub(in crate::cli) fn path_of(change: &Difference) -> String {
     let slash = |side: &Option<Side>| {
         if side.as_ref().is_some_and(Side::is_dir) {
             "/"
@@ -171,16 +183,10 @@ fn line(printer: &mut Printer, change: &Difference) {
     };
     let either = change.after.or(change.before);
     let path = format!("{}{}", change.path, slash(&either));
-    let path = match &change.from {
+    match &change.from {
         Some(from) => format!("{from}{} → {path}", slash(&either)),
         None => path,
-    };
-    let details = details(change);
-    let details = match details.is_empty() {
-        true => details,
-        false => format!("  {}", printer.style(Style::Faint, &details)),
-    };
-    printer.line(format_args!("{letter}  {path}{details}"));
+    }
 }
 
 fn details(change: &Difference) -> String {

@@ -11,7 +11,7 @@ mod status;
 mod versions;
 mod words;
 
-pub(super) use diff::{DiffArgs, ago, diff, summary};
+pub(super) use diff::{DiffArgs, ago, diff, letter, path_of, summary};
 pub(super) use log::{LogArgs, log};
 pub(super) use session::{SessionCommand, session};
 pub(super) use show::{ShowArgs, show};

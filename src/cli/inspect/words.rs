@@ -24,7 +24,7 @@ pub(super) fn describe(op: &Op) -> String {
         }
         Op::Checkpoint { name } => format!("{word} {name}"),
         // The words of the command: `undo 3`, `redo: …`, `restore /f as at …`.
-        Op::Undo { what, .. } => what.clone(),
+        Op::Undo { what, .. } | Op::Accept { what, .. } => what.clone(),
         Op::Purge { entries } => format!("{word} {} entries of the trash", entries.len()),
         Op::Evict { versions } => format!("{word} {} versions", versions.len()),
         Op::Symlink { path, target } => format!("{word} {path} → {}", escape(&target.0)),

@@ -12,6 +12,8 @@ pub(super) struct Asked {
     pub(super) places: Vec<NameSlot>,
     /// The nodes whose content or attributes changed.
     pub(super) nodes: NodeSet,
+    /// The nodes that were created.
+    born: NodeSet,
     /// The trash: its entries are not compared.
     trash: Option<NodeId>,
 }
@@ -43,6 +45,19 @@ impl Asked {
             self.places.push((*dir, *name));
         }
         self.nodes.extend(effect.within());
+        if let Effect::Born(node) = effect {
+            self.born.insert(*node);
+        }
+    }
+
+    /// Adds the names that others gave to nodes which the noted effects created or changed.
+    pub(super) fn follow(&mut self, moved: &[(NodeId, NameSlot)]) {
+        let is_noted = |node: NodeId| self.nodes.contains(node) || self.born.contains(node);
+        let moved = moved
+            .iter()
+            .filter(|(node, (dir, _))| is_noted(*node) && Some(*dir) != self.trash);
+        let places: Vec<NameSlot> = moved.map(|(_, place)| *place).collect();
+        self.places.extend(places);
     }
 
     /// Returns whether both have a name or a node. This one is sorted.

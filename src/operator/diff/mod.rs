@@ -12,7 +12,7 @@ mod names;
 mod paths;
 
 use super::Store;
-use super::past::{Effect, Past, ROOT, Tree};
+use super::past::{Effect, NodeId, Past, ROOT, Tree};
 use super::point::Point;
 use super::run::FoundRun;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ impl<'a> Diff<'a> {
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
         let past = Past::about(store, below, Some(from))?;
-        let diff = Diff::starting(past, (from, to), below, |_| true)?;
+        let diff = Diff::starting(past, (from, to), below, |_, _, _| true)?;
         // For a directory all records are needed; only now is it known that there was one.
         let was_dir = |tree: &Tree<'_>| {
             let there = tree.resolve(below)?;
@@ -61,7 +61,7 @@ impl<'a> Diff<'a> {
         };
         match diff.of_all || !(was_dir(&diff.before)? || was_dir(&diff.after)?) {
             true => Ok(diff),
-            false => Diff::starting(Past::now(store)?, (from, to), below, |_| true),
+            false => Diff::starting(Past::now(store)?, (from, to), below, |_, _, _| true),
         }
     }
 
@@ -72,9 +72,22 @@ impl<'a> Diff<'a> {
     /// As [`Diff::between`].
     pub fn of_run(store: &'a Store, run: &FoundRun, below: &WorldPath) -> Result<Diff<'a>> {
         let points = (&run.start(), &run.end());
-        Diff::starting(Past::now(store)?, points, below, |record| {
+        Diff::starting(Past::now(store)?, points, below, |_, record, _| {
             record.origin.run == Some(run.id)
         })
+    }
+
+    /// Compares what wanted records changed between two points. `wanted` is asked for each effect of each record, by session,
+    /// the newest first.
+    ///
+    /// # Errors
+    /// As [`Diff::between`].
+    pub(in crate::operator) fn of_wanted(
+        store: &'a Store,
+        points: (&Point, &Point),
+        wanted: impl FnMut(&str, &Record, &Effect) -> bool,
+    ) -> Result<Diff<'a>> {
+        Diff::starting(Past::now(store)?, points, &WorldPath::root(), wanted)
     }
 
     /// Goes back to the later point and from there to the earlier one, and compares what the wanted records touched.
@@ -82,20 +95,32 @@ impl<'a> Diff<'a> {
         mut past: Past<'a>,
         (from, to): (&Point, &Point),
         below: &WorldPath,
-        wanted: impl Fn(&Record) -> bool,
+        mut wanted: impl FnMut(&str, &Record, &Effect) -> bool,
     ) -> Result<Diff<'a>> {
         let of_all = past.looks_at_all();
         past = past.acts();
-        past.back_noting(to, |_, _| {})?;
+        past.back_noting(to, |_, _, _| {})?;
         let after = past.tree().clone();
         let trash = after.lookup(ROOT, TRASH)?;
         let (mut asked, mut others) = (Asked::new(trash), Asked::new(trash));
-        past.back_noting(from, |record, effect| match wanted(record) {
-            true => asked.note(effect),
+        // Where others moved what the wanted records touched.
+        let mut moved = Vec::new();
+        past.back_noting(from, |session, record, effect| {
+            if wanted(session, record, effect) {
+                return asked.note(effect);
+            }
             // The time of a directory changes with everything in it.
-            false if matches!(effect, Effect::Time(..)) => {}
-            false => others.note(effect),
+            if !matches!(effect, Effect::Time(..)) {
+                others.note(effect);
+            }
+            if let Effect::Name {
+                dir, name, after, ..
+            } = effect
+            {
+                moved.extend(after.map(|node| (node, (*dir, *name))));
+            }
         })?;
+        asked.follow(&moved);
         asked.sort();
         let is_shared = asked.meets(&others);
         let before = past.into_tree();
@@ -153,6 +178,33 @@ impl<'a> Diff<'a> {
     /// Those of `statx(2)`.
     pub fn changes(&self) -> impl Iterator<Item = Result<Difference>> {
         self.found.iter().map(|found| self.change(found))
+    }
+
+    /// Returns a difference by its place in the order; `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`Diff::changes`].
+    pub fn nth(&self, number: usize) -> Result<Option<Difference>> {
+        let found = self.found.get(number);
+        found.map(|found| self.change(found)).transpose()
+    }
+
+    /// Returns a path by its place in the order, with the change of it.
+    pub fn nth_path(&self, number: usize) -> Option<(Status, WorldPath)> {
+        let found = self.found.get(number)?;
+        Some((found.status, self.path(found).1))
+    }
+
+    /// Returns a path by its place in the order, and the path before if it was renamed.
+    pub fn nth_names(&self, number: usize) -> Option<(Option<WorldPath>, WorldPath)> {
+        self.found.get(number).map(|found| self.path(found))
+    }
+
+    /// Returns the nodes that a difference is about, before and after.
+    pub(in crate::operator) fn nth_nodes(&self, number: usize) -> [Option<NodeId>; 2] {
+        let sides = self.found.get(number).map(|found| self.both.sides(found));
+        let (was, is) = sides.unwrap_or_default();
+        [was, is].map(|thing| thing.map(|thing| thing.node))
     }
 
     fn path(&self, found: &Found) -> (Option<WorldPath>, WorldPath) {

@@ -72,7 +72,7 @@ pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: Means) -> R
         }
         let mut past = Past::now(store)?;
         let mut fresh = Fresh::default();
-        past.back_noting(&after(seen.as_ref()), |_, effect| fresh.note(effect))?;
+        past.back_noting(&after(seen.as_ref()), |_, _, effect| fresh.note(effect))?;
         past.back_to(&point)?;
         let tree = past.into_tree();
         let again = fresh.places(&tree, last.as_ref());

@@ -141,7 +141,7 @@ impl<'a> Past<'a> {
     pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
         let mut touched = Touched::default();
         let disk = self.tree.disk().clone();
-        self.back_noting(point, |_, effect| touched.add(effect, &disk))?;
+        self.back_noting(point, |_, _, effect| touched.add(effect, &disk))?;
         Ok(touched)
     }
 
@@ -152,13 +152,13 @@ impl<'a> Past<'a> {
     pub fn back_noting(
         &mut self,
         point: &Point,
-        mut note: impl FnMut(&Record, &Effect),
+        mut note: impl FnMut(&str, &Record, &Effect),
     ) -> Result<()> {
         while let Some((session, record)) =
             self.back_by_one(|session, seq| !point.includes(session, seq))?
         {
             for effect in self.tree.effects(&record, &session)? {
-                note(&record, &effect);
+                note(&session, &record, &effect);
                 let born = effect.born();
                 self.tree.reverse(effect, (&session, &record));
                 if let Some(node) = born {

@@ -134,7 +134,7 @@ impl Facts {
             // The daemon's own additions to changes that are counted already.
             Op::Gather { .. } | Op::Run { .. } => return,
             Op::Checkpoint { name } => format!("checkpoint “{name}”"),
-            Op::Undo { what, .. } => what.clone(),
+            Op::Undo { what, .. } | Op::Accept { what, .. } => what.clone(),
             Op::Purge { entries } => match entries.as_slice() {
                 [one] => format!("purged {}", escape(&one.0)),
                 many => format!("purged {} entries of the trash", many.len()),

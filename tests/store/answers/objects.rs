@@ -64,6 +64,15 @@ fn go_through(page: &Page, target: &str, first: &str) {
     for op in ["create", "truncate", "unlink"] {
         check("show", &["show", target, &of(op)], 0);
     }
+    let listed = check(
+        "review",
+        &["review", target, "--session", first, "--all"],
+        1,
+    );
+    let path = listed[0]["path"].as_str().unwrap();
+    if listed[0]["accepted"] == false {
+        check("accept", &["accept", target, "--session", first, path], 0);
+    }
     let name = format!("point-{}", log.len());
     let made = check(
         "checkpoint list",

@@ -95,7 +95,7 @@ impl<'a> ReverseRecords<'a> {
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
-    pub(in crate::operator::past) fn next_of(
+    pub(in crate::operator) fn next_of(
         &mut self,
         mut wanted: impl FnMut(&str, &RecordHeader<'_>) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {

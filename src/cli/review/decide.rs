@@ -1,0 +1,115 @@
+//! `accept` and `reject`: what becomes of reviewed changes.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::super::exit::{Exit, go_on};
+use super::super::output::{Printer, count, quote};
+use super::super::undo::{How, carry_out};
+use crate::client::{Client, Review};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+
+/// Which changes are meant.
+#[derive(Args, Debug)]
+struct Which {
+    /// A store or a home
+    target: PathBuf,
+    /// The run whose changes are meant, one request of an executor: its id, a unique beginning of it, or `last`. Then, only its
+    /// changes of these paths and of what is below them. With --session, paths alone
+    #[arg(value_name = "RUN] [PATH")]
+    what: Vec<OsString>,
+    /// The changes of a session instead of a run, whoever made them; `last` is the newest
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+}
+
+/// What `trumanfs accept` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct AcceptArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `trumanfs reject` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct RejectArgs {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Which {
+    /// Returns the run as it was typed, and the paths.
+    fn split(&self) -> Result<(Option<&str>, &[OsString])> {
+        if self.session.is_some() {
+            return Ok((None, &self.what));
+        }
+        let usage = |what: &str| {
+            Error::usage(
+                what,
+                "Give a run or --session SESSION. `trumanfs review` names the runs that changed something.",
+            )
+        };
+        let (run, paths) = self
+            .what
+            .split_first()
+            .ok_or_else(|| usage("whose changes?"))?;
+        let run = run
+            .to_str()
+            .ok_or_else(|| usage("a run's id has only letters and digits"))?;
+        Ok((Some(run), paths))
+    }
+
+    /// Reviews what is meant.
+    fn review<'c>(&self, client: &'c Client) -> Result<(Review<'c>, Vec<WorldPath>)> {
+        let (run, paths) = self.split()?;
+        let paths = paths.iter().map(|path| client.in_home(path));
+        let paths = paths.collect::<Result<_>>()?;
+        let scope = client.review_scope(run, self.session.as_deref())?;
+        Ok((client.review(scope, false)?, paths))
+    }
+
+    fn quoted(&self) -> String {
+        quote(self.target.as_os_str().as_bytes())
+    }
+}
+
+/// Accepts changes.
+pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<Exit> {
+    let client = Client::open(&args.which.target)?;
+    let (review, paths) = args.which.review(&client)?;
+    let next = "`trumanfs review` shows what is left; accepting once more is safe.";
+    let accepted = client
+        .accept(&review, &paths)
+        .map_err(|error| go_on(error, next))?;
+    let mut printer = Printer::new();
+    match args.json {
+        true => printer.json(&accepted)?,
+        false => printer.line(format_args!(
+            "accepted {} (operation {})",
+            count(accepted.paths, "path"),
+            accepted.record.seq
+        )),
+    }
+    Ok(Exit::Ok)
+}
+
+/// Takes changes back.
+pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<Exit> {
+    let client = Client::open(&args.which.target)?;
+    let (review, paths) = args.which.review(&client)?;
+    let request = client.reject_request(&review, &paths, args.how.resolved())?;
+    let next = format!(
+        "The same command goes on, mounted or not; `trumanfs redo {}` takes back what was done. Both are safe.",
+        args.which.quoted()
+    );
+    carry_out(&client, &request, &args.how, &next, None)
+}

@@ -1,0 +1,87 @@
+//! `review`: the list of changes that nobody has accepted, as lines or as JSON.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::super::exit::Exit;
+use super::super::inspect::{letter, path_of};
+use super::super::output::{Printer, Style, time, warn};
+use crate::client::Client;
+use crate::error::Result;
+use crate::operator::review::{Change, Who};
+
+/// What `trumanfs review` takes.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ReviewArgs {
+    /// A store or a home
+    target: PathBuf,
+    /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`
+    #[arg(long, value_name = "RUN", conflicts_with = "session")]
+    run: Option<String>,
+    /// Only what was changed in this session; without --run and --session, everything since the last mount
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Also list what was accepted
+    #[arg(long)]
+    all: bool,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists what is to be reviewed.
+pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<Exit> {
+    let client = Client::open(&args.target)?;
+    let scope = client.review_scope(args.run.as_deref(), args.session.as_deref())?;
+    let review = client.review(scope, args.all)?;
+    let mut printer = Printer::new();
+    let mut is_known = true;
+    for number in 0..review.len() {
+        let Some(change) = review.change(number)? else {
+            continue;
+        };
+        if let Some(unknown) = &change.difference.unknown {
+            is_known = false;
+            warn(args.json, &format!("{}: {unknown}", change.difference.path));
+        }
+        match args.json {
+            true => printer.json(&change)?,
+            false => line(&mut printer, &change),
+        }
+    }
+    Ok(match (is_known, review.is_empty()) {
+        (false, _) => Exit::Partly,
+        (true, true) => Exit::Ok,
+        (true, false) => Exit::Nothing,
+    })
+}
+
+/// `M  /src/main.rs  2026-01-16 10:15:30 by vim, sed (run 4k2m9x0c7d1f)`
+fn line(printer: &mut Printer, change: &Change) {
+    let (letter, style) = letter(&change.difference);
+    let letter = printer.style(style, &letter.to_string());
+    let who: Vec<String> = change.by.iter().map(|by| named(&by.who)).collect();
+    let time = change.time.as_deref().map(time).unwrap_or_default();
+    let accepted = if change.accepted { ", accepted" } else { "" };
+    let told = printer.style(
+        Style::Faint,
+        &format!("{time} by {}{accepted}", who.join(", ")),
+    );
+    printer.line(format_args!(
+        "{letter}  {}  {told}",
+        path_of(&change.difference)
+    ));
+}
+
+/// Names who changed something: `sed (run 4k2m9x0c7d1f)`.
+pub(super) fn named(who: &Who) -> String {
+    let program = match who.program.as_str() {
+        "" => who.kind.word(),
+        program => program,
+    };
+    match who.run {
+        Some(run) => format!("{program} (run {run})"),
+        None => program.to_owned(),
+    }
+}

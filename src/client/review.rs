@@ -1,0 +1,142 @@
+//! Reviewing: what nobody has accepted yet, accepting it, taking it back.
+
+use super::target::Client;
+use super::undo::UndoHow;
+use crate::control::{Answer, Request};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::point::Point;
+use crate::operator::review::{AcceptRequest, Accepted, Review, Scope, accept};
+use crate::operator::undo::{UndoRequest, Wanted};
+use crate::world::Caller;
+
+impl Client {
+    /// Finds what a review is about, as [`Scope::find`].
+    ///
+    /// # Errors
+    /// As [`Scope::find`].
+    pub fn review_scope(&self, run: Option<&str>, session: Option<&str>) -> Result<Scope> {
+        Scope::find(&self.store, run, session)
+    }
+
+    /// Finds what nobody has accepted yet; with `all`, what was accepted as well.
+    ///
+    /// # Errors
+    /// As [`Review::read`].
+    pub fn review(&self, scope: Scope, all: bool) -> Result<Review<'_>> {
+        self.flush();
+        self.seal();
+        Review::read(&self.store, scope, &Point::Now, all)
+    }
+
+    /// Accepts what a review lists: these paths and what is below them, or everything.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where nothing is listed there; as [`accept`]; as [`Client::open`] where the store cannot be had.
+    pub fn accept(&self, review: &Review<'_>, paths: &[WorldPath]) -> Result<Accepted> {
+        let (scope, what) = (review.scope(), words("accept", review, paths));
+        let request = match paths {
+            [] => AcceptRequest {
+                what,
+                run: scope.run_id(),
+                of: review.ranges(),
+            },
+            paths => AcceptRequest::of_operations(what, scope.run_id(), &listed(review, paths)?),
+        };
+        let listed = count(review, paths);
+        if listed == 0 {
+            return Err(nothing_at(paths));
+        }
+        let accepted = self.change(
+            &Request::Accept(request.clone()),
+            |answer| match answer {
+                Answer::Accepted(accepted) => Some(accepted),
+                _ => None,
+            },
+            |_, applier| accept(applier.world(), &request, Caller::myself()),
+        )?;
+        Ok(Accepted {
+            paths: listed,
+            ..accepted
+        })
+    }
+
+    /// Returns the undo that takes back what a review lists: these paths and what is below them, or everything.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where nothing is listed there.
+    pub fn reject_request(
+        &self,
+        review: &Review<'_>,
+        paths: &[WorldPath],
+        how: UndoHow,
+    ) -> Result<UndoRequest> {
+        let scope = review.scope();
+        let wanted = match paths {
+            [] if review.is_empty() => return Err(nothing_at(paths)),
+            // What was accepted stays.
+            [] if review.has_accepted() => {
+                Wanted::Operations(listed(review, &[WorldPath::root()])?)
+            }
+            [] => Wanted::Since {
+                from: scope.from.clone(),
+                session: scope.session.clone(),
+                run: scope.run_id(),
+                pid: None,
+                program: None,
+                paths: Vec::new(),
+            },
+            paths => Wanted::Operations(listed(review, paths)?),
+        };
+        Ok(UndoRequest {
+            wanted,
+            choice: how.on_conflict,
+            dry_run: how.dry_run,
+            what: words("reject", review, paths),
+        })
+    }
+}
+
+fn listed(
+    review: &Review<'_>,
+    paths: &[WorldPath],
+) -> Result<Vec<crate::operator::point::Operation>> {
+    let operations = review.operations(paths);
+    match operations.is_empty() {
+        true => Err(nothing_at(paths)),
+        false => Ok(operations),
+    }
+}
+
+/// Returns how many listed paths are meant.
+fn count(review: &Review<'_>, paths: &[WorldPath]) -> u64 {
+    let is_meant = |number: &usize| {
+        let listed = review.path(*number);
+        listed
+            .is_some_and(|(_, at)| paths.is_empty() || paths.iter().any(|path| path.contains(&at)))
+    };
+    (0..review.len()).filter(is_meant).count() as u64
+}
+
+fn nothing_at(paths: &[WorldPath]) -> Error {
+    let what = match paths {
+        [] => "nothing is left to be reviewed".to_owned(),
+        [path] => format!("{path} is not among the changes that are to be reviewed"),
+        [path, ..] => format!(
+            "neither {path} nor the other paths are among the changes that are to be reviewed"
+        ),
+    };
+    Error::Missing {
+        what,
+        remedy: "Nothing was changed. `trumanfs review --json` lists them; what is accepted is left out.".to_owned(),
+    }
+}
+
+fn words(verb: &str, review: &Review<'_>, paths: &[WorldPath]) -> String {
+    let mut words = format!("{verb} {}", review.scope().words());
+    for path in paths {
+        words.push(' ');
+        words.push_str(&path.to_string());
+    }
+    words
+}

@@ -1,0 +1,73 @@
+//! Accepting changes: a record that says which, so that a review lists them no more. Nothing else changes.
+
+use crate::error::{Error, Result};
+use crate::journal::RunId;
+use crate::operator::point::Operation;
+use crate::world::{Caller, World};
+
+/// How many ranges one record lists at most: more would make a line of megabytes.
+const LISTED: usize = 2000;
+
+/// A request to accept changes.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct AcceptRequest {
+    /// The command in words.
+    pub what: String,
+    /// The run whose changes are meant; absent where it does not matter whose.
+    #[serde(default)]
+    pub run: Option<RunId>,
+    /// The records: session and range of numbers.
+    pub of: Vec<(String, u64, u64)>,
+}
+
+/// What was accepted.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Accepted {
+    /// The last record that says so.
+    pub record: Operation,
+    /// How many changed paths this took from the list.
+    #[serde(default)]
+    pub paths: u64,
+}
+
+impl AcceptRequest {
+    /// Makes ranges of records, which are in order.
+    pub fn of_operations(
+        what: String,
+        run: Option<RunId>,
+        operations: &[Operation],
+    ) -> AcceptRequest {
+        let mut of: Vec<(String, u64, u64)> = Vec::new();
+        for operation in operations {
+            match of.last_mut() {
+                Some((session, _, to))
+                    if *session == operation.session && *to + 1 >= operation.seq =>
+                {
+                    *to = operation.seq;
+                }
+                _ => of.push((operation.session.clone(), operation.seq, operation.seq)),
+            }
+        }
+        AcceptRequest { what, run, of }
+    }
+}
+
+/// Records that changes are accepted.
+///
+/// # Errors
+/// [`Error::Missing`] where none are named; those of writing the journal: then part of it may be accepted.
+pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<Accepted> {
+    let mut last = None;
+    for of in request.of.chunks(LISTED) {
+        let seq = world.note_accept(request.what.clone(), request.run, of.to_vec(), caller)?;
+        last = Some(Operation {
+            session: world.session().to_owned(),
+            seq,
+        });
+    }
+    let record = last.ok_or_else(|| Error::Missing {
+        what: "nothing is there to be accepted".to_owned(),
+        remedy: "`trumanfs review --json` lists what is.".to_owned(),
+    })?;
+    Ok(Accepted { record, paths: 0 })
+}

@@ -1,0 +1,301 @@
+//! The second pass of a review: the changed paths, each with who changed it.
+
+use std::collections::BTreeSet;
+
+use super::scope::Scope;
+use super::seen::{Seen, SeenRecord, Who};
+use crate::error::Result;
+use crate::journal::RunId;
+use crate::name::WorldPath;
+use crate::operator::Store;
+use crate::operator::diff::{Diff, Difference, Status};
+use crate::operator::past::{Effect, NodeId, ROOT};
+use crate::operator::point::{Operation, Point};
+
+/// Who changed a path, and what for.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct By {
+    /// Who.
+    #[serde(flatten)]
+    pub who: Who,
+    /// What the run was asked for, escaped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// A changed path of a review.
+#[derive(Debug, serde::Serialize)]
+pub struct Change {
+    /// What differs, between the oldest change that is not accepted and the point that the review was made at.
+    #[serde(flatten)]
+    pub difference: Difference,
+    /// Who changed it, the latest first.
+    pub by: Vec<By>,
+    /// The last of these changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// When that was: UTC, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// Whether all of these changes are accepted.
+    pub accepted: bool,
+}
+
+/// The changes of a scope that nobody has accepted, sorted by path.
+#[derive(Debug)]
+pub struct Review<'a> {
+    scope: Scope,
+    seen: Seen,
+    until: Point,
+    /// `None` where nothing is to be reviewed.
+    diff: Option<Diff<'a>>,
+    /// Which records changed which nodes, by node; records by their place in [`Seen::records`].
+    touched: Vec<(NodeId, u32)>,
+}
+
+impl<'a> Review<'a> {
+    /// Finds what is to be reviewed, of all changes up to a point; with `all`, what was accepted as well.
+    ///
+    /// # Errors
+    /// As [`Diff::between`].
+    pub fn read(store: &'a Store, scope: Scope, until: &Point, all: bool) -> Result<Review<'a>> {
+        let seen = Seen::read(store, &scope, until)?;
+        let until = match &seen.newest {
+            Some(newest) => Point::After(newest.clone()),
+            None => until.clone(),
+        };
+        let mut touched = Vec::new();
+        let diff = seen.start(all).map(|from| {
+            Diff::of_wanted(store, (&from, &until), |session, record, effect| {
+                let Some(number) = seen.find(session, record.seq) else {
+                    return false;
+                };
+                let is_wanted = seen
+                    .record(number)
+                    .is_some_and(|seen| all || !seen.accepted);
+                if is_wanted {
+                    touched.extend(
+                        nodes(effect)
+                            .into_iter()
+                            .flatten()
+                            .map(|node| (node, number)),
+                    );
+                }
+                is_wanted
+            })
+        });
+        let diff = diff.transpose()?;
+        touched.sort_unstable();
+        touched.dedup();
+        touched.shrink_to_fit();
+        Ok(Review {
+            scope,
+            seen,
+            until,
+            diff,
+            touched,
+        })
+    }
+
+    /// Returns the scope.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Returns the last record that was looked at.
+    pub fn until(&self) -> &Point {
+        &self.until
+    }
+
+    /// Returns the differences; `None` where nothing is to be reviewed.
+    pub fn diff(&self) -> Option<&Diff<'a>> {
+        self.diff.as_ref()
+    }
+
+    /// Returns whether some changes of the scope were accepted before.
+    pub fn has_accepted(&self) -> bool {
+        self.seen.records.iter().any(|record| record.accepted)
+    }
+
+    /// Returns the number of changed paths.
+    pub fn len(&self) -> usize {
+        self.diff.as_ref().map_or(0, Diff::len)
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns a changed path, by its place in the order.
+    pub fn path(&self, number: usize) -> Option<(Status, WorldPath)> {
+        self.diff.as_ref()?.nth_path(number)
+    }
+
+    /// Returns a change, by its place in the order. Its attributes are read from the disk now.
+    ///
+    /// # Errors
+    /// As [`Diff::nth`].
+    pub fn change(&self, number: usize) -> Result<Option<Change>> {
+        let difference = self
+            .diff
+            .as_ref()
+            .map(|diff| diff.nth(number))
+            .transpose()?;
+        let Some(difference) = difference.flatten() else {
+            return Ok(None);
+        };
+        let records: Vec<&SeenRecord> = self.records_at(number).collect();
+        let newest = records.first();
+        let mut by: Vec<By> = Vec::new();
+        for who in records.iter().filter_map(|record| self.who_made(record)) {
+            if !by.iter().any(|by| by.who == *who) {
+                let command = who.run.and_then(|run| self.command(run));
+                by.push(By {
+                    who: who.clone(),
+                    command: command.map(str::to_owned),
+                });
+            }
+        }
+        Ok(Some(Change {
+            difference,
+            by,
+            operation: newest.map(|record| self.seen.operation(record)),
+            time: newest.and_then(|record| time(record.time)),
+            accepted: !records.is_empty() && records.iter().all(|record| record.accepted),
+        }))
+    }
+
+    /// Returns who changed a path last, and when: microseconds since 1970.
+    pub fn last(&self, number: usize) -> Option<(&Who, i64)> {
+        let record = self.records_at(number).next()?;
+        Some((self.who_made(record)?, record.time))
+    }
+
+    /// Returns what a run was asked for, escaped.
+    pub fn command(&self, run: RunId) -> Option<&str> {
+        self.seen.commands.get(&run).map(String::as_str)
+    }
+
+    /// Returns the records that changed paths and what is below them, oldest first. Where a path is in a directory that was
+    /// removed, the removal of that is among them: it has no place otherwise.
+    pub fn operations(&self, paths: &[WorldPath]) -> Vec<Operation> {
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        for number in 0..self.len() {
+            let Some(difference) = self.names(number) else {
+                continue;
+            };
+            let is_meant =
+                |path: &&WorldPath| difference.iter().flatten().any(|at| path.contains(at));
+            if paths.iter().find(is_meant).is_none() {
+                continue;
+            }
+            found.extend(self.records_of(number));
+            found.extend(self.removals_above(number));
+        }
+        let records = found.into_iter().rev();
+        let records = records.filter_map(|number| self.seen.record(number));
+        records.map(|record| self.seen.operation(record)).collect()
+    }
+
+    /// Returns the records of the scope as ranges: all of them, since those of others lie between.
+    pub fn ranges(&self) -> Vec<(String, u64, u64)> {
+        let mut ranges: Vec<(String, u64, u64)> = Vec::new();
+        for record in self.seen.records.iter().rev() {
+            let Operation { session, seq } = self.seen.operation(record);
+            match ranges.last_mut() {
+                Some(last) if last.0 == session => last.2 = seq,
+                _ => ranges.push((session, seq, seq)),
+            }
+        }
+        ranges
+    }
+
+    fn names(&self, number: usize) -> Option<[Option<WorldPath>; 2]> {
+        let diff = self.diff.as_ref()?;
+        let (from, path) = diff.nth_names(number)?;
+        Some([from, Some(path)])
+    }
+
+    fn who_made(&self, record: &SeenRecord) -> Option<&Who> {
+        usize::try_from(record.who)
+            .ok()
+            .and_then(|at| self.seen.who.get(at))
+    }
+
+    /// Returns the records that changed a path, the newest first. Of what came or went with its directory, those of the directory.
+    fn records_at(&self, number: usize) -> impl Iterator<Item = &SeenRecord> {
+        let records = self.records_of(number);
+        records.into_iter().filter_map(|at| self.seen.record(at))
+    }
+
+    fn records_of(&self, number: usize) -> Vec<u32> {
+        let Some(diff) = &self.diff else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (tree, node) in <[_; 2]>::from(diff.trees())
+            .into_iter()
+            .zip(diff.nth_nodes(number))
+        {
+            let mut at = node;
+            while let Some(node) = at {
+                let of_node = self.touching(node);
+                found.extend_from_slice(of_node);
+                at = match of_node.is_empty() && node != ROOT {
+                    true => tree.place_of(node).map(|(dir, _)| dir),
+                    false => None,
+                };
+            }
+        }
+        let mut numbers: Vec<u32> = found.into_iter().map(|(_, record)| record).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// Returns the removals of directories above a path.
+    fn removals_above(&self, number: usize) -> Vec<u32> {
+        let mut found = Vec::new();
+        let Some((diff, [Some(node), _])) = self
+            .diff
+            .as_ref()
+            .map(|diff| (diff, diff.nth_nodes(number)))
+        else {
+            return found;
+        };
+        let (before, _) = diff.trees();
+        let mut at = before.place_of(node).map(|(dir, _)| dir);
+        while let Some(dir) = at.filter(|dir| *dir != ROOT) {
+            let removals = self.touching(dir).iter().map(|(_, record)| *record);
+            found.extend(removals.filter(|record| {
+                self.seen
+                    .record(*record)
+                    .is_some_and(|record| record.is_rmdir)
+            }));
+            at = before.place_of(dir).map(|(dir, _)| dir);
+        }
+        found
+    }
+
+    fn touching(&self, node: NodeId) -> &[(NodeId, u32)] {
+        let from = self.touched.partition_point(|(of, _)| *of < node);
+        let to = self.touched.partition_point(|(of, _)| *of <= node);
+        self.touched.get(from..to).unwrap_or_default()
+    }
+}
+
+/// Returns the nodes that an effect is about. The time of a directory changes with everything in it.
+fn nodes(effect: &Effect) -> [Option<NodeId>; 2] {
+    match effect {
+        Effect::Time(..) => [None, None],
+        Effect::Name { before, after, .. } => [*before, *after],
+        Effect::Born(node) => [Some(*node), None],
+        effect => [effect.within(), None],
+    }
+}
+
+fn time(micros: i64) -> Option<String> {
+    let time = chrono::DateTime::from_timestamp_micros(micros)?;
+    Some(time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true))
+}

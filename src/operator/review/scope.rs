@@ -1,0 +1,55 @@
+//! What a review is about: a run, a session, or everything since the last mount.
+
+use crate::error::Result;
+use crate::journal::RunId;
+use crate::operator::Store;
+use crate::operator::point::{Operation, Point, session};
+use crate::operator::run::{FoundRun, find};
+
+/// The records that a review is about. An operator's undos are never among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Those after this point.
+    pub from: Point,
+    /// Only those of this session.
+    pub session: Option<String>,
+    /// Only those of this run.
+    pub run: Option<FoundRun>,
+}
+
+impl Scope {
+    /// Finds what was typed: a run, else a session; without both, everything since the last mount.
+    ///
+    /// # Errors
+    /// As [`find`] and [`session`].
+    pub fn find(store: &Store, run: Option<&str>, only: Option<&str>) -> Result<Scope> {
+        if let Some(run) = run {
+            let run = find(store, run)?;
+            return Ok(Scope {
+                from: run.start(),
+                session: None,
+                run: Some(run),
+            });
+        }
+        let id = session(store, only.unwrap_or("last"))?;
+        Ok(Scope {
+            from: Point::After(Operation::start_of(id.clone())),
+            session: only.map(|_| id),
+            run: None,
+        })
+    }
+
+    /// Returns the run's id.
+    pub fn run_id(&self) -> Option<RunId> {
+        self.run.as_ref().map(|run| run.id)
+    }
+
+    /// Returns the scope in words, for a record: `run 4k2m…`, `session 2026…`, `2026…..`.
+    pub fn words(&self) -> String {
+        match (&self.run, &self.session) {
+            (Some(run), _) => format!("run {}", run.id),
+            (None, Some(session)) => format!("session {session}"),
+            (None, None) => format!("everything since {}", self.from),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The first pass of a review, over the headers of records: who changed something and when, and what was accepted.
+//!
+//! Owns what *accepted* means: a record is, if an `accept` names it by its number, and by its run where it names one. So
+//! what is done later is not accepted, and neither an undo nor a redo changes what is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::DateTime;
+
+use super::scope::Scope;
+use crate::error::Result;
+use crate::journal::{Op, OriginKind, RecordHeader, RunId};
+use crate::operator::Store;
+use crate::operator::past::ReverseRecords;
+use crate::operator::point::{Operation, Point};
+
+/// Who made a change: a program, perhaps of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Who {
+    /// The run; absent for a process that belongs to none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The kind of executor.
+    pub kind: OriginKind,
+    /// The program's name; empty where nobody knows it.
+    pub program: String,
+}
+
+/// A record of the scope.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeenRecord {
+    session: u32,
+    pub(super) seq: u64,
+    /// Microseconds since 1970.
+    pub(super) time: i64,
+    /// Its number in [`Seen::who`].
+    pub(super) who: u32,
+    pub(super) accepted: bool,
+    /// Whether it removed a directory.
+    pub(super) is_rmdir: bool,
+}
+
+/// What an `accept` names.
+#[derive(Debug)]
+struct AcceptedPart {
+    run: Option<RunId>,
+    of: Vec<(String, u64, u64)>,
+}
+
+/// What the first pass found.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) who: Vec<Who>,
+    /// What the runs were asked for, escaped.
+    pub(super) commands: HashMap<RunId, String>,
+    /// The newest first.
+    pub(super) records: Vec<SeenRecord>,
+    sessions: Vec<Arc<str>>,
+    /// The newest record of the store.
+    pub(super) newest: Option<Operation>,
+}
+
+impl Seen {
+    /// Reads the records of a scope, up to a point.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read.
+    pub(super) fn read(store: &Store, scope: &Scope, until: &Point) -> Result<Seen> {
+        let mut seen = Seen::default();
+        let mut numbers: HashMap<Who, u32> = HashMap::new();
+        let mut parts: Vec<AcceptedPart> = Vec::new();
+        let mut records = ReverseRecords::trusting(store)?;
+        loop {
+            // What was accepted is parsed, and the first record before the scope ends it.
+            let next = records.next_of(|session, header| {
+                if scope.from.includes(session, header.seq) || header.op == "accept" {
+                    return true;
+                }
+                seen.note(scope, until, (session, header), &parts, &mut numbers);
+                false
+            })?;
+            let Some((session, record)) = next else {
+                break;
+            };
+            if scope.from.includes(&session, record.seq) {
+                break;
+            }
+            if let Op::Accept { run, of, .. } = record.op {
+                parts.push(AcceptedPart { run, of });
+            }
+        }
+        Ok(seen)
+    }
+
+    fn note(
+        &mut self,
+        scope: &Scope,
+        until: &Point,
+        (session, header): (&str, &RecordHeader<'_>),
+        parts: &[AcceptedPart],
+        numbers: &mut HashMap<Who, u32>,
+    ) {
+        if !until.includes(session, header.seq) {
+            return;
+        }
+        if self.newest.is_none() {
+            self.newest = Some(Operation {
+                session: session.to_owned(),
+                seq: header.seq,
+            });
+        }
+        if scope.session.as_deref().is_some_and(|only| only != session) {
+            return;
+        }
+        let origin = header.origin();
+        let is_wanted = scope.run_id().is_none_or(|run| origin.run == Some(run));
+        if !is_wanted || origin.is_undo() {
+            return;
+        }
+        if header.op == "run" {
+            if let Some((run, command)) = origin.run.zip(header.text("command")) {
+                self.commands.insert(run, command.into_owned());
+            }
+            return;
+        }
+        if !changes(&header.op) {
+            return;
+        }
+        let who = Who {
+            run: origin.run,
+            kind: origin.kind,
+            program: program(header),
+        };
+        let number = match numbers.get(&who) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.who.len()).unwrap_or(u32::MAX);
+                self.who.push(who.clone());
+                numbers.insert(who, number);
+                number
+            }
+        };
+        if self.sessions.last().is_none_or(|last| **last != *session) {
+            self.sessions.push(session.into());
+        }
+        let time = DateTime::parse_from_rfc3339(&header.time);
+        let covers = |part: &AcceptedPart| {
+            let in_part = |(of, from, to): &(String, u64, u64)| {
+                of == session && (*from..=*to).contains(&header.seq)
+            };
+            part.run.is_none_or(|run| origin.run == Some(run)) && part.of.iter().any(in_part)
+        };
+        self.records.push(SeenRecord {
+            session: u32::try_from(self.sessions.len() - 1).unwrap_or(u32::MAX),
+            seq: header.seq,
+            time: time.map_or(0, |time| time.timestamp_micros()),
+            who: number,
+            accepted: parts.iter().any(covers),
+            is_rmdir: header.op == "rmdir",
+        });
+    }
+
+    /// Returns a record by its place.
+    pub(super) fn record(&self, place: u32) -> Option<&SeenRecord> {
+        let place = usize::try_from(place).ok()?;
+        self.records.get(place)
+    }
+
+    /// Returns the point before the oldest record that is wanted; `None` where there is none.
+    pub(super) fn start(&self, all: bool) -> Option<Point> {
+        let oldest = self
+            .records
+            .iter()
+            .rev()
+            .find(|record| all || !record.accepted)?;
+        let mut before = self.operation(oldest);
+        before.seq = before.seq.saturating_sub(1);
+        Some(Point::After(before))
+    }
+
+    /// Returns a record's session and number.
+    pub(super) fn operation(&self, record: &SeenRecord) -> Operation {
+        let session = usize::try_from(record.session).ok();
+        let session = session.and_then(|at| self.sessions.get(at));
+        Operation {
+            session: session.map(ToString::to_string).unwrap_or_default(),
+            seq: record.seq,
+        }
+    }
+
+    /// Returns the place of a record among [`Seen::records`].
+    pub(super) fn find(&self, session: &str, seq: u64) -> Option<u32> {
+        let place = self.records.binary_search_by(|record| {
+            let at = usize::try_from(record.session).ok();
+            let of = at.and_then(|at| self.sessions.get(at));
+            let of = of.map_or("", |of| of);
+            // The newest come first.
+            (session, seq).cmp(&(of, record.seq))
+        });
+        place.ok().and_then(|place| u32::try_from(place).ok())
+    }
+}
+
+/// Returns whether records of an operation change something in the home. Gathering changes only the trash.
+fn changes(op: &str) -> bool {
+    !matches!(
+        op,
+        "begin" | "end" | "gather" | "checkpoint" | "undo" | "accept" | "purge" | "evict" | "abort"
+    )
+}
+
+/// Returns the name of the program that made a change.
+fn program(header: &RecordHeader<'_>) -> String {
+    let text = |field| header.text(field).filter(|text| !text.is_empty());
+    let comm = text("comm").map(|comm| comm.into_owned());
+    let exe = || text("exe").and_then(|exe| exe.rsplit('/').next().map(str::to_owned));
+    comm.or_else(exe).unwrap_or_default()
+}
