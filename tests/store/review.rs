@@ -74,13 +74,10 @@ fn each_change_is_listed_with_whose_it_is() {
     assert_eq!(listed(at, &[]), ["m /a", "r /b", "m /c", "a /e", "a /e/f"]);
     let (all, _) = done(1, &["review", at, "--json"]);
     let by = |path: &str| {
-        let values = all
+        let mut values = all
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let found = values
-            .filter(|value| value["path"] == path)
-            .next_back()
-            .unwrap();
+        let found = values.rfind(|value| value["path"] == path).unwrap();
         let by = found["by"].as_array().unwrap().clone();
         by.iter()
             .map(|by| by["run"].as_str().unwrap_or("nobody").to_owned())
