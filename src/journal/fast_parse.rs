@@ -5,8 +5,9 @@
 //! name with a backslash, a line of another program) is left to serde. It saves most of the time of reading a
 //! journal.
 
+use super::former::{How, Kept, Replaced, Was};
 use super::ids::Ids;
-use super::op::{How, Kept, Op, Replaced, Was};
+use super::op::Op;
 use super::origin::{Origin, OriginKind};
 use super::record::{Actor, Record};
 use super::stamp::{At, Stamp};

@@ -7,6 +7,7 @@
 mod actor;
 mod begin;
 mod fast_parse;
+mod former;
 mod hash;
 mod header;
 mod ids;
@@ -29,10 +30,11 @@ mod writer;
 
 pub use actor::{Actors, Author, Caller};
 pub use begin::{After, KeptWith, MountedWith, StoreId};
+pub use former::{How, Kept, Replaced, Was};
 pub use header::RecordHeader;
 pub use ids::Ids;
 pub use lenient::{LenientReader, Line, What};
-pub use op::{How, Kept, Op, Replaced, WORDS, Was};
+pub use op::{Op, WORDS};
 pub use origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use read::{Reader, Tail, end_of, seq_at, tail};
 pub use record::{Actor, Record, SCHEMA, SEALED};

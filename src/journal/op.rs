@@ -3,59 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::begin::{After, MountedWith, StoreId};
+use super::former::{Kept, Replaced, Was};
 use super::ids::Ids;
 use super::origin::RunId;
 use super::stamp::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
-
-/// Attributes before a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Was {
-    /// Permission bits.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// The time of last access: seconds and nanoseconds.
-    pub atime: (i64, u32),
-    /// The modification time: seconds and nanoseconds.
-    pub mtime: (i64, u32),
-}
-
-/// A file replaced by a rename.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replaced {
-    /// Its inode.
-    pub ids: Ids,
-    /// Its entry in the trash.
-    pub trash: Escaped,
-}
-
-/// How a former content was kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// The inode itself moved to the versions, and a new one took its place.
-    Moved,
-    /// The version shares the file's blocks (`FICLONE`).
-    Cloned,
-    /// The version is a copy.
-    Copied,
-    /// The version has the blocks overwritten since, with a list of them; the others are still in the file.
-    Blocks,
-    /// Only an append follows: the size is enough.
-    Length,
-}
-
-/// A former content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// How it was kept.
-    pub how: How,
-    /// Its number among the session's versions; 0 for [`How::Length`], which has no file.
-    pub n: u64,
-}
 
 /// An operation: every kind of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,7 +125,7 @@ pub enum Op {
         /// Its content before; absent where an earlier record of the same open file has it, or nothing was lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Kept>,
-        /// The inode that took its place ([`How::Moved`]).
+        /// The inode that took its place ([`How::Moved`](super::former::How::Moved)).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<Ids>,
     },
@@ -192,7 +144,7 @@ pub enum Op {
         /// Its content before; absent where it was empty.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Kept>,
-        /// The inode that took its place ([`How::Moved`]).
+        /// The inode that took its place ([`How::Moved`](super::former::How::Moved)).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<Ids>,
     },

@@ -3,8 +3,9 @@
 //! Owns, for each operation, the meaning of its fields. Also the rule that the store's own device has no number in a
 //! journal: a disk's number may change with the next boot, and that of a btrfs or a tmpfs with each mount.
 
+use super::former::{Kept, Replaced};
 use super::ids::Ids;
-use super::op::{Kept, Op, Replaced};
+use super::op::Op;
 use super::record::Record;
 use crate::name::{Escaped, WorldPath};
 

@@ -223,9 +223,8 @@ impl Fold {
                 self.close_all();
                 self.single(session, record);
             }
-            "run" | "checkpoint" | "undo" | "accept" | "purge" | "evict" => {
-                self.single(session, record)
-            }
+            "run" | "checkpoint" | "undo" | "accept" => self.single(session, record),
+            "purge" | "evict" => self.single(session, record),
             _ => self.activity(session, record, time),
         }
     }
@@ -241,10 +240,7 @@ impl Fold {
             }
             FoldEvent::Single { .. } => true,
         };
-        if !is_complete {
-            return None;
-        }
-        match self.queue.pop_front()? {
+        match is_complete.then(|| self.queue.pop_front())?? {
             FoldEvent::Activity(activity) if activity.records as usize <= FEW => {
                 self.tell_apart(*activity);
                 self.complete()

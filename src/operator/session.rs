@@ -30,16 +30,16 @@ pub enum End {
     Absent,
 }
 
-/// A checkpoint or an undo.
+/// A checkpoint, an undo, or what was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Mark {
     /// The number of its record.
     pub seq: u64,
     /// Its time.
     pub time: String,
-    /// `checkpoint` or `undo`.
+    /// `checkpoint`, `undo` or `accept`.
     pub op: String,
-    /// The checkpoint's name, or the undo's command.
+    /// The checkpoint's name, or the command.
     pub what: String,
 }
 

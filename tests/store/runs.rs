@@ -607,7 +607,7 @@ fn as_of_schema_2(journal: &std::path::Path) {
         if record["op"] == "seal" {
             continue;
         }
-        let mut line = line.replacen("\"v\":3", "\"v\":2", 1);
+        let mut line = line.replacen("\"v\":4", "\"v\":2", 1);
         if let Some(from) = line.find(",\"origin\":{") {
             let to = from + line[from..].find('}').unwrap() + 1;
             line.replace_range(from..to, "");

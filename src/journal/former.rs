@@ -1,0 +1,55 @@
+//! What was there before an operation: attributes, a replaced file, a former content.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::Ids;
+use crate::name::Escaped;
+
+/// Attributes before a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Was {
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// The time of last access: seconds and nanoseconds.
+    pub atime: (i64, u32),
+    /// The modification time: seconds and nanoseconds.
+    pub mtime: (i64, u32),
+}
+
+/// A file replaced by a rename.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// Its inode.
+    pub ids: Ids,
+    /// Its entry in the trash.
+    pub trash: Escaped,
+}
+
+/// How a former content was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// The inode itself moved to the versions, and a new one took its place.
+    Moved,
+    /// The version shares the file's blocks (`FICLONE`).
+    Cloned,
+    /// The version is a copy.
+    Copied,
+    /// The version has the blocks overwritten since, with a list of them; the others are still in the file.
+    Blocks,
+    /// Only an append follows: the size is enough.
+    Length,
+}
+
+/// A former content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// How it was kept.
+    pub how: How,
+    /// Its number among the session's versions; 0 for [`How::Length`], which has no file.
+    pub n: u64,
+}
