@@ -25,6 +25,7 @@ pub mod review;
 pub mod run;
 pub mod session;
 pub mod show;
+pub mod text;
 pub mod trash;
 pub mod undo;
 pub mod usage;

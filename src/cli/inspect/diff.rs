@@ -8,11 +8,12 @@ use clap::Args;
 
 use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, count, warn};
-use super::patch::{self, Texts};
+use super::patch;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::diff::{Diff, Difference, Side, Status};
+use crate::operator::diff::{Diff, Difference, Side, Status, Texts};
+use crate::operator::text::Comparison;
 
 /// How long the bar of `--stat` gets.
 const BAR: u64 = 40;
@@ -316,11 +317,11 @@ fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Ro
         return Ok(Row::Nothing);
     }
     let differs = change.content || change.before.is_none() || change.after.is_none();
-    let words = match differs.then(|| patch::texts(diff, change)) {
+    let words = match differs.then(|| diff.texts(change)) {
         None if details(change).is_empty() => "moved".to_owned(),
         None => details(change),
         Some(Ok(Texts::Text(before, after))) => {
-            let (added, removed) = patch::count(&before, &after);
+            let (added, removed) = Comparison::new(&before, &after).counts();
             let small = |lines| u32::try_from(lines).unwrap_or(u32::MAX);
             return Ok(Row::Counts(small(added), small(removed)));
         }

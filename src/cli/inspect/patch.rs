@@ -1,68 +1,10 @@
 //! A difference of contents as a unified patch, in git's format, so that `git apply` and `patch -p1` take it.
 
-use std::time::Duration;
-
-use similar::{Algorithm, ChangeTag, TextDiff};
-
 use super::super::output::{Printer, Style};
 use crate::error::Result;
 use crate::name::{WorldPath, is_deceptive};
-use crate::operator::diff::{Bytes, Diff, Difference, Side};
-
-/// What is larger is not shown as text.
-const LARGE: u64 = 16 << 20;
-/// As git does it: a NUL in the first bytes means that it is no text.
-const LOOKED_AT: usize = 8000;
-/// How many unchanged lines are shown around a change.
-const CONTEXT: usize = 3;
-/// After so long the smallest difference is not searched for any more.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The contents of a change.
-pub(super) enum Texts {
-    /// Both sides are text; nothing is an empty one.
-    Text(Vec<u8>, Vec<u8>),
-    /// One side is not.
-    Binary,
-}
-
-/// Reads the contents of a change, if they are text.
-///
-/// # Errors
-/// As [`Diff::contents`].
-pub(super) fn texts(diff: &Diff<'_>, change: &Difference) -> Result<Texts> {
-    let (before, after) = diff.contents(change)?;
-    let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::size);
-    if size(&before).max(size(&after)) > LARGE {
-        return Ok(Texts::Binary);
-    }
-    let read = |bytes: Option<Bytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
-    let (before, after) = (read(before)?, read(after)?);
-    let is_text = |bytes: &[u8]| !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
-    Ok(match is_text(&before) && is_text(&after) {
-        true => Texts::Text(before, after),
-        false => Texts::Binary,
-    })
-}
-
-/// Counts the lines that were added and removed.
-pub(super) fn count(before: &[u8], after: &[u8]) -> (u64, u64) {
-    let (old, new) = (lines(before), lines(after));
-    // Most of what comes or goes whole needs no comparing.
-    if old.is_empty() || new.is_empty() {
-        return (new.len() as u64, old.len() as u64);
-    }
-    let diff = compare(&old, &new);
-    let mut counts = (0, 0);
-    for change in diff.iter_all_changes() {
-        match change.tag() {
-            ChangeTag::Insert => counts.0 += 1,
-            ChangeTag::Delete => counts.1 += 1,
-            ChangeTag::Equal => {}
-        }
-    }
-    counts
-}
+use crate::operator::diff::{Diff, Difference, Side, Texts};
+use crate::operator::text::{Comparison, Sign};
 
 /// Writes the patch of a change.
 ///
@@ -98,7 +40,7 @@ pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference)
     if !change.content && change.before.is_some() && change.after.is_some() {
         return Ok(());
     }
-    match texts(diff, change)? {
+    match diff.texts(change)? {
         Texts::Binary => heading(printer, &format!("Binary files {old} and {new} differ")),
         Texts::Text(before, after) if before == after => {}
         Texts::Text(before, after) => {
@@ -111,19 +53,16 @@ pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference)
 }
 
 fn hunks(printer: &mut Printer, before: &[u8], after: &[u8]) {
-    let (old, new) = (lines(before), lines(after));
-    let diff = compare(&old, &new);
-    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-        let header = hunk.header().to_string();
-        let header = printer.style(Style::Changed, &header);
+    let compared = Comparison::new(before, after);
+    for hunk in compared.hunks() {
+        let header = printer.style(Style::Changed, &hunk.to_string());
         printer.line(format_args!("{header}"));
-        for change in hunk.iter_changes() {
-            let (sign, style) = match change.tag() {
-                ChangeTag::Insert => (b'+', Some(Style::Added)),
-                ChangeTag::Delete => (b'-', Some(Style::Removed)),
-                ChangeTag::Equal => (b' ', None),
+        for (sign, line) in compared.lines(&hunk) {
+            let (sign, style) = match sign {
+                Sign::Added => (b'+', Some(Style::Added)),
+                Sign::Removed => (b'-', Some(Style::Removed)),
+                Sign::Same => (b' ', None),
             };
-            let line = change.value();
             let text = line.strip_suffix(b"\n");
             printer.text_line(sign, text.unwrap_or(line), style);
             if text.is_none() {
@@ -131,19 +70,6 @@ fn hunks(printer: &mut Printer, before: &[u8], after: &[u8]) {
             }
         }
     }
-}
-
-fn compare<'l>(old: &[&'l [u8]], new: &[&'l [u8]]) -> TextDiff<'l, 'l, [u8]> {
-    TextDiff::configure()
-        .algorithm(Algorithm::Histogram)
-        .timeout(PATIENCE)
-        .newline_terminated(true)
-        .diff_slices(old, new)
-}
-
-/// Only a newline ends a line: patch(1) knows no other.
-fn lines(text: &[u8]) -> Vec<&[u8]> {
-    text.split_inclusive(|b| *b == b'\n').collect()
 }
 
 fn heading(printer: &mut Printer, text: &str) {
@@ -182,17 +108,5 @@ fn name(side: &str, path: &WorldPath) -> String {
                 .collect();
             format!("\"{side}{quoted}\"")
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_counted() {
-        assert_eq!(count(b"a\nb\nc\n", b"a\nx\nc\nd"), (2, 1));
-        assert_eq!(count(b"", b"a\r\nb\rc\n"), (2, 0));
-        assert_eq!(count(b"a", b"a\n"), (1, 1));
     }
 }

@@ -5,6 +5,7 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::past::{Attributes, Content, NodeId, Tree};
+use crate::operator::text::LONGEST;
 
 /// The change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -101,6 +102,35 @@ impl Bytes {
                 Ok(bytes)
             }
         }
+    }
+}
+
+/// As git does it: a NUL in the first bytes means that it is no text.
+const LOOKED_AT: usize = 8000;
+
+/// The contents of a change.
+#[derive(Debug)]
+pub enum Texts {
+    /// Both sides are text; nothing is an empty one.
+    Text(Vec<u8>, Vec<u8>),
+    /// One side is not, or is larger than [`LONGEST`].
+    Binary,
+}
+
+impl Texts {
+    pub(super) fn read(before: Option<Bytes>, after: Option<Bytes>) -> Result<Texts> {
+        let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::size);
+        if size(&before).max(size(&after)) > LONGEST {
+            return Ok(Texts::Binary);
+        }
+        let read =
+            |bytes: Option<Bytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
+        let (before, after) = (read(before)?, read(after)?);
+        let is_text = |bytes: &[u8]| !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
+        Ok(match is_text(&before) && is_text(&after) {
+            true => Texts::Text(before, after),
+            false => Texts::Binary,
+        })
     }
 }
 

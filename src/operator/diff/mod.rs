@@ -21,7 +21,7 @@ use crate::name::WorldPath;
 use crate::world::layout::TRASH;
 use asked::Asked;
 use difference::bytes;
-pub use difference::{Bytes, Difference, Side, Status};
+pub use difference::{Bytes, Difference, Side, Status, Texts};
 use found::{Both, Found};
 use names::Names;
 use paths::{Paths, Thing};
@@ -253,5 +253,14 @@ impl<'a> Diff<'a> {
             bytes(&self.before, change.before)?,
             bytes(&self.after, change.after)?,
         ))
+    }
+
+    /// Reads a difference's contents, if they are text.
+    ///
+    /// # Errors
+    /// As [`Diff::contents`].
+    pub fn texts(&self, change: &Difference) -> Result<Texts> {
+        let (before, after) = self.contents(change)?;
+        Texts::read(before, after)
     }
 }

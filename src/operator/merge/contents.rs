@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::operator::past::{Content, NodeId, Tree};
 
-use super::text::{LONGEST, merge};
+use crate::operator::text::{LONGEST, merge};
 
 /// A tree and a node of it.
 pub(super) type At<'t, 'a> = (&'t Tree<'a>, NodeId);

@@ -2,7 +2,7 @@
 //!
 //! Three states are compared, path by path: the base is the fork as it was made, which its own records and versions
 //! give; theirs is the fork now; ours is the origin now, whoever changed it. What changed on one side only is taken from
-//! there. A text that changed on both is merged line by line (`text.rs`). Everything else is a conflict, and named.
+//! there. A text that changed on both is merged line by line (`operator/text`). Everything else is a conflict, and named.
 //!
 //! `plan.rs` decides and changes nothing, `apply.rs` carries out, under one record.
 
@@ -14,7 +14,6 @@ mod ours;
 mod plan;
 mod report;
 mod steps;
-mod text;
 
 pub use report::{MergeReport, MergeRequest, run};
 pub use steps::Conflict;

@@ -5,11 +5,10 @@
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// The size in bytes above which texts are not merged.
-pub(super) const LONGEST: u64 = 16 << 20;
+use super::lines;
 
 /// A range of the base's lines, and the lines that one side has instead.
-struct Hunk<'t, 'l> {
+struct Change<'t, 'l> {
     start: usize,
     end: usize,
     lines: &'t [&'l [u8]],
@@ -17,16 +16,16 @@ struct Hunk<'t, 'l> {
 
 /// Merges two texts that both come from a third; `None` where they changed the same lines in different ways, or are no
 /// text.
-pub(super) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::operator) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
     if [base, ours, theirs].iter().any(|text| text.contains(&0)) {
         return None;
     }
     let (base, ours, theirs) = (lines(base), lines(ours), lines(theirs));
-    let (one, two) = (hunks(&base, &ours), hunks(&base, &theirs));
+    let (one, two) = (changes(&base, &ours), changes(&base, &theirs));
     let (mut one, mut two) = (one.iter().peekable(), two.iter().peekable());
     let (mut merged, mut at): (Vec<&[u8]>, usize) = (Vec::new(), 0);
     loop {
-        let hunk = match (one.peek(), two.peek()) {
+        let change = match (one.peek(), two.peek()) {
             (None, None) => break,
             (Some(a), Some(b)) if a.end < b.start => one.next(),
             (Some(a), Some(b)) if b.end < a.start => two.next(),
@@ -41,33 +40,28 @@ pub(super) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> 
             (Some(_), None) => one.next(),
             (None, Some(_)) => two.next(),
         }?;
-        merged.extend(base.get(at..hunk.start)?);
-        merged.extend(hunk.lines);
-        at = hunk.end;
+        merged.extend(base.get(at..change.start)?);
+        merged.extend(change.lines);
+        at = change.end;
     }
     merged.extend(base.get(at..)?);
     Some(merged.concat())
 }
 
-/// Returns the lines of a text, each with its end.
-fn lines(text: &[u8]) -> Vec<&[u8]> {
-    text.split_inclusive(|b| *b == b'\n').collect()
-}
-
-fn hunks<'t, 'l>(base: &[&'l [u8]], side: &'t [&'l [u8]]) -> Vec<Hunk<'t, 'l>> {
-    let mut hunks: Vec<Hunk<'t, 'l>> = Vec::new();
+fn changes<'t, 'l>(base: &[&'l [u8]], side: &'t [&'l [u8]]) -> Vec<Change<'t, 'l>> {
+    let mut changes: Vec<Change<'t, 'l>> = Vec::new();
     for op in capture_diff_slices(Algorithm::Histogram, base, side) {
         if matches!(op, DiffOp::Equal { .. }) {
             continue;
         }
         let (old, new) = (op.old_range(), op.new_range());
-        hunks.push(Hunk {
+        changes.push(Change {
             start: old.start,
             end: old.end,
             lines: side.get(new).unwrap_or_default(),
         });
     }
-    hunks
+    changes
 }
 
 #[cfg(test)]

@@ -1,0 +1,18 @@
+//! Texts as lines: how two of them differ, in hunks, and three of them as one.
+//!
+//! Owns what a line is, and which lines a difference is made of, so that a hunk has the same number wherever it is shown
+//! or taken back. Pure.
+
+mod compare;
+mod merge;
+
+pub use compare::{Comparison, Hunk, Sign};
+pub(in crate::operator) use merge::merge;
+
+/// The size in bytes above which contents are not compared, shown or merged line by line.
+pub const LONGEST: u64 = 16 << 20;
+
+/// Returns the lines of a text, each with its end. Only a newline ends a line: patch(1) knows no other.
+fn lines(text: &[u8]) -> Vec<&[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n').collect()
+}
