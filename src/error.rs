@@ -194,6 +194,21 @@ impl Error {
         }
     }
 
+    /// Returns the error with what to do where it says that this user may not read something; any other as it is. `what`
+    /// names the thing.
+    pub fn of_reading(self, what: impl FnOnce() -> String) -> Error {
+        if !matches!(&self, Error::Os { errno, .. } if *errno == Errno::ACCESS) {
+            return self;
+        }
+        let me = rustix::process::geteuid().as_raw();
+        Error::System {
+            what: format!("{}: user {me} may not read it", what()),
+            remedy: "Its owner can make it readable (chmod u+rX), and root can read everything; `find STORE ! -readable` \
+                     finds more of its kind."
+                .to_owned(),
+        }
+    }
+
     /// Returns a refusal of what has no meaning, with how it is written.
     pub fn usage(what: impl Into<String>, remedy: impl Into<String>) -> Error {
         Error::Usage {

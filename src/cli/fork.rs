@@ -32,7 +32,7 @@ pub(super) struct ForkArgs {
 
 /// Makes a fork.
 pub(super) fn fork(args: &ForkArgs) -> Result<Exit> {
-    let client = Client::open(&args.target)?;
+    let client = Client::open_or_begin(&args.target)?;
     let means = match args.copy {
         true => Means::Copied,
         false => Means::Cloned,

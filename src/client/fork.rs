@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::target::Client;
+use super::target::{Client, Site, site};
 use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::mounts::{nesting, table};
@@ -22,8 +22,9 @@ use crate::operator::point::Operation;
 use crate::world::forked::{ForkedFrom, Means, forked_from};
 use crate::world::layout::{FORK, STATE, unfinished_fork};
 use crate::world::root::{open_beneath, stat_fd};
+use crate::world::state::open_unlocked;
 use crate::world::{
-    Caller, Root, World, WorldOptions, inode_lists, last_mounted_with, new_session_id, origin,
+    Caller, Root, World, WorldOptions, inode_lists, last_mounted_with, new_session_id, origin, own,
 };
 
 /// The checkpoint that a fork begins with.
@@ -49,6 +50,20 @@ pub struct Forked {
 }
 
 impl Client {
+    /// As [`Client::open`]; a directory that nobody has mounted yet becomes a store first, as by mounting it.
+    ///
+    /// # Errors
+    /// As [`Client::open`], and those of making its `.trumanfs`.
+    pub fn open_or_begin(target: &Path) -> Result<Client> {
+        let is_new =
+            matches!(site(target)?, Site::Store) && open_unlocked(&Root::open(target)?)?.is_none();
+        if is_new {
+            let (world, _) = World::as_last_mounted(target)?;
+            world.close();
+        }
+        Client::open(target)
+    }
+
     /// Makes a second store with everything that this one has now. `name` is a path, or a name beside this store.
     ///
     /// # Errors
@@ -77,6 +92,7 @@ impl Client {
         });
         let done = made.and_then(|mut made| {
             self.first_session(&root)?;
+            own::give_as(&root, self.store.root())?;
             made.finish(&root)?;
             unfinished.take_place(&place)?;
             Ok(made)
@@ -204,6 +220,19 @@ impl Place {
         }
     }
 
+    fn is_closed(&self) -> Error {
+        let me = rustix::process::geteuid().as_raw();
+        Error::System {
+            what: format!(
+                "{}: user {me} may make no directory there",
+                self.parent.display()
+            ),
+            remedy: "A fork lies beside its store unless another place is given: give the path of one in a directory \
+                     that this user may write to, on the same file system."
+                .to_owned(),
+        }
+    }
+
     fn unfinished(&self) -> Vec<u8> {
         unfinished_fork(&self.name)
     }
@@ -225,6 +254,7 @@ impl Unfinished {
         };
         match rustix::fs::mkdirat(&place.dir, name.as_slice(), Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Err(place.is_closed()),
             Err(errno) => {
                 return Err(Error::os_on("mkdirat", || at().display().to_string())(
                     errno,
@@ -232,7 +262,20 @@ impl Unfinished {
             }
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = open_beneath(place.dir.as_fd(), &name, flags, Mode::empty())?;
+        let not_ours = || {
+            Error::refused(
+                format!("{} is there, and no unfinished fork", at().display()),
+                "A fork is made in a directory of this name until it is whole. Move it away, or choose another name.",
+            )
+        };
+        let fd = match open_beneath(place.dir.as_fd(), &name, flags, Mode::empty()) {
+            // Another user's, a link, a file.
+            Err(error) if !matches!(error.errno(), Errno::MFILE | Errno::NFILE) => {
+                log::debug!("{}: {error}", at().display());
+                return Err(not_ours());
+            }
+            opened => opened?,
+        };
         let busy = || Error::Conflict {
             what: format!("a fork is just being made at {}", place.path().display()),
             remedy: "Wait for it, or choose another name.".to_owned(),
@@ -250,11 +293,14 @@ impl Unfinished {
         }
         let unfinished = Unfinished { fd };
         if !unfinished.is_ours()? {
-            return Err(Error::refused(
-                format!("{} is there, and no unfinished fork", at().display()),
-                "A fork is made in a directory of this name until it is whole. Move it away, or choose another name.",
-            ));
+            return Err(not_ours());
         }
+        // A killed attempt may have given it to the owner of the origin already.
+        let (me, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        if stat_fd(unfinished.fd.as_fd())?.uid != me.as_raw() {
+            rustix::fs::fchown(&unfinished.fd, Some(me), Some(group)).map_err(|_| not_ours())?;
+        }
+        rustix::fs::fchmod(&unfinished.fd, Mode::RWXU).map_err(Error::os("fchmod"))?;
         fork::empty(&unfinished.root()?)?;
         Ok(unfinished)
     }

@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 
-use super::layout::{GIT_IGNORE, TRASH};
+use super::layout::{GIT_IGNORE, STATE, TRASH};
 use super::meta::Meta;
-use super::root::{open_beneath, stat_fd};
+use super::root::{Root, open_beneath, stat_at, stat_fd};
 use crate::error::{Error, Result};
-use crate::name::WorldPath;
+use crate::name::{Name, WorldPath};
 
 /// Checks that the acting user can have made this directory: it must belong to that user and be closed to everybody
 /// else.
@@ -53,6 +53,50 @@ pub(super) fn give_to(dir: BorrowedFd<'_>, owner: Option<(u32, u32)>) -> Result<
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::fs::chownat(dir, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
         .map_err(Error::os("fchownat"))
+}
+
+/// Gives a store's own directories to those to whom another store's belong: root may have made the first as a fork of a
+/// user's. Nobody else may be able to change anything in it yet.
+///
+/// # Errors
+/// As `fchownat(2)`; those of listing the directories.
+pub fn give_as(made: &Root, other: &Root) -> Result<()> {
+    for name in [STATE, TRASH] {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let at = Name::new(name)?;
+        let owner = |of: &Root| stat_at(of.as_fd(), at).map(|meta| (meta.uid, meta.gid));
+        let (now, owner) = match (owner(made), owner(other)) {
+            (Err(Error::NotFound), _) | (_, Err(Error::NotFound)) => continue,
+            (now, owner) => (now?, owner?),
+        };
+        if now == owner {
+            continue;
+        }
+        let mut waiting = vec![open_beneath(made.as_fd(), name, flags, Mode::empty())?];
+        while let Some(dir) = waiting.pop() {
+            for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
+                let entry = entry.map_err(Error::os("getdents64"))?;
+                let Ok(name) = Name::new(entry.file_name().to_bytes()) else {
+                    continue; // `.` and `..`
+                };
+                if stat_at(dir.as_fd(), name)?.is_dir() {
+                    waiting.push(open_beneath(
+                        dir.as_fd(),
+                        name.bytes(),
+                        flags,
+                        Mode::empty(),
+                    )?);
+                    continue;
+                }
+                let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::chownat(&dir, name.bytes(), Some(uid), Some(gid), flags)
+                    .map_err(Error::os("fchownat"))?;
+            }
+            give_to(dir.as_fd(), Some(owner))?;
+        }
+    }
+    Ok(())
 }
 
 /// Opens a file below the state directory.

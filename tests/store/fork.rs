@@ -201,7 +201,7 @@ fn where_blocks_cannot_be_shared_a_fork_is_refused_and_leaves_nothing() {
 }
 
 /// The names beside a store.
-fn beside(store: &Path) -> Vec<String> {
+pub(super) fn beside(store: &Path) -> Vec<String> {
     let names = fs::read_dir(store.parent().unwrap()).unwrap();
     let mut names: Vec<String> = names
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

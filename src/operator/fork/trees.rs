@@ -108,24 +108,36 @@ impl<'t> Trees<'t> {
             _ => {}
         }
         while let Some((node, path)) = waiting.pop() {
-            let source = source(tree, node)?;
-            let dir = self.copier.to.dir(&path)?;
-            self.look_again((tree, node), &path)?;
-            self.round.listed.insert(path.clone());
-            for (bytes, child) in tree.children(node)? {
-                if path.is_root() && (*bytes == *TRASH || *bytes == *STATE) {
-                    continue;
-                }
-                let name = Name::new(&bytes)?;
-                if tree.kind(child).is_dir() {
-                    let inner = path.join(name);
-                    self.directory((tree, child), &inner)?;
-                    waiting.push((child, inner));
-                    continue;
-                }
-                let source = source.as_ref().map(AsFd::as_fd);
-                self.leaf((tree, child), source, (&dir, name))?;
+            self.entries((tree, node), &path, &mut waiting)
+                .map_err(|error| error.of_reading(|| path.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes what is in one directory. The directories in it are added to those that wait for it.
+    fn entries(
+        &mut self,
+        (tree, node): (&Tree<'_>, NodeId),
+        path: &WorldPath,
+        waiting: &mut Vec<(NodeId, WorldPath)>,
+    ) -> Result<()> {
+        let source = source(tree, node)?;
+        let dir = self.copier.to.dir(path)?;
+        self.look_again((tree, node), path)?;
+        self.round.listed.insert(path.clone());
+        for (bytes, child) in tree.children(node)? {
+            if path.is_root() && (*bytes == *TRASH || *bytes == *STATE) {
+                continue;
             }
+            let name = Name::new(&bytes)?;
+            if tree.kind(child).is_dir() {
+                let inner = path.join(name);
+                self.directory((tree, child), &inner)?;
+                waiting.push((child, inner));
+                continue;
+            }
+            let source = source.as_ref().map(AsFd::as_fd);
+            self.leaf((tree, child), source, (&dir, name))?;
         }
         Ok(())
     }
@@ -183,7 +195,7 @@ impl<'t> Trees<'t> {
         let why = match self.copier.leaf((tree, node), source, (dir, name)) {
             Err(Error::NotFound) => None,
             Err(Error::Missing { what, .. } | Error::Damaged(what)) => Some(what),
-            made => return made,
+            made => return made.map_err(|error| error.of_reading(|| path.to_string())),
         };
         // It has not been counted yet.
         let counts = self.copier.counts;

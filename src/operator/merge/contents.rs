@@ -8,6 +8,19 @@ use crate::operator::text::{LONGEST, merge};
 /// A tree and a node of it.
 pub(super) type At<'t, 'a> = (&'t Tree<'a>, NodeId);
 
+/// Opens a content.
+///
+/// # Errors
+/// As [`Tree::content`]; [`Error::System`] with its path where this user may not read it.
+pub(super) fn content((tree, node): At<'_, '_>) -> Result<Content> {
+    let path = || {
+        tree.path(node)
+            .map_or(String::new(), |path| path.to_string())
+    };
+    let what = || format!("{} (in the fork or its origin)", path());
+    tree.content(node).map_err(|error| error.of_reading(what))
+}
+
 /// What becomes of a content.
 #[derive(Debug)]
 pub(super) enum Becomes {
@@ -29,13 +42,13 @@ pub(super) fn is_same(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
     if one.0.meta(one.1)?.size != other.0.meta(other.1)?.size {
         return Ok(false);
     }
-    one.0.content(one.1)?.equals(&other.0.content(other.1)?)
+    content(one)?.equals(&content(other)?)
 }
 
 /// Returns whether a file begins with all bytes of another one.
 fn begins_with(whole: At<'_, '_>, beginning: At<'_, '_>) -> Result<bool> {
     use std::io::Read;
-    let (whole, beginning) = (whole.0.content(whole.1)?, beginning.0.content(beginning.1)?);
+    let (whole, beginning) = (content(whole)?, content(beginning)?);
     if whole.size() < beginning.size() {
         return Ok(false);
     }
@@ -83,7 +96,7 @@ pub(super) fn decide(
             "was made on both sides, with different contents",
         ));
     };
-    let was = match base.0.content(base.1) {
+    let was = match content(base) {
         Err(Error::Missing { .. } | Error::Damaged(_)) => None,
         was => Some(was?).filter(|was| was.missing().is_none()),
     };
@@ -92,7 +105,7 @@ pub(super) fn decide(
             "differs, and what it was when the fork was made has not been kept",
         ));
     };
-    let (is, other) = (ours.0.content(ours.1)?, theirs.0.content(theirs.1)?);
+    let (is, other) = (content(ours)?, content(theirs)?);
     if was.equals(&is)? {
         return Ok(Becomes::Theirs);
     }

@@ -30,9 +30,10 @@ impl<'a> Ours<'a> {
     /// Returns what is at a path.
     ///
     /// # Errors
-    /// As [`Tree::resolve`].
+    /// As [`Tree::resolve`], with the path where this user may not look into a directory.
     pub(super) fn at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
-        self.tree.resolve(path)
+        let at = self.tree.resolve(path);
+        at.map_err(|error| error.of_reading(|| path.to_string()))
     }
 
     /// Returns what stays at a path.

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::apply::Steps;
+use super::contents::content;
 use super::history::{Doubt, were_theirs};
 use super::ours::Ours;
 use super::plan::plan;
@@ -115,6 +116,7 @@ pub fn run(
     };
     if !report.changes.is_empty() {
         let theirs = diff.trees().1;
+        can_be_read(&planned, theirs)?;
         carry_out(&planned, theirs, applier, caller.for_undo(), &mut report)?;
     }
     Ok(report)
@@ -218,6 +220,21 @@ fn changes(plan: &Plan) -> Vec<String> {
     }));
     said.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
     said
+}
+
+/// Fails before the first step where what comes from the fork cannot be read.
+fn can_be_read(planned: &Plan, theirs: &Tree<'_>) -> Result<()> {
+    for (_, filling) in &planned.fillings {
+        match filling {
+            Filling::Make(node) | Filling::Content(New::Theirs(node))
+                if theirs.kind(*node).is_file() =>
+            {
+                drop(content((theirs, *node))?);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Carries out a plan under a record of its own.
