@@ -80,20 +80,21 @@ impl Client {
         let point = fork::newest(&self.store)?;
         let identity = origin::here(self.store.state().as_fd())?;
         let at = point.as_ref().map(ToString::to_string);
-        let note = ForkedFrom::now(origin.clone(), identity, at, means);
+        let mut note = ForkedFrom::now(origin.clone(), identity, at, means);
         let root = unfinished.root()?;
         let made = unfinished.state(&root).and_then(|state| {
-            note.write(state.as_fd())?;
+            let file = note.begin(state.as_fd())?;
             let made = fork::make(&self.store, point.as_ref(), &root, means)?;
             if !made.hidden.is_empty() {
                 inode_lists::hide(state.as_fd(), &made.hidden, root.id().0)?;
             }
-            Ok(made)
+            Ok((made, file))
         });
-        let done = made.and_then(|mut made| {
+        let done = made.and_then(|(mut made, file)| {
             self.first_session(&root)?;
             own::give_as(&root, self.store.root())?;
             made.finish(&root)?;
+            note.finish(&file, root.as_fd())?;
             unfinished.take_place(&place)?;
             Ok(made)
         });

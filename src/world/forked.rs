@@ -1,19 +1,36 @@
 //! What a fork remembers of its origin: the file `fork` in its state directory.
 //!
-//! Owns the format of that file. It is written once, when the fork is made, and never changed.
+//! Owns the format of that file. It is written when making the fork begins, once more when it is whole, and never
+//! changed.
 
-use std::io::Write;
-use std::os::fd::BorrowedFd;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Timespec, Timestamps};
 
 use super::layout::FORK;
 use super::own;
+use super::root::stat_fd;
 use crate::error::{Error, Result};
-use crate::journal::StoreId;
+use crate::journal::{Stamp, StoreId};
 
 /// The schema of the file.
 const SCHEMA: u32 = 1;
+
+/// How many milliseconds are waited for the clock of files: it goes a step in ten at most.
+const CLOCK_STEPS: u32 = 100;
+
+const NOW: Timestamps = {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+};
 
 /// The longest such file, in bytes: a path may have 4096, each escaped as four characters.
 const LONGEST: u64 = 64 << 10;
@@ -43,6 +60,12 @@ pub struct ForkedFrom {
     pub time: String,
     /// How the contents came along.
     pub means: Means,
+    /// By the clock of its files, when making it had not read anything yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Stamp>,
+    /// By the same clock, when nothing in it was changed any more: what has changed since, its users have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Stamp>,
 }
 
 impl ForkedFrom {
@@ -56,18 +79,47 @@ impl ForkedFrom {
             point,
             time: now.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
             means,
+            began: None,
+            done: None,
         }
     }
 
-    /// Writes the note into a state directory that has none.
+    /// Writes the note into a state directory that has none, and returns its file.
     ///
     /// # Errors
     /// `EEXIST`; any error from `openat2(2)` or `write(2)`.
-    pub fn write(&self, state: BorrowedFd<'_>) -> Result<()> {
+    pub fn begin(&mut self, state: BorrowedFd<'_>) -> Result<File> {
+        let file = own::make(state, FORK.as_bytes(), OFlags::WRONLY, 0o600)?;
+        let made = stat_fd(file.as_fd())?.ctime;
+        self.began = Some((made.sec, made.nsec));
+        self.write(&file)?;
+        Ok(file)
+    }
+
+    /// Writes into the note that the fork is whole. `last` is what was changed last in it: the clock of files goes in
+    /// steps of some milliseconds, and the next one is waited for.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub fn finish(&mut self, file: &File, last: BorrowedFd<'_>) -> Result<()> {
+        let last = stat_fd(last)?.ctime;
+        for _ in 0..CLOCK_STEPS {
+            rustix::fs::futimens(file, &NOW).map_err(Error::os("futimens"))?;
+            let now = stat_fd(file.as_fd())?.mtime;
+            self.done = Some((now.sec, now.nsec));
+            if now > last {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.write(file)
+    }
+
+    fn write(&self, file: &File) -> Result<()> {
         let mut text = serde_json::to_vec(self).unwrap_or_default();
         text.push(b'\n');
-        let mut file = own::make(state, FORK.as_bytes(), OFlags::WRONLY, 0o600)?;
-        file.write_all(&text)
+        // It gets longer only.
+        file.write_all_at(&text, 0)
             .map_err(|error| Error::io("write", &error))
     }
 }

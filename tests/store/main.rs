@@ -27,6 +27,7 @@ mod full_disk;
 mod history;
 mod interrupted;
 mod merge;
+mod merge_beside;
 mod offline;
 mod partly;
 mod prepared;

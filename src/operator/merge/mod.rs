@@ -8,12 +8,14 @@
 
 mod apply;
 mod contents;
+mod edits;
 mod history;
 mod names;
 mod ours;
 mod plan;
 mod report;
 mod steps;
+mod unrecorded;
 
 pub use report::{MergeReport, MergeRequest, run};
 pub use steps::Conflict;

@@ -10,6 +10,7 @@ use super::steps::{Forced, Naming};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::Difference;
+use crate::operator::past::NodeId;
 
 impl Planner<'_, '_, '_, '_> {
     pub(super) fn removed(&mut self, change: &Difference) -> Result<()> {
@@ -125,10 +126,8 @@ impl Planner<'_, '_, '_, '_> {
         Ok(end != from || next == from)
     }
 
-    pub(super) fn added_dir(&mut self, change: &Difference) -> Result<()> {
-        let (path, Some(is)) = (&change.path, change.after) else {
-            return Ok(());
-        };
+    /// A directory that the fork has made.
+    pub(super) fn added_dir(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         match self.ours.stays_at(path)? {
             Some(there) if self.ours.tree.kind(there).is_dir() => {}
             Some(_) => self.clash(
@@ -147,7 +146,7 @@ impl Planner<'_, '_, '_, '_> {
             }
             None => {
                 self.ours.coming.insert(path.clone());
-                self.plan.names.push((path.clone(), Naming::Mkdir(is.node)));
+                self.plan.names.push((path.clone(), Naming::Mkdir(is)));
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ use super::contents::{Becomes, decide};
 use super::history::Doubt;
 use super::ours::Ours;
 use super::steps::{Clash, Conflict, Filling, Forced, New, Plan, moved};
+use super::unrecorded::{Base, Edit, Origin};
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::diff::{Diff, Difference, Side, Status};
@@ -23,6 +24,7 @@ use crate::operator::past::{NodeId, Tree};
 pub(super) fn plan<'a>(
     diff: &Diff<'_>,
     ours: &mut Ours<'a>,
+    (origin, edits): (Option<&Origin<'a>>, &[Edit]),
     wanted: impl Fn(&Difference) -> bool,
 ) -> Result<Plan> {
     let mut changes = Vec::new();
@@ -37,6 +39,7 @@ pub(super) fn plan<'a>(
         base,
         theirs,
         ours,
+        origin,
         plan: Plan::default(),
     };
     let is_dir = |change: &&Difference| side(change).is_some_and(Side::is_dir);
@@ -50,9 +53,19 @@ pub(super) fn plan<'a>(
     for change in &changes {
         match change.status {
             Status::Renamed => planner.renamed(change, &moves)?,
-            Status::Added if is_dir(&change) => planner.added_dir(change)?,
+            Status::Added if is_dir(&change) => {
+                if let Some(is) = change.after {
+                    planner.added_dir(&change.path, is.node)?;
+                }
+            }
             _ => {}
         }
+    }
+    let (dirs, files): (Vec<&Edit>, _) = edits
+        .iter()
+        .partition(|edit| theirs.kind(edit.node).is_dir());
+    for edit in dirs {
+        planner.unrecorded(edit)?;
     }
     for change in changes.iter().rev().filter(gone).filter(is_dir) {
         planner.removed_dir(change)?;
@@ -60,9 +73,16 @@ pub(super) fn plan<'a>(
     for change in changes.iter().filter(|change| !gone(change)) {
         match change.status {
             Status::Added if is_dir(&change) => {}
-            Status::Added => planner.added(change)?,
+            Status::Added => {
+                if let Some(is) = change.after {
+                    planner.added(&change.path, is.node)?;
+                }
+            }
             _ => planner.changed(change)?,
         }
+    }
+    for edit in files {
+        planner.unrecorded(edit)?;
     }
     Ok(planner.plan)
 }
@@ -76,6 +96,8 @@ pub(super) struct Planner<'p, 't, 'a, 'o> {
     pub(super) base: &'t Tree<'a>,
     pub(super) theirs: &'t Tree<'a>,
     pub(super) ours: &'p mut Ours<'o>,
+    /// The origin as it was when the fork was made.
+    pub(super) origin: Option<&'p Origin<'o>>,
     pub(super) plan: Plan,
 }
 
@@ -106,32 +128,30 @@ impl Planner<'_, '_, '_, '_> {
         }
     }
 
-    fn added(&mut self, change: &Difference) -> Result<()> {
-        let (path, Some(is)) = (&change.path, change.after) else {
-            return Ok(());
-        };
+    /// Something that the fork has made and that is no directory.
+    pub(super) fn added(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         let Some(here) = self.ours.stays_at(path)? else {
             match self.ours.has_parent_of(path)? {
-                true => self.fill(path, Filling::Make(is.node)),
+                true => self.fill(path, Filling::Make(is)),
                 false => {
                     let what = "was made in the fork, in a directory that is not here any more";
-                    self.clash(path, what, Some(is.node), false);
+                    self.clash(path, what, Some(is), false);
                 }
             }
             return Ok(());
         };
-        let (kind, ours) = (self.theirs.kind(is.node), self.ours.tree.kind(here));
+        let (kind, ours) = (self.theirs.kind(is), self.ours.tree.kind(here));
         let are_same = kind == ours
             && match kind {
                 FileType::RegularFile => {
-                    return self.content(path, None, here, is.node, path);
+                    return self.content(path, None, here, is, path);
                 }
-                FileType::Symlink => self.theirs.target(is.node)? == self.ours.tree.target(here)?,
+                FileType::Symlink => self.theirs.target(is)? == self.ours.tree.target(here)?,
                 _ => true,
             };
         if !are_same {
             let what = "was made on both sides, as different things";
-            self.clash(path, what, Some(is.node), false);
+            self.clash(path, what, Some(is), false);
         }
         Ok(())
     }
@@ -189,6 +209,13 @@ impl Planner<'_, '_, '_, '_> {
         is: NodeId,
         there: &WorldPath,
     ) -> Result<()> {
+        if let (Some(origin), Some(was)) = (self.origin, was)
+            && origin.distrusts(self.base, was)?
+        {
+            let base = self.base.path(was).map(|path| origin.base(&path));
+            let is_same = matches!(base.transpose()?, Some(Base::There { is_same: true, .. }));
+            return self.edited(at, (here, is_same), is);
+        }
         let base = was.map(|was| (self.base, was));
         match decide(base, (&self.ours.tree, here), (self.theirs, is))? {
             Becomes::Ours => {}
@@ -269,12 +296,12 @@ impl Planner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    fn fill(&mut self, at: &WorldPath, filling: Filling) {
+    pub(super) fn fill(&mut self, at: &WorldPath, filling: Filling) {
         self.plan.fillings.push((at.clone(), filling));
     }
 
     /// Returns where something of the origin is when everything that moves has moved.
-    fn now_at(&self, path: &WorldPath) -> WorldPath {
+    pub(super) fn now_at(&self, path: &WorldPath) -> WorldPath {
         moved(&self.plan.names, path)
     }
 }

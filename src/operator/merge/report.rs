@@ -8,6 +8,7 @@ use super::history::{Doubt, were_theirs};
 use super::ours::Ours;
 use super::plan::plan;
 use super::steps::{Conflict, Filling, Forced, Naming, New, Plan};
+use super::unrecorded::Origin;
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::name::{Escaped, Name, WorldPath, escape};
@@ -76,30 +77,39 @@ pub fn run(
         <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&request.fork.0),
     ))?;
     let name = escape(&request.fork.0);
-    let origin = forked_from(fork.state().as_fd())?.map(|from| from.store);
-    if origin != Some(origin::here(store.state().as_fd())?) {
-        return Err(Error::refused(
+    let here = origin::here(store.state().as_fd())?;
+    let from = forked_from(fork.state().as_fd())?.filter(|from| from.store == here);
+    let from = from.ok_or_else(|| {
+        Error::refused(
             format!("{name} is no fork of this store"),
             "Nothing was changed. `trumanfs status` of a fork names its origin.",
-        ));
-    }
+        )
+    })?;
     let start = Point::After(Operation::start_of(""));
     let diff = Diff::between(&fork, &start, &Point::Now, &WorldPath::root())?;
     let mut ours = Ours::of(store);
-    let wanted = |change: &Difference| {
-        let is_below = |path: &WorldPath| {
-            let mut paths = request.paths.iter();
-            request.paths.is_empty() || paths.any(|wanted| wanted.contains(path))
-        };
-        is_below(&change.path) || change.from.as_ref().is_some_and(is_below)
+    let is_below = |path: &WorldPath| {
+        let mut paths = request.paths.iter();
+        request.paths.is_empty() || paths.any(|wanted| wanted.contains(path))
     };
-    let mut planned = plan(&diff, &mut ours, wanted)?;
+    let wanted =
+        |change: &Difference| is_below(&change.path) || change.from.as_ref().is_some_and(is_below);
+    let origin = Origin::of(store, &from)?;
+    let (base, theirs) = diff.trees();
+    let (mut edits, mut removed) = match &origin {
+        Some(origin) => origin.edits(base, theirs)?,
+        None => Default::default(),
+    };
+    edits.retain(|edit| is_below(&edit.path));
+    removed.retain(is_below);
+    let mut planned = plan(&diff, &mut ours, (origin.as_ref(), &edits), wanted)?;
     settle_doubts(&fork, &start, &ours, &mut planned)?;
     let mut report = MergeReport {
         dry_run: request.dry_run,
         fork: name.clone(),
         changed: diff.len() as u64,
         stopped: request.choice == OnConflict::Stop && !planned.clashes.is_empty(),
+        notes: removed.iter().map(stays).collect(),
         ..MergeReport::default()
     };
     if !report.stopped {
@@ -115,11 +125,16 @@ pub fn run(
         return Ok(report);
     };
     if !report.changes.is_empty() {
-        let theirs = diff.trees().1;
         can_be_read(&planned, theirs)?;
         carry_out(&planned, theirs, applier, caller.for_undo(), &mut report)?;
     }
     Ok(report)
+}
+
+fn stays(path: &WorldPath) -> String {
+    format!(
+        "{path} was removed or moved beside the fork's home, without a record: it stays here, and can be removed here"
+    )
 }
 
 /// Takes the fork's content where the origin has one that the fork had before.

@@ -1,0 +1,103 @@
+//! What becomes of what was edited in a fork beside its home.
+//!
+//! Where the origin has for certain what it had, the edit comes; where both have the same, nothing is to do; anything else
+//! is a conflict. Owners and extended attributes are left as they are: an editor makes new files, and of its own user.
+
+use rustix::fs::FileType;
+
+use super::contents::is_same;
+use super::plan::Planner;
+use super::steps::{Filling, Forced, New};
+use super::unrecorded::{Base, Edit, is_equal};
+use crate::error::Result;
+use crate::name::WorldPath;
+use crate::operator::past::NodeId;
+
+impl Planner<'_, '_, '_, '_> {
+    /// Plans what becomes of an edit.
+    pub(super) fn unrecorded(&mut self, edit: &Edit) -> Result<()> {
+        let (path, node) = (&edit.path, edit.node);
+        let kind = self.theirs.kind(node);
+        let (from, (is_same, mode)) = match &edit.base {
+            Base::Absent if kind.is_dir() => return self.added_dir(path, node),
+            Base::Absent => return self.added(path, node),
+            Base::Gone(_) => {
+                // It may have come there under another node, by an earlier merge.
+                let there = self.ours.at(path)?;
+                let is_there = match there.filter(|there| self.ours.tree.kind(*there) == kind) {
+                    Some(there) => is_equal((self.theirs, node), (&self.ours.tree, there))?,
+                    None => false,
+                };
+                if !is_there {
+                    let what =
+                        "was removed or replaced here, and edited beside its home in the fork";
+                    self.clash(path, what, Some(node), false);
+                }
+                return Ok(());
+            }
+            Base::There {
+                at, is_same, mode, ..
+            } => (at, (*is_same, *mode)),
+        };
+        let at = self.now_at(from);
+        let Some(here) = self.ours.at(from)? else {
+            let what = "is not here any more, and was edited beside its home in the fork";
+            self.clash(path, what, Some(node), false);
+            return Ok(());
+        };
+        if self.ours.tree.kind(here) != kind {
+            let what = "is something else here, and was edited beside its home in the fork";
+            self.clash(&at, what, Some(node), false);
+            return Ok(());
+        }
+        match kind {
+            FileType::RegularFile if edit.content => self.edited(&at, (here, is_same), node)?,
+            FileType::Symlink => {
+                return match self.theirs.target(node)? == self.ours.tree.target(here)? {
+                    true => Ok(()),
+                    false if is_same => {
+                        self.fill(&at, Filling::Replace(node));
+                        Ok(())
+                    }
+                    false => {
+                        let what = "is a link that leads elsewhere on both sides";
+                        self.clash(&at, what, Some(node), false);
+                        Ok(())
+                    }
+                };
+            }
+            _ => {}
+        }
+        let (ours, theirs) = (
+            self.ours.tree.meta(here)?.mode,
+            self.theirs.meta(node)?.mode,
+        );
+        if edit.mode && theirs != ours {
+            match mode == Some(ours) {
+                true => self.fill(&at, Filling::Mode(node)),
+                false => {
+                    self.clash(&at, "has other permissions on both sides", None, false);
+                    self.forced(Forced::Fill(Filling::Mode(node)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans a content of which only the origin may know what it was.
+    pub(super) fn edited(
+        &mut self,
+        at: &WorldPath,
+        (here, is_same_as_then): (NodeId, bool),
+        is: NodeId,
+    ) -> Result<()> {
+        if is_same((self.theirs, is), (&self.ours.tree, here))? {
+        } else if is_same_as_then {
+            self.fill(at, Filling::Content(New::Theirs(is)));
+        } else {
+            let what = "was changed here, and edited beside its home in the fork";
+            self.clash(at, what, Some(is), true);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! What was edited in a fork's directory beside its home: no record names it.
+//!
+//! A fork remembers, by the clock of its files, when making it began and when it was done. Whatever has changed since by
+//! the kernel's own mark (the time of the last change of the inode, which no program can set) and by no record was edited
+//! beside the home. What it was before is known only from the origin, and there for certain only of a file that the same
+//! mark says has not changed since the fork was begun: that one is the base. Of any other file an edit is a conflict.
+//! What was removed beside the home is named and stays.
+
+use rustix::fs::FileType;
+
+use super::contents::{At, is_same};
+use crate::error::{Error, Result};
+use crate::journal::Stamp;
+use crate::name::{Name, WorldPath};
+use crate::operator::Store;
+use crate::operator::past::{NodeId, Past, ROOT, Tree};
+use crate::operator::point::{Operation, Point};
+use crate::world::forked::ForkedFrom;
+use crate::world::layout::{STATE, TRASH};
+use crate::world::view::in_trash;
+use crate::world::{Meta, Time};
+
+/// Something of the fork that was edited beside its home.
+#[derive(Debug)]
+pub(super) struct Edit {
+    /// The path in the fork now.
+    pub(super) path: WorldPath,
+    pub(super) node: NodeId,
+    /// What the origin has of it.
+    pub(super) base: Base,
+    /// Whether it has another content than the origin had, as far as the origin's records tell.
+    pub(super) content: bool,
+    /// Whether it has other permission bits.
+    pub(super) mode: bool,
+}
+
+/// What the origin has of a path of the fork as it was made.
+#[derive(Debug)]
+pub(super) enum Base {
+    /// It had nothing there then.
+    Absent,
+    /// It had this, and has it no more.
+    Gone(NodeId),
+    /// It has it.
+    There {
+        /// What it is.
+        then: NodeId,
+        /// Where it is now.
+        at: WorldPath,
+        /// Whether its content is for certain as it was.
+        is_same: bool,
+        /// The permission bits that it had, where they are certain.
+        mode: Option<u32>,
+    },
+}
+
+/// The origin as it was when a fork was made of it, as far as that is known.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    then: Tree<'a>,
+    began: Stamp,
+    done: Stamp,
+}
+
+impl<'a> Origin<'a> {
+    /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
+    pub(super) fn of(store: &'a Store, fork: &ForkedFrom) -> Result<Option<Origin<'a>>> {
+        let (Some(began), Some(done)) = (fork.began, fork.done) else {
+            return Ok(None);
+        };
+        let point = match &fork.point {
+            Some(point) => Operation::try_from(point.clone())
+                .map_err(|_| Error::Damaged(format!("the fork's point {point} means nothing")))?,
+            None => Operation::start_of(""),
+        };
+        let mut past = Past::now(store)?;
+        past.back_to(&Point::After(point))?;
+        let then = past.into_tree();
+        Ok(Some(Origin { then, began, done }))
+    }
+
+    /// Returns what the origin has of a path of the fork as it was made.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn base(&self, path: &WorldPath) -> Result<Base> {
+        let Some(node) = self.then.resolve(path)? else {
+            return Ok(Base::Absent);
+        };
+        let disk = self.then.disk();
+        let Some(at) = disk.path(node).filter(|at| !in_trash(at)) else {
+            return Ok(Base::Gone(node));
+        };
+        match disk.stat(node) {
+            Err(Error::NotFound) => Ok(Base::Gone(node)),
+            Err(error) => Err(error),
+            Ok(meta) => {
+                let since = self.then.difference(node);
+                // A link never leads elsewhere as long as it lives.
+                let is_link = meta.kind == FileType::Symlink && self.is_older(&meta);
+                let is_still = !is_since(meta.ctime, self.began) && since.is_none();
+                Ok(Base::There {
+                    then: node,
+                    at,
+                    is_same: is_still || is_link || self.is_put_back(node)?,
+                    mode: match since.and_then(|since| since.mode) {
+                        None if is_still => Some(meta.permissions()),
+                        recorded => recorded,
+                    },
+                })
+            }
+        }
+    }
+
+    /// Returns whether an inode was there before the fork, as far as the file system says when it was made.
+    fn is_older(&self, meta: &Meta) -> bool {
+        let (sec, nsec) = self.began;
+        meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec)
+    }
+
+    /// Returns whether a content was changed through the home, and is again what it was, as after an undo.
+    fn is_put_back(&self, node: NodeId) -> Result<bool> {
+        let Some(since) = self.then.difference(node) else {
+            return Ok(false);
+        };
+        let was_untouched = since.mtime.is_some_and(|time| time < self.began);
+        if since.content.is_none() || !was_untouched {
+            return Ok(false);
+        }
+        let now = Tree::now(self.then.disk().clone());
+        self.had(node, (&now, node))
+    }
+
+    /// Returns whether what the fork's records have as the base of a node may have been edited beside the home before.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn distrusts(&self, base: &Tree<'_>, node: NodeId) -> Result<bool> {
+        let then = base.difference(node);
+        let recorded = then.and_then(|then| then.mtime);
+        let time = match recorded {
+            Some(time) => time,
+            None if then.is_some_and(|then| then.content.is_some()) => return Ok(false),
+            None => match base.meta(node) {
+                Err(Error::Missing { .. }) => return Ok(false),
+                meta => meta?.mtime,
+            },
+        };
+        if time < self.done {
+            return Ok(false);
+        }
+        // A time that lay ahead came along from the origin, and touching a file is no edit.
+        let there = base.path(node).map(|path| self.then.resolve(&path));
+        Ok(match there.transpose()?.flatten() {
+            Some(there) => !self.had(there, (base, node))?,
+            None => true,
+        })
+    }
+
+    /// Returns whether the origin had this very content.
+    fn had(&self, then: NodeId, (tree, node): (&Tree<'_>, NodeId)) -> Result<bool> {
+        if self.then.kind(then) != tree.kind(node) {
+            return Ok(false);
+        }
+        match is_equal((&self.then, then), (tree, node)) {
+            Err(Error::Missing { .. } | Error::Damaged(_)) => Ok(false),
+            is_it => is_it,
+        }
+    }
+
+    /// Finds the edits of a fork, outer directories first, and says what was removed. `base` is the fork as it was made,
+    /// as far as records tell, and `now` as it is.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn edits(
+        &self,
+        base: &Tree<'_>,
+        now: &Tree<'_>,
+    ) -> Result<(Vec<Edit>, Vec<WorldPath>)> {
+        let mut walk = Walk {
+            origin: self,
+            base,
+            now,
+            edits: Vec::new(),
+            removed: Vec::new(),
+            waiting: vec![(ROOT, WorldPath::root(), Some(WorldPath::root()), false)],
+        };
+        while let Some(dir) = walk.waiting.pop() {
+            walk.dir(&dir)
+                .map_err(|error| error.of_reading(|| format!("{} in the fork", dir.1)))?;
+        }
+        walk.edits.sort_by(|one, other| one.path.cmp(&other.path));
+        walk.removed.sort();
+        Ok((walk.edits, walk.removed))
+    }
+}
+
+/// Returns whether two things of one kind have the same content.
+pub(super) fn is_equal(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
+    match one.0.kind(one.1) {
+        FileType::RegularFile => is_same(one, other),
+        FileType::Symlink => Ok(one.0.target(one.1)? == other.0.target(other.1)?),
+        _ => Ok(true),
+    }
+}
+
+/// A directory: its node, its path, its path in the fork as that was made, and whether it is new beside the home.
+type Waiting = (NodeId, WorldPath, Option<WorldPath>, bool);
+
+struct Walk<'w, 'o, 't> {
+    origin: &'w Origin<'o>,
+    base: &'w Tree<'t>,
+    now: &'w Tree<'t>,
+    edits: Vec<Edit>,
+    removed: Vec<WorldPath>,
+    waiting: Vec<Waiting>,
+}
+
+impl Walk<'_, '_, '_> {
+    fn dir(&mut self, (dir, path, was, is_new): &Waiting) -> Result<()> {
+        for (bytes, node) in self.now.children(*dir)? {
+            if path.is_root() && (*bytes == *TRASH || *bytes == *STATE) {
+                continue;
+            }
+            let meta = match self.now.disk().stat(node) {
+                Err(Error::NotFound) => continue,
+                meta => meta?,
+            };
+            let name = Name::new(&bytes)?;
+            let inner = path.join(name);
+            // Where it was when the fork was made; what records made since was nowhere.
+            let before = match was {
+                Some(was) if self.base.lookup(*dir, &bytes)? == Some(node) => Some(was.join(name)),
+                _ => self.base.path(node),
+            };
+            let mut inner_is_new = false;
+            if let Some(before) = &before
+                && (*is_new || is_since(meta.ctime, self.origin.done))
+                && self.is_untouched(node)
+            {
+                let base = self.origin.base(before)?;
+                inner_is_new = meta.is_dir() && matches!(base, Base::Absent);
+                if inner_is_new || !meta.is_dir() {
+                    self.edit(inner.clone(), node, base)?;
+                }
+            }
+            if meta.is_dir() {
+                self.waiting
+                    .push((node, inner, before, *is_new || inner_is_new));
+            }
+        }
+        let meta = self.now.disk().stat(*dir)?;
+        match was {
+            Some(was) if !is_new && is_since(meta.mtime, self.origin.done) => {
+                self.removed_from(*dir, was)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn edit(&mut self, path: WorldPath, node: NodeId, base: Base) -> Result<()> {
+        let (content, mode) = match &base {
+            Base::Absent => (true, false),
+            Base::Gone(then) => (!self.origin.had(*then, (self.now, node))?, false),
+            Base::There { then, .. } => (
+                !self.origin.had(*then, (self.now, node))?,
+                self.now.kind(node) != FileType::Symlink
+                    && self.base.meta(node)?.mode != self.origin.then.meta(*then)?.mode,
+            ),
+        };
+        if content || mode {
+            self.edits.push(Edit {
+                path,
+                node,
+                base,
+                content,
+                mode,
+            });
+        }
+        Ok(())
+    }
+
+    fn is_untouched(&self, node: NodeId) -> bool {
+        let touched = self.base.difference(node);
+        touched.is_none_or(|touched| touched.content.is_none())
+    }
+
+    /// Notes what the origin had in a directory, and still has, which the fork lacks without a record.
+    fn removed_from(&mut self, dir: NodeId, was: &WorldPath) -> Result<()> {
+        let then = &self.origin.then;
+        let Some(there) = then.resolve(was)? else {
+            return Ok(());
+        };
+        if !then.kind(there).is_dir() {
+            return Ok(());
+        }
+        for (bytes, node) in then.children(there)? {
+            let is_kept = matches!(
+                then.kind(node),
+                FileType::RegularFile | FileType::Directory | FileType::Symlink
+            );
+            let is_ours = was.is_root() && (*bytes == *TRASH || *bytes == *STATE);
+            if is_ours || !is_kept || self.base.lookup(dir, &bytes)?.is_some() {
+                continue;
+            }
+            let disk = then.disk();
+            let (Some(at), Ok(meta)) = (disk.path(node), disk.stat(node)) else {
+                continue;
+            };
+            // Somebody may have made it in the origin since, beside the home.
+            if !in_trash(&at) && self.origin.is_older(&meta) {
+                self.removed.push(at);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a time of a file is not before another one. Where a file system keeps whole seconds, the second
+/// counts.
+fn is_since(time: Time, than: Stamp) -> bool {
+    match time.nsec {
+        0 => time.sec >= than.0,
+        nsec => (time.sec, nsec) >= than,
+    }
+}
