@@ -113,6 +113,11 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
         "the protocol's crate is seen by fuse/ and daemon/session.rs alone: one room to change when it does",
     ),
     (
+        &["ratatui"],
+        &["cli/review/screen/"],
+        "the crate of the screen is seen by cli/review/screen alone",
+    ),
+    (
         &["clap", "println!", "print!", "eprintln!", "eprint!", "dbg!"],
         &["cli/"],
         "what was typed and every word that is printed belong to cli/",

@@ -70,7 +70,7 @@ enum Command {
     Undo(undo::UndoArgs),
     /// Takes the last undo or restore back; again, the one before
     Redo(undo::RedoArgs),
-    /// Lists the changes that nobody has accepted yet, and who made them
+    /// Shows the changes that nobody has accepted yet, and who made them: on a terminal a screen, else a list
     Review(review::ReviewArgs),
     /// Accepts changes of a run: a review lists them no more
     Accept(review::AcceptArgs),

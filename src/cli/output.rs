@@ -49,24 +49,21 @@ impl Printer {
     /// Takes standard output.
     pub(super) fn new() -> Printer {
         let out = std::io::stdout();
-        let is_terminal = out.is_terminal();
-        Printer::on(Box::new(out.lock()), is_terminal)
+        let (is_terminal, colour) = (out.is_terminal(), has_colour(&out));
+        Printer::on(Box::new(out.lock()), is_terminal, colour)
     }
 
     /// Takes standard error.
     pub(super) fn to_stderr() -> Printer {
         let out = std::io::stderr();
-        let is_terminal = out.is_terminal();
-        Printer::on(Box::new(out.lock()), is_terminal)
+        let (is_terminal, colour) = (out.is_terminal(), has_colour(&out));
+        Printer::on(Box::new(out.lock()), is_terminal, colour)
     }
 
-    fn on(out: Box<dyn Write>, is_terminal: bool) -> Printer {
-        // https://no-color.org: any value but the empty one.
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    fn on(out: Box<dyn Write>, is_terminal: bool, colour: bool) -> Printer {
         Printer {
             terminal: is_terminal,
-            colour: is_terminal && !unwanted,
+            colour,
             out: BufWriter::with_capacity(1 << 16, out),
         }
     }
@@ -135,8 +132,16 @@ impl Drop for Printer {
     }
 }
 
+/// Returns whether colours are wanted where something is written.
+pub(super) fn has_colour(out: &impl IsTerminal) -> bool {
+    // https://no-color.org: any value but the empty one.
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    out.is_terminal() && !unwanted
+}
+
 /// As [`escape`](crate::name::escape), but a backslash stays one.
-fn plainly(text: &[u8]) -> String {
+pub(super) fn plainly(text: &[u8]) -> String {
     let parts = text.split(|b| *b == b'\\').map(crate::name::escape);
     parts.collect::<Vec<_>>().join("\\")
 }

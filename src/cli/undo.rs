@@ -211,7 +211,7 @@ fn exit_of(report: &UndoReport) -> Exit {
 }
 
 /// Says what was done to which files.
-fn told(deeds: &[Deed]) -> String {
+pub(super) fn told(deeds: &[Deed]) -> String {
     let told = deeds.iter().map(|deed| {
         let verb = match deed.kind {
             Kind::BroughtBack => "brought back",
@@ -288,14 +288,21 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
 
 /// Says what stood in the way.
 fn print_conflicts(report: &UndoReport) {
+    if report.stopped {
+        let number = count(report.conflicts.len() as u64, "conflict");
+        warn(false, &format!("{number} in the way; nothing was changed"));
+    }
+    for line in conflicts(report) {
+        complain(format_args!("  {line}"));
+    }
+}
+
+/// Says what stood in the way, in a line for each conflict, and what can be done about it.
+pub(super) fn conflicts(report: &UndoReport) -> Vec<String> {
     /// How many are told one by one.
     const SHOWN: usize = 20;
     let conflicts = &report.conflicts;
     let mut lines = Vec::new();
-    if report.stopped {
-        let number = count(conflicts.len() as u64, "conflict");
-        warn(false, &format!("{number} in the way; nothing was changed"));
-    }
     for conflict in conflicts.iter().take(SHOWN) {
         let by = match (&conflict.by, &conflict.by_what) {
             (Some(by), Some(what)) => format!(": operation {by}, {what}"),
@@ -319,7 +326,5 @@ fn print_conflicts(report: &UndoReport) {
                 .to_owned(),
         );
     }
-    for line in lines {
-        complain(format_args!("  {line}"));
-    }
+    lines
 }

@@ -5,8 +5,8 @@ use super::undo::UndoHow;
 use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::point::Point;
-use crate::operator::review::{AcceptRequest, Accepted, Review, Scope, accept};
+use crate::operator::point::{Operation, Point};
+use crate::operator::review::{AcceptRequest, Accepted, Review, Scope, accept, newest};
 use crate::operator::undo::{UndoRequest, Wanted};
 use crate::world::Caller;
 
@@ -24,9 +24,25 @@ impl Client {
     /// # Errors
     /// As [`Review::read`].
     pub fn review(&self, scope: Scope, all: bool) -> Result<Review<'_>> {
+        self.review_until(scope, &Point::Now, all)
+    }
+
+    /// As [`Client::review`], of the changes up to a point.
+    ///
+    /// # Errors
+    /// As [`Review::read`].
+    pub fn review_until(&self, scope: Scope, until: &Point, all: bool) -> Result<Review<'_>> {
         self.flush();
         self.seal();
-        Review::read(&self.store, scope, &Point::Now, all)
+        Review::read(&self.store, scope, until, all)
+    }
+
+    /// Returns the newest record, at the cost of a few reads: while it is the same, a review is.
+    ///
+    /// # Errors
+    /// As [`newest`].
+    pub fn newest(&self) -> Result<Option<Operation>> {
+        newest(&self.store)
     }
 
     /// Accepts what a review lists: these paths and what is below them, or everything.
@@ -97,10 +113,7 @@ impl Client {
     }
 }
 
-fn listed(
-    review: &Review<'_>,
-    paths: &[WorldPath],
-) -> Result<Vec<crate::operator::point::Operation>> {
+fn listed(review: &Review<'_>, paths: &[WorldPath]) -> Result<Vec<Operation>> {
     let operations = review.operations(paths);
     match operations.is_empty() {
         true => Err(nothing_at(paths)),

@@ -24,6 +24,7 @@ pub(crate) mod calls;
 pub(crate) mod child;
 pub(crate) mod ordinary_user;
 pub(crate) mod random;
+pub(crate) mod terminal;
 pub(crate) mod tree;
 pub(crate) mod watch;
 

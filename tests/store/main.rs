@@ -34,6 +34,7 @@ mod prepared;
 mod report;
 mod review;
 mod runs;
+mod screen;
 mod seals;
 mod space;
 mod strangers;

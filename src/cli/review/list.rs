@@ -1,15 +1,18 @@
 //! `review`: the list of changes that nobody has accepted, as lines or as JSON.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::super::exit::Exit;
 use super::super::inspect::{letter, path_of};
-use super::super::output::{Printer, Style, time, warn};
+use super::super::output::{Printer, Style, quote, time, warn};
+use super::at::{at_screen, has_screen};
+use super::who::named;
 use crate::client::Client;
 use crate::error::Result;
-use crate::operator::review::{Change, Who};
+use crate::operator::review::{Change, Scope};
 
 /// What `trumanfs review` takes.
 #[derive(Args, Debug)]
@@ -30,10 +33,19 @@ pub(in crate::cli) struct ReviewArgs {
     json: bool,
 }
 
-/// Lists what is to be reviewed.
+/// Reviews: on a terminal with the screen, else as a list.
 pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<Exit> {
     let client = Client::open(&args.target)?;
     let scope = client.review_scope(args.run.as_deref(), args.session.as_deref())?;
+    if !args.json && has_screen() {
+        let target = quote(args.target.as_os_str().as_bytes());
+        return at_screen(client, scope, target, args.all);
+    }
+    list(args, &client, scope)
+}
+
+/// Lists what is to be reviewed.
+fn list(args: &ReviewArgs, client: &Client, scope: Scope) -> Result<Exit> {
     let review = client.review(scope, args.all)?;
     let mut printer = Printer::new();
     let mut is_known = true;
@@ -72,16 +84,4 @@ fn line(printer: &mut Printer, change: &Change) {
         "{letter}  {}  {told}",
         path_of(&change.difference)
     ));
-}
-
-/// Names who changed something: `sed (run 4k2m9x0c7d1f)`.
-pub(super) fn named(who: &Who) -> String {
-    let program = match who.program.as_str() {
-        "" => who.kind.word(),
-        program => program,
-    };
-    match who.run {
-        Some(run) => format!("{program} (run {run})"),
-        None => program.to_owned(),
-    }
 }

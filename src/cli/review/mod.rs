@@ -1,7 +1,10 @@
 //! `review`, `accept` and `reject`: which changes nobody has accepted yet, and what becomes of them.
 
+mod at;
 mod decide;
 mod list;
+mod screen;
+mod who;
 
 pub(super) use decide::{AcceptArgs, RejectArgs, accept, reject};
 pub(super) use list::{ReviewArgs, review};

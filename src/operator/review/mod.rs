@@ -11,5 +11,5 @@ mod seen;
 
 pub use accept::{AcceptRequest, Accepted, accept};
 pub use list::{By, Change, Review};
-pub use scope::Scope;
+pub use scope::{Scope, newest};
 pub use seen::Who;

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::journal::RunId;
 use crate::operator::Store;
+use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point, session};
 use crate::operator::run::{FoundRun, find};
 
@@ -44,6 +45,14 @@ impl Scope {
         self.run.as_ref().map(|run| run.id)
     }
 
+    /// Returns the scope in words, for people: `run 4k2m…`, `session 2026…`, `everything since the last mount`.
+    pub fn title(&self) -> String {
+        match (&self.run, &self.session) {
+            (None, None) => "everything since the last mount".to_owned(),
+            _ => self.words(),
+        }
+    }
+
     /// Returns the scope in words, for a record: `run 4k2m…`, `session 2026…`, `2026…..`.
     pub fn words(&self) -> String {
         match (&self.run, &self.session) {
@@ -52,4 +61,17 @@ impl Scope {
             (None, None) => format!("everything since {}", self.from),
         }
     }
+}
+
+/// Returns the newest record of a store.
+///
+/// # Errors
+/// [`Error::Damaged`](crate::error::Error::Damaged) where the journal cannot be read.
+pub fn newest(store: &Store) -> Result<Option<Operation>> {
+    let mut records = ReverseRecords::trusting(store)?;
+    let newest = records.next_where(|_| true)?;
+    Ok(newest.map(|(session, record)| Operation {
+        session: session.to_string(),
+        seq: record.seq,
+    }))
 }

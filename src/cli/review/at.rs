@@ -1,0 +1,50 @@
+//! When there is a screen for a review, and what comes of it.
+
+use std::io::IsTerminal;
+
+use super::super::exit::Exit;
+use super::super::output::has_colour;
+use super::screen::{Left, Subject, show};
+use crate::client::Client;
+use crate::error::Result;
+use crate::operator::review::Scope;
+
+/// Returns whether somebody sits at a terminal that can show more than lines.
+pub(in crate::cli) fn has_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+    !is_dumb && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// Reviews on a screen. A signal ends the process as it ends any other, once the terminal is as it was.
+///
+/// # Errors
+/// As [`show`].
+pub(super) fn at_screen(client: Client, scope: Scope, target: String, all: bool) -> Result<Exit> {
+    match screen(client, scope, target, all)? {
+        Left::Quit => Ok(Exit::Ok),
+        Left::Signal(signal) => {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            Ok(Exit::System)
+        }
+    }
+}
+
+/// Shows the screen of a review until it is left. `target` is as a shell takes it.
+///
+/// # Errors
+/// As [`show`].
+pub(in crate::cli) fn screen(
+    client: Client,
+    scope: Scope,
+    target: String,
+    all: bool,
+) -> Result<Left> {
+    let title = format!("review {target}: {}", scope.title());
+    let subject = Subject {
+        client,
+        target,
+        scope,
+        all,
+    };
+    show(subject, title, has_colour(&std::io::stdout()))
+}

@@ -1,0 +1,155 @@
+//! What is asked before anything is changed, and the texts that are typed.
+
+use super::keys::Key;
+use super::orders::{Deed, Item, Order, What};
+use super::state::{Asked, Effect, Focus, State, TextOf};
+
+impl State {
+    pub(super) fn ask(&mut self, of: TextOf) {
+        self.asked = Asked::Text {
+            of,
+            text: String::new(),
+        };
+    }
+
+    pub(super) fn type_in(&mut self, key: Key, of: TextOf, mut text: String) -> Vec<Effect> {
+        match key {
+            Key::Char(c) => text.push(c),
+            Key::Backspace => drop(text.pop()),
+            Key::Ctrl('u') => text.clear(),
+            Key::Escape | Key::Ctrl('c') => return Vec::new(),
+            Key::Enter if of == TextOf::Search => {
+                self.search = text;
+                return self.find(true);
+            }
+            Key::Enter => {
+                self.busy = Some("reading");
+                let at = Some(text).filter(|text| !matches!(text.trim(), "" | "now"));
+                return vec![Effect::Order(Order::Read(at))];
+            }
+            _ => {}
+        }
+        self.asked = Asked::Text { of, text };
+        Vec::new()
+    }
+
+    /// Asks whether what is selected shall be accepted, or taken back.
+    pub(super) fn decide(&mut self, accepts: bool) {
+        if self.busy.is_some() {
+            self.said = "something is under way".to_owned();
+            return;
+        }
+        if let Some(at) = self.at() {
+            self.said = format!(
+                "this is the review as of {at}: R puts a path back as it was then, p with nothing leads to the present"
+            );
+            return;
+        }
+        let Some((what, named)) = self.meant() else {
+            self.said = "nothing is selected".to_owned();
+            return;
+        };
+        let (verb, deed): (_, fn(What) -> Deed) = match accepts {
+            true => ("accept", Deed::Accept),
+            false => ("take back", Deed::Reject),
+        };
+        self.asked = Asked::Sure {
+            question: format!("{verb} {named}?"),
+            deed: deed(what),
+        };
+    }
+
+    /// Returns what is selected, and its name.
+    fn meant(&self) -> Option<(What, String)> {
+        if let Some(group) = self.selected_group() {
+            let number = match group.items.len() {
+                1 => "1 listed path".to_owned(),
+                number => format!("{number} listed paths"),
+            };
+            return Some(match group.run {
+                Some(run) => (
+                    What::Run(run),
+                    format!("everything that run {run} changed ({number})"),
+                ),
+                None => {
+                    let items = group.items.iter().filter_map(|at| self.item(*at));
+                    let paths = items.map(|item| item.path.clone()).collect();
+                    (
+                        What::Paths(paths),
+                        format!("all changes of {number}: {}", group.title),
+                    )
+                }
+            });
+        }
+        let item = self.selected_item()?;
+        let hunks = self.difference().map_or(0, |shown| shown.hunks.len());
+        if self.focus == Focus::Difference && hunks > 1 {
+            let number = self.hunk + 1;
+            return Some((
+                What::Hunk(item.path.clone(), number),
+                format!("hunk {number} of {hunks} of {}", item.path),
+            ));
+        }
+        let below = self.listing.as_ref().map_or(0, |listing| {
+            let below = |other: &&Item| other.path != item.path && item.path.contains(&other.path);
+            listing.items.iter().filter(below).count()
+        });
+        let and = match below {
+            0 => String::new(),
+            1 => " and what is below it (1 path)".to_owned(),
+            more => format!(" and what is below it ({more} paths)"),
+        };
+        Some((
+            What::Paths(vec![item.path.clone()]),
+            format!("the changes of {}{and}", item.path),
+        ))
+    }
+
+    pub(super) fn restore(&mut self) {
+        match (self.at(), self.selected_item()) {
+            (None, _) => {
+                self.said = "R puts a path back as it was at a point: choose one with p".to_owned()
+            }
+            (Some(_), None) => self.said = "nothing is selected".to_owned(),
+            (Some(at), Some(item)) => {
+                self.asked = Asked::Sure {
+                    question: format!("put {} back as it was at {at}?", item.path),
+                    deed: Deed::Restore(item.path.clone()),
+                };
+            }
+        }
+    }
+
+    pub(super) fn undo(&mut self) {
+        match self.done.last() {
+            _ if self.is_last_accepted => {
+                self.said = "accepting cannot be taken back: it changed no file, and a later change lists the path again".to_owned();
+            }
+            None => self.said = "nothing was changed here yet".to_owned(),
+            Some(last) => {
+                self.asked = Asked::Sure {
+                    question: "undo the last thing that was done here?".to_owned(),
+                    deed: Deed::Undo(last.clone()),
+                };
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, key: Key, question: String, deed: Deed) -> Vec<Effect> {
+        match key {
+            Key::Char('y' | 'Y') => {
+                self.busy = Some("working");
+                let number = self.listing.as_ref().map_or(0, |listing| listing.number);
+                vec![Effect::Order(Order::Do(deed, number))]
+            }
+            Key::Char('n' | 'N' | 'q') | Key::Escape | Key::Ctrl('c') => {
+                self.said = "nothing was changed".to_owned();
+                Vec::new()
+            }
+            _ => {
+                self.asked = Asked::Sure { question, deed };
+                Vec::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Carrying out what was decided: the same calls of the client as `accept`, `reject`, `restore` and `redo`, and so the same
+//! conflicts.
+
+use super::super::super::output::count;
+use super::super::super::undo::{conflicts, told};
+use super::orders::{Outcome, Undoable, What};
+use crate::client::{Client, Review, UndoHow, UndoWhat};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::point::Point;
+use crate::operator::undo::restore::RestoreRequest;
+use crate::operator::undo::{OnConflict, UndoReport, UndoRequest};
+
+/// Nothing is forced here.
+const HOW: UndoHow = UndoHow {
+    on_conflict: OnConflict::Stop,
+    dry_run: false,
+};
+
+/// Where something is done: the store, how it is named on a command line, and what was read of it.
+#[derive(Debug)]
+pub(super) struct Place<'p, 'c> {
+    pub(super) client: &'c Client,
+    pub(super) target: &'p str,
+    pub(super) review: &'p Review<'c>,
+}
+
+impl<'c> Place<'_, 'c> {
+    /// Accepts changes.
+    ///
+    /// # Errors
+    /// As [`Client::accept`].
+    pub(super) fn accept(&self, what: &What) -> Result<Outcome> {
+        let accepted = self.with_meant(what, |review, paths, hunk| match hunk {
+            None => self.client.accept(review, paths),
+            Some(_) => Err(no_hunks()),
+        })?;
+        let paths = count(accepted.paths, "path");
+        Ok(Outcome {
+            said: format!(
+                "accepted {paths} (operation {}): no file was changed",
+                accepted.record.seq
+            ),
+            accepted: true,
+            ..Outcome::default()
+        })
+    }
+
+    /// Takes changes back.
+    ///
+    /// # Errors
+    /// As [`Client::undo`].
+    pub(super) fn reject(&self, what: &What) -> Result<Outcome> {
+        let request = self.with_meant(what, |review, paths, hunk| match hunk {
+            None => self.client.reject_request(review, paths, HOW),
+            Some(_) => Err(no_hunks()),
+        })?;
+        self.carry_out(&request)
+    }
+
+    /// Puts a path back as it was at a point.
+    ///
+    /// # Errors
+    /// As [`Client::restore`].
+    pub(super) fn restore(&self, path: &WorldPath, at: &Point) -> Result<Outcome> {
+        let restored = self.client.restore(&RestoreRequest {
+            path: path.clone(),
+            at: Some(at.clone()),
+            to: None,
+            dry_run: false,
+        })?;
+        let mut more = restored.notes;
+        more.extend(
+            restored
+                .failed
+                .iter()
+                .map(|error| format!("stopped half-way: {error}")),
+        );
+        let said = match (restored.same, more.is_empty()) {
+            (true, _) => format!("nothing to do: {path} is as it was at {at}"),
+            (false, true) => format!(
+                "put {path} back as it was at {at}; u or `trumanfs redo {}` takes that back",
+                self.target
+            ),
+            (false, false) => format!(
+                "{path} was put back in part; u or `trumanfs redo {}` takes that back",
+                self.target
+            ),
+        };
+        Ok(Outcome {
+            said,
+            more,
+            undoable: restored.record.map(Undoable::Restored),
+            ..Outcome::default()
+        })
+    }
+
+    /// Takes back what was done here.
+    ///
+    /// # Errors
+    /// As [`Client::undo`].
+    pub(super) fn undo(&self, what: &Undoable) -> Result<Outcome> {
+        let request = match what {
+            Undoable::Undone(run) => self.client.redo_request(Some(&run.to_string()), HOW)?.0,
+            Undoable::Restored(record) => {
+                let what = UndoWhat {
+                    operations: vec![record.to_string()],
+                    ..UndoWhat::default()
+                };
+                self.client.undo_request(&what, HOW)?
+            }
+        };
+        let outcome = self.carry_out(&request)?;
+        Ok(Outcome {
+            undid: outcome.undoable.is_some(),
+            undoable: None,
+            ..outcome
+        })
+    }
+
+    /// Finds the review, the paths and the hunk that are meant.
+    fn with_meant<T>(
+        &self,
+        what: &What,
+        act: impl FnOnce(&Review<'c>, &[WorldPath], Option<usize>) -> Result<T>,
+    ) -> Result<T> {
+        match what {
+            What::Paths(paths) => act(self.review, paths, None),
+            What::Hunk(path, hunk) => act(self.review, std::slice::from_ref(path), Some(*hunk)),
+            What::Run(run) => {
+                let scope = self.client.review_scope(Some(&run.to_string()), None)?;
+                // What the run has done since the list was read was not seen.
+                let review = self
+                    .client
+                    .review_until(scope, self.review.until(), false)?;
+                act(&review, &[], None)
+            }
+        }
+    }
+
+    fn carry_out(&self, request: &UndoRequest) -> Result<Outcome> {
+        let report = self.client.undo(request)?;
+        let mut more = report.notes.clone();
+        if let Some(error) = &report.failed {
+            more.push(format!(
+                "stopped half-way: {error}\nThe same once more goes on; u takes back what was done."
+            ));
+        }
+        more.extend(conflicts(&report));
+        if report.stopped {
+            more.push(format!(
+                "These are options of `trumanfs reject {}` and `trumanfs redo {}`; here nothing is forced.",
+                self.target, self.target
+            ));
+        }
+        Ok(Outcome {
+            said: self.sentence(&report),
+            more,
+            undoable: report.run.map(Undoable::Undone),
+            ..Outcome::default()
+        })
+    }
+
+    /// Says what came of an undo, and how to take it back.
+    fn sentence(&self, report: &UndoReport) -> String {
+        if report.stopped {
+            let number = count(report.conflicts.len() as u64, "conflict");
+            return format!("{number} in the way; nothing was changed");
+        }
+        match &report.run {
+            None => "nothing to do: it is as it was".to_owned(),
+            Some(run) => format!(
+                "{}; u or `trumanfs redo {} --run {run}` takes that back",
+                told(&report.deeds),
+                self.target
+            ),
+        }
+    }
+}
+
+fn no_hunks() -> Error {
+    Error::refused(
+        "a hunk cannot be decided on by itself",
+        "Go back to the list and decide on the path.",
+    )
+}

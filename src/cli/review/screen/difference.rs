@@ -1,0 +1,178 @@
+//! The difference of a path as lines that are safe to show.
+//!
+//! Owns that nothing in a name or a content acts on the terminal: all text passes through [`shown`], tabs become spaces,
+//! and lines are cut.
+
+use super::super::super::inspect::path_of;
+use super::super::super::output::{bytes, plainly, time};
+use super::super::super::shown::shown;
+use super::super::who::named;
+use super::orders::{Line, LineKind, Shown};
+use crate::error::Result;
+use crate::operator::diff::{Diff, Difference, Side, Texts};
+use crate::operator::review::Change;
+use crate::operator::text::{Comparison, LONGEST, Sign};
+
+/// How many lines of a difference are shown at most.
+const LINES: usize = 20_000;
+/// How many bytes of a line are looked at: more than a screen is wide.
+const WIDEST: usize = 2_000;
+/// How far apart tabs are.
+const TAB: usize = 8;
+
+/// Reads the difference of a change.
+///
+/// # Errors
+/// As [`Diff::texts`].
+pub(super) fn read(diff: &Diff<'_>, change: &Change) -> Result<Shown> {
+    let difference = &change.difference;
+    let mut found = Shown {
+        path: difference.path.clone(),
+        head: head(change),
+        lines: Vec::new(),
+        hunks: Vec::new(),
+    };
+    match unshown(difference) {
+        Some(why) => found.say(&why),
+        None => match diff.texts(difference)? {
+            Texts::Binary => found.say("the content is binary"),
+            Texts::Text(before, after) => found.compare(&before, &after),
+        },
+    }
+    Ok(found)
+}
+
+/// Says who changed a path, when, and what differs besides the content.
+fn head(change: &Change) -> Vec<String> {
+    let difference = &change.difference;
+    let when = change.time.as_deref().map(time).unwrap_or_default();
+    let accepted = if change.accepted { ", accepted" } else { "" };
+    let mut head = vec![
+        path_of(difference),
+        format!("last changed {when}{accepted}"),
+    ];
+    for by in &change.by {
+        let command = by.command.as_ref();
+        let command = command.map(|command| format!(": {command}"));
+        head.push(format!(
+            "by {}{}",
+            named(&by.who),
+            command.unwrap_or_default()
+        ));
+    }
+    if let (Some(before), Some(after)) = (difference.before, difference.after) {
+        if before.mode != after.mode {
+            head.push(format!("mode {:o} → {:o}", before.mode, after.mode));
+        }
+        if (before.uid, before.gid) != (after.uid, after.gid) {
+            head.push(format!(
+                "owner {}:{} → {}:{}",
+                before.uid, before.gid, after.uid, after.gid
+            ));
+        }
+    }
+    if difference.xattrs {
+        head.push("extended attributes differ".to_owned());
+    }
+    head.extend(difference.unknown.iter().cloned());
+    head.iter().map(|line| safe(line.as_bytes())).collect()
+}
+
+/// Says why there are no lines to be shown.
+fn unshown(difference: &Difference) -> Option<String> {
+    let sides = [difference.before, difference.after];
+    let mut sides = sides.iter().flatten();
+    if sides.clone().any(Side::is_dir) {
+        return Some("a directory".to_owned());
+    }
+    if let Some(side) = sides
+        .clone()
+        .find(|side| !matches!(side.kind, "file" | "symlink"))
+    {
+        return Some(format!("a {}", side.kind));
+    }
+    if let Some(side) = sides.find(|side| side.size > LONGEST) {
+        return Some(format!(
+            "{}: contents of more than {} are not shown",
+            bytes(side.size),
+            bytes(LONGEST)
+        ));
+    }
+    let is_on_both = difference.before.is_some() && difference.after.is_some();
+    (is_on_both && !difference.content).then(|| "the content is the same".to_owned())
+}
+
+impl Shown {
+    fn push(&mut self, kind: LineKind, text: String) {
+        self.lines.push(Line { kind, text });
+    }
+
+    fn say(&mut self, what: &str) {
+        self.push(LineKind::Said, what.to_owned());
+    }
+
+    fn compare(&mut self, before: &[u8], after: &[u8]) {
+        let compared = Comparison::new(before, after);
+        let hunks = compared.hunks();
+        let total: usize = hunks.iter().map(|hunk| compared.lines(hunk).count()).sum();
+        for hunk in &hunks {
+            self.hunks.push(self.lines.len());
+            self.push(LineKind::Hunk, hunk.to_string());
+            for (sign, line) in compared.lines(hunk) {
+                if self.lines.len() >= LINES {
+                    self.say(&format!("the first {LINES} of {total} lines are shown"));
+                    return;
+                }
+                let (kind, sign) = match sign {
+                    Sign::Same => (LineKind::Same, ' '),
+                    Sign::Removed => (LineKind::Removed, '-'),
+                    Sign::Added => (LineKind::Added, '+'),
+                };
+                let text = line.strip_suffix(b"\n");
+                self.push(kind, format!("{sign}{}", safe(text.unwrap_or(line))));
+                if text.is_none() {
+                    self.push(LineKind::Same, "\\ No newline at end of file".to_owned());
+                }
+            }
+        }
+        if hunks.is_empty() {
+            self.say(if after.is_empty() {
+                "the file is empty"
+            } else {
+                "the content is the same"
+            });
+        }
+    }
+}
+
+/// Returns a line as text that does not act on a terminal, with spaces for tabs.
+pub(super) fn safe(line: &[u8]) -> String {
+    let line = line.get(..WIDEST).unwrap_or(line);
+    let mut text = String::new();
+    for (number, part) in line.split(|byte| *byte == b'\t').enumerate() {
+        if number > 0 {
+            let width = ratatui::text::Span::raw(text.as_str()).width();
+            text.extend(std::iter::repeat_n(' ', TAB - width % TAB));
+        }
+        text.push_str(&shown(&plainly(part), false));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_line_acts_on_a_terminal() {
+        for (line, text) in [
+            (&b"a\tb\\n"[..], "a       b\\n"),
+            (b"\tx", "        x"),
+            (b"\x1b[2J\x9b\r", "\\x1b[2J\\x9b\\x0d"),
+            ("日本\tx\u{202e}".as_bytes(), "日本    x\\xe2\\x80\\xae"),
+        ] {
+            assert_eq!(safe(line), text);
+        }
+        assert_eq!(safe(&[b'x'; 5000]).len(), WIDEST);
+    }
+}

@@ -1,0 +1,235 @@
+//! From the state to a frame: the header, the list, the footer, and what lies above them.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style as Look;
+use ratatui::text::Span;
+
+use super::super::super::output::{Style, count};
+use super::difference::safe;
+use super::keys::TABLE;
+use super::state::{Asked, Room, State, TextOf};
+use super::style::Styles;
+use super::text::{blank, end_of, put, row, wrapped};
+use super::{list, pane};
+
+/// From so many columns on, the list and the difference are beside each other.
+const WIDE: u16 = 100;
+/// What is smaller shows nothing.
+const SMALLEST: (u16, u16) = (40, 10);
+/// How many rows what is said may take.
+const MOST_SAID: u16 = 4;
+/// Where everything is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    header: Rect,
+    list: Rect,
+    /// Between the list and the difference.
+    line: Rect,
+    pub(super) pane: Rect,
+    said: Rect,
+    footer: Rect,
+}
+
+/// Divides a screen; `None` where it is too small.
+pub(super) fn layout(area: Rect) -> Option<Layout> {
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        return None;
+    }
+    let row = |y| Rect::new(area.x, area.y + y, area.width, 1);
+    let body = Rect::new(area.x, area.y + 1, area.width, area.height - 3);
+    let (list, line, pane) = if area.width >= WIDE {
+        let left = area.width * 45 / 100;
+        let right = body.width - left - 1;
+        (
+            Rect {
+                width: left,
+                ..body
+            },
+            Rect {
+                x: body.x + left,
+                width: 1,
+                ..body
+            },
+            Rect {
+                x: body.x + left + 1,
+                width: right,
+                ..body
+            },
+        )
+    } else {
+        let top = body.height * 2 / 5;
+        let bottom = body.height - top - 1;
+        (
+            Rect {
+                height: top,
+                ..body
+            },
+            Rect {
+                y: body.y + top,
+                height: 1,
+                ..body
+            },
+            Rect {
+                y: body.y + top + 1,
+                height: bottom,
+                ..body
+            },
+        )
+    };
+    Some(Layout {
+        header: row(0),
+        list,
+        line,
+        pane,
+        said: row(area.height - 2),
+        footer: row(area.height - 1),
+    })
+}
+
+/// Returns the rows that there are for the list and for lines of the difference.
+pub(super) fn room(state: &State, area: Rect) -> Room {
+    let Some(layout) = layout(area) else {
+        return Room::default();
+    };
+    let head = pane::head_height(state, layout.pane);
+    Room {
+        list: usize::from(layout.list.height),
+        lines: usize::from(layout.pane.height.saturating_sub(head)),
+    }
+}
+
+/// Draws the state. Returns where the cursor is to be, if it is to be seen.
+pub(super) fn draw(state: &State, styles: Styles, buffer: &mut Buffer) -> Option<Position> {
+    let area = buffer.area;
+    let Some(layout) = layout(area) else {
+        let (columns, rows) = SMALLEST;
+        let what = format!("Too small: {columns}x{rows} at least. q quits.");
+        put(buffer, area, 0, &what, Look::default());
+        return None;
+    };
+    header(state, styles, layout.header, buffer);
+    list::draw(state, styles, layout.list, buffer);
+    let between = if layout.line.width == 1 { "│" } else { "─" };
+    for at in layout.line.positions() {
+        buffer.set_string(at.x, at.y, between, styles.of(Style::Faint));
+    }
+    pane::draw(state, styles, layout.pane, buffer);
+    footer(state, styles, layout.footer, buffer);
+    let cursor = said(state, layout.said, buffer);
+    above(state, styles, area, buffer);
+    cursor
+}
+
+fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    let mut text = format!(" {}", state.title);
+    if state.listing.is_some() {
+        let number = count(state.count() as u64, "path");
+        text.push_str(&format!("  {number} by {}", state.by.name()));
+    }
+    if let Some(at) = state.at() {
+        text.push_str(&format!("  as of {at}"));
+    }
+    match (state.busy, &state.listing) {
+        (Some(busy), _) => text.push_str(&format!("  [{busy}…]")),
+        (None, None) => text.push_str("  [reading…]"),
+        (None, Some(_)) => {}
+    }
+    put(buffer, area, 0, &text, styles.of(Style::Heading));
+}
+
+/// The last line but one: what is asked, typed or said. Returns where the cursor is.
+fn said(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+    let (text, is_typed) = match &state.asked {
+        Asked::Sure { question, .. } => (format!("{question} [y/n] "), true),
+        Asked::Text { of, text } => {
+            let prompt = match of {
+                TextOf::Search => "search: ",
+                TextOf::Point => {
+                    "point (a checkpoint, SESSION:NUMBER, a time, -30m; nothing: now): "
+                }
+            };
+            (format!("{prompt}{text}"), true)
+        }
+        _ => (state.said.clone(), false),
+    };
+    let text = safe(text.as_bytes());
+    let room = area.width.saturating_sub(2);
+    if is_typed {
+        // Its end is where one types.
+        let end = put(buffer, area, 1, &end_of(&text, room), Look::default());
+        return Some(Position::new(area.x + end.min(area.width - 1), area.y));
+    }
+    // What was done is said whole: it has the command that takes it back.
+    let lines = wrapped(&text, usize::from(room).max(1));
+    let rows = u16::try_from(lines.len())
+        .unwrap_or(MOST_SAID)
+        .min(MOST_SAID);
+    for (place, line) in (0..rows).zip(lines) {
+        let area = Rect {
+            y: area.y + 1 + place - rows,
+            ..area
+        };
+        blank(area, buffer);
+        put(buffer, area, 1, &line, Look::default());
+    }
+    None
+}
+
+fn footer(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    if let Asked::Sure { .. } = state.asked {
+        put(buffer, area, 1, "y yes  n no", styles.of(Style::Faint));
+        return;
+    }
+    let mut from = 1;
+    for binding in TABLE.iter().filter(|binding| !binding.brief.is_empty()) {
+        let text = format!("{} {}", binding.named, binding.brief);
+        let width = u16::try_from(Span::raw(text.as_str()).width()).unwrap_or(u16::MAX);
+        if from + width > area.width {
+            break;
+        }
+        from = put(buffer, area, from, &text, styles.of(Style::Faint)) + 2;
+    }
+}
+
+/// What lies above everything: the help, and what is to be read.
+fn above(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    let (title, lines, top): (_, Vec<String>, _) = match &state.asked {
+        Asked::Help { top } => {
+            let lines = TABLE
+                .iter()
+                .map(|binding| format!("{:11} {}", binding.named, binding.does));
+            ("keys", lines.collect(), *top)
+        }
+        Asked::Read { title, lines, top } => {
+            let width = usize::from(area.width.saturating_sub(4)).max(1);
+            let lines = lines
+                .iter()
+                .flat_map(|line| wrapped(&safe(line.as_bytes()), width));
+            (*title, lines.collect(), *top)
+        }
+        _ => return,
+    };
+    let height = u16::try_from(lines.len() + 2)
+        .unwrap_or(u16::MAX)
+        .min(area.height - 2);
+    let over = Rect::new(area.x, area.y + 1, area.width, height);
+    blank(over, buffer);
+    let rule = format!(
+        "── {title} ── j k scroll, any other key closes {}",
+        "─".repeat(usize::from(area.width))
+    );
+    put(buffer, row(over, 0), 0, &rule, styles.of(Style::Heading));
+    let inside = usize::from(height.saturating_sub(2));
+    for (place, line) in lines.iter().skip(top).take(inside).enumerate() {
+        put(buffer, row(over, place + 1), 2, line, Look::default());
+    }
+    let end = "─".repeat(usize::from(area.width));
+    put(
+        buffer,
+        row(over, usize::from(height) - 1),
+        0,
+        &end,
+        styles.of(Style::Faint),
+    );
+}

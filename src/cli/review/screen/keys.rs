@@ -1,0 +1,233 @@
+//! Which key does what: one table, which is also the footer and the help.
+
+/// A key, as far as this screen knows keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    /// A character.
+    Char(char),
+    /// A letter with Ctrl.
+    Ctrl(char),
+    Enter,
+    Escape,
+    Tab,
+    Backspace,
+    Up,
+    Down,
+    Left,
+    Right,
+    Home,
+    End,
+    PageUp,
+    PageDown,
+}
+
+/// What a key does while nothing is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Down,
+    Up,
+    PageDown,
+    PageUp,
+    First,
+    Last,
+    Into,
+    Back,
+    Accept,
+    Reject,
+    Search,
+    Next,
+    Previous,
+    Group,
+    Point,
+    Restore,
+    Undo,
+    Help,
+    Quit,
+    Suspend,
+    Redraw,
+}
+
+/// A line of the table.
+#[derive(Debug)]
+pub(super) struct Binding {
+    keys: &'static [Key],
+    pub(super) action: Action,
+    /// The keys in words.
+    pub(super) named: &'static str,
+    /// What they do, for the help.
+    pub(super) does: &'static str,
+    /// What the footer says of them; empty where it says nothing.
+    pub(super) brief: &'static str,
+}
+
+const fn binding(
+    keys: &'static [Key],
+    action: Action,
+    named: &'static str,
+    does: &'static str,
+    brief: &'static str,
+) -> Binding {
+    Binding {
+        keys,
+        action,
+        named,
+        does,
+        brief,
+    }
+}
+
+use Key::{Char, Ctrl};
+
+/// Every key, in the order of the help. What the footer names comes in this order, as far as there is room.
+pub(super) const TABLE: [Binding; 21] = [
+    binding(&[Char('?')], Action::Help, "?", "this help", "help"),
+    binding(
+        &[Char('q'), Ctrl('c'), Ctrl('d')],
+        Action::Quit,
+        "q",
+        "leave; what is listed stays as it is",
+        "quit",
+    ),
+    binding(
+        &[Char('a')],
+        Action::Accept,
+        "a",
+        "accept: the path, the group, or in the difference the hunk",
+        "accept",
+    ),
+    binding(
+        &[Char('r')],
+        Action::Reject,
+        "r",
+        "take back: the path, the group, or the hunk",
+        "take back",
+    ),
+    binding(
+        &[Char('u')],
+        Action::Undo,
+        "u",
+        "undo the last thing that was done here",
+        "undo",
+    ),
+    binding(
+        &[Key::Enter, Key::Right, Key::Tab, Char('l')],
+        Action::Into,
+        "Enter →",
+        "into the difference, hunk by hunk",
+        "hunks",
+    ),
+    binding(
+        &[Char('b')],
+        Action::Group,
+        "b",
+        "group by path, run, program or time",
+        "group",
+    ),
+    binding(
+        &[Char('/')],
+        Action::Search,
+        "/",
+        "search the paths",
+        "search",
+    ),
+    binding(
+        &[Char('p')],
+        Action::Point,
+        "p",
+        "show the review as of a point in time",
+        "point",
+    ),
+    binding(
+        &[Char('R')],
+        Action::Restore,
+        "R",
+        "at such a point: put the path back as it was then",
+        "",
+    ),
+    binding(
+        &[Key::Escape, Key::Left, Char('h')],
+        Action::Back,
+        "Esc ←",
+        "back to the list",
+        "",
+    ),
+    binding(
+        &[Char('j'), Key::Down],
+        Action::Down,
+        "j ↓",
+        "down; in the difference to the next hunk",
+        "",
+    ),
+    binding(
+        &[Char('k'), Key::Up],
+        Action::Up,
+        "k ↑",
+        "up; in the difference to the hunk before",
+        "",
+    ),
+    binding(
+        &[Key::PageDown, Char(' '), Ctrl('f')],
+        Action::PageDown,
+        "PgDn Space",
+        "a page down",
+        "",
+    ),
+    binding(
+        &[Key::PageUp, Ctrl('b')],
+        Action::PageUp,
+        "PgUp",
+        "a page up",
+        "",
+    ),
+    binding(
+        &[Char('g'), Key::Home],
+        Action::First,
+        "g Home",
+        "to the first",
+        "",
+    ),
+    binding(
+        &[Char('G'), Key::End],
+        Action::Last,
+        "G End",
+        "to the last",
+        "",
+    ),
+    binding(
+        &[Char('n')],
+        Action::Next,
+        "n",
+        "the next path that was searched for",
+        "",
+    ),
+    binding(&[Char('N')], Action::Previous, "N", "the one before", ""),
+    binding(&[Ctrl('l')], Action::Redraw, "^L", "draw anew", ""),
+    binding(
+        &[Ctrl('z')],
+        Action::Suspend,
+        "^Z",
+        "back to the shell; `fg` comes back here",
+        "",
+    ),
+];
+
+/// Returns what a key does.
+pub(super) fn action(key: Key) -> Option<Action> {
+    let found = TABLE.iter().find(|binding| binding.keys.contains(&key));
+    found.map(|binding| binding.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_does_two_things_and_every_action_has_one_line() {
+        for (at, one) in TABLE.iter().enumerate() {
+            for other in TABLE.iter().skip(at + 1) {
+                assert!(one.keys.iter().all(|key| !other.keys.contains(key)));
+                assert_ne!(one.action, other.action);
+            }
+        }
+    }
+}

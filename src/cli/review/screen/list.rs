@@ -1,0 +1,143 @@
+//! The list of changed paths, each with who changed it and when.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style as Look;
+use ratatui::text::Span;
+
+use super::super::super::output::Style;
+use super::difference::safe;
+use super::groups::{Group, Row, clock};
+use super::orders::{Item, Whose};
+use super::state::{Focus, State};
+use super::style::Styles;
+use super::text::{beginning_of, end_of, put, row};
+use crate::operator::diff::Status;
+
+/// Columns for who changed a path and when.
+const ABOUT: u16 = 20;
+
+/// Draws the list.
+pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    if state.listing.is_some() && state.rows.is_empty() {
+        put(
+            buffer,
+            area,
+            1,
+            "Nothing is left to be reviewed.",
+            Look::default(),
+        );
+        return;
+    }
+    let day = state
+        .listing
+        .as_ref()
+        .and_then(|listing| listing.items.iter().map(|item| item.time).max());
+    let rows = state.rows.iter().enumerate().skip(state.top);
+    for (place, (at, row_of)) in rows.take(usize::from(area.height)).enumerate() {
+        let area = row(area, place);
+        let is_selected = at == state.selected;
+        let marker = if is_selected { ">" } else { " " };
+        put(buffer, area, 0, marker, Look::default());
+        match row_of {
+            Row::Group(group) => {
+                if let Some(group) = state.groups.get(*group) {
+                    heading(group, styles, area, buffer);
+                }
+            }
+            Row::Item(item) => {
+                if let Some(item) = state.item(*item) {
+                    let indent = if state.groups.is_empty() { 1 } else { 3 };
+                    line(state, item, (indent, day), styles, area, buffer);
+                }
+            }
+        }
+        if is_selected && state.focus == Focus::List {
+            buffer.set_style(area, styles.selected());
+        }
+    }
+}
+
+fn heading(group: &Group, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    let command = group
+        .command
+        .as_ref()
+        .map(|command| format!(" {command}"))
+        .unwrap_or_default();
+    let text = format!("{} ({}){command}", group.title, group.items.len());
+    put(
+        buffer,
+        area,
+        1,
+        &safe(text.as_bytes()),
+        styles.of(Style::Heading),
+    );
+}
+
+/// `M /src/main.rs            npm 4k2m 10:15`
+fn line(
+    state: &State,
+    item: &Item,
+    (indent, newest): (u16, Option<i64>),
+    styles: Styles,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let (letter, style) = letter(item.status);
+    let from = put(buffer, area, indent, letter, styles.of(style)) + 1;
+    let about = match area.width >= 2 * ABOUT {
+        true => ABOUT,
+        false => 0,
+    };
+    let room = area.width.saturating_sub(from + about + 1);
+    let path = safe(item.path.to_string().as_bytes());
+    put(
+        buffer,
+        Rect {
+            width: from + room,
+            ..area
+        },
+        from,
+        &end_of(&path, room),
+        Look::default(),
+    );
+    if about > 0 {
+        let who = state
+            .listing
+            .as_ref()
+            .and_then(|listing| listing.who.get(item.who));
+        let at = area.width - about;
+        put(
+            buffer,
+            area,
+            at,
+            &about_item(who, item.time, newest),
+            styles.of(Style::Faint),
+        );
+    }
+}
+
+/// Who changed a path, and when, in [`ABOUT`] columns.
+fn about_item(who: Option<&Whose>, time: i64, newest: Option<i64>) -> String {
+    let nobody = Whose::default();
+    let who = who.unwrap_or(&nobody);
+    let run = who.run.map(|run| run.to_string()).unwrap_or_default();
+    let run: String = run.chars().take(4).collect();
+    let day = |time: i64| clock(time, "%Y-%m-%d");
+    let when = match newest.is_some_and(|newest| day(newest) == day(time)) {
+        true => clock(time, "%H:%M"),
+        false => clock(time, "%m-%d"),
+    };
+    let program = beginning_of(&safe(who.program.as_bytes()), 8);
+    let pad = 8usize.saturating_sub(Span::raw(program.as_str()).width());
+    format!("{program}{:pad$} {run:4} {when}", "")
+}
+
+fn letter(status: Status) -> (&'static str, Style) {
+    match status {
+        Status::Added => ("A", Style::Added),
+        Status::Removed => ("D", Style::Removed),
+        Status::Modified => ("M", Style::Changed),
+        Status::Renamed => ("R", Style::Changed),
+    }
+}

@@ -1,0 +1,137 @@
+//! Moving through the list and through a difference.
+
+use super::groups::{Row, arrange};
+use super::orders::{Listing, Order};
+use super::state::{Effect, Focus, State};
+use crate::name::WorldPath;
+
+impl State {
+    pub(super) fn page(&self) -> isize {
+        let rows = match self.focus {
+            Focus::List => self.room.list,
+            Focus::Difference => self.room.lines,
+        };
+        isize::try_from(rows.saturating_sub(1).max(1)).unwrap_or(1)
+    }
+
+    /// One row or one hunk further.
+    pub(super) fn step(&mut self, by: isize) -> Vec<Effect> {
+        let hunks = self.difference().map_or(&[][..], |shown| &shown.hunks);
+        if self.focus == Focus::List || hunks.is_empty() {
+            return self.scroll(by);
+        }
+        let hunk = self.hunk.saturating_add_signed(by).min(hunks.len() - 1);
+        let first = hunks.get(hunk).copied().unwrap_or(0);
+        (self.hunk, self.first_line) = (hunk, first);
+        Vec::new()
+    }
+
+    /// So many rows, or lines of the difference, further.
+    pub(super) fn scroll(&mut self, by: isize) -> Vec<Effect> {
+        match self.focus {
+            Focus::List => self.select(self.selected.saturating_add_signed(by)),
+            Focus::Difference => {
+                let Some(shown) = self.difference() else {
+                    return Vec::new();
+                };
+                let last = shown.lines.len().saturating_sub(self.room.lines);
+                let first = self.first_line.saturating_add_signed(by).min(last);
+                // The hunk that is at the top, or at the end the last one: those are what one looks at.
+                let top = match by == isize::MAX {
+                    true => shown.lines.len(),
+                    false => first,
+                };
+                let before = shown.hunks.iter().filter(|start| **start <= top).count();
+                self.hunk = before.saturating_sub(1);
+                self.first_line = first;
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn go_in(&mut self) {
+        if self.difference().is_some() {
+            self.focus = Focus::Difference;
+        }
+    }
+
+    /// Selects a row, and has its difference read.
+    pub(super) fn select(&mut self, row: usize) -> Vec<Effect> {
+        let row = row.min(self.rows.len().saturating_sub(1));
+        if row == self.selected {
+            return Vec::new();
+        }
+        self.selected = row;
+        self.look()
+    }
+
+    /// Has the difference of the selected path read.
+    pub(super) fn look(&mut self) -> Vec<Effect> {
+        let path = self.selected_item().map(|item| item.path.clone());
+        if self.shown.as_ref().map(|shown| &shown.path) != path.as_ref() {
+            (self.hunk, self.first_line, self.focus) = (0, 0, Focus::List);
+        }
+        let order = path.map(|path| Effect::Order(Order::Show(path)));
+        order.into_iter().collect()
+    }
+
+    /// Goes to the next path, or the one before, in which the text is.
+    pub(super) fn find(&mut self, forward: bool) -> Vec<Effect> {
+        if self.search.is_empty() {
+            return Vec::new();
+        }
+        // As `grep -i`, unless there is a capital in it.
+        let folds = !self.search.chars().any(char::is_uppercase);
+        let fits = |row: &usize| match self.rows.get(*row) {
+            Some(Row::Item(at)) => self.item(*at).is_some_and(|item| {
+                let path = item.path.to_string();
+                match folds {
+                    true => path.to_lowercase().contains(&self.search),
+                    false => path.contains(&self.search),
+                }
+            }),
+            _ => false,
+        };
+        let (rows, at) = (self.rows.len(), self.selected);
+        let found = match forward {
+            true => (at + 1..rows).chain(0..(at + 1).min(rows)).find(fits),
+            false => (0..at).rev().chain((at..rows).rev()).find(fits),
+        };
+        match found {
+            Some(row) => {
+                self.focus = Focus::List;
+                self.select(row)
+            }
+            None => {
+                self.said = format!("no listed path has {:?} in it", self.search);
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn regroup(&mut self) -> Vec<Effect> {
+        self.by = self.by.next();
+        self.said = format!("by {}", self.by.name());
+        let of_group = || self.item(*self.selected_group()?.items.first()?);
+        let item = self.selected_item().or_else(of_group);
+        let path = item.map(|item| item.path.clone());
+        self.arrange(path.as_ref());
+        self.look()
+    }
+
+    /// Arranges the list anew; the selection stays on this path.
+    pub(super) fn arrange(&mut self, path: Option<&WorldPath>) {
+        let empty = Listing::default();
+        let listing = self.listing.as_ref().unwrap_or(&empty);
+        (self.groups, self.rows) = arrange(listing, self.by);
+        let place = path.and_then(|path| {
+            let at = listing.items.binary_search_by(|item| item.path.cmp(path));
+            // Sorted as paths are by the comparison of points; that may not be byte by byte.
+            at.ok()
+                .or_else(|| listing.items.iter().position(|item| item.path == *path))
+        });
+        let row = place.and_then(|at| self.rows.iter().position(|row| *row == Row::Item(at)));
+        let last = self.rows.len().saturating_sub(1);
+        self.selected = row.unwrap_or(self.selected.min(last));
+    }
+}

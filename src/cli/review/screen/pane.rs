@@ -1,0 +1,104 @@
+//! The difference of the selected path, or what is known of the selected group.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style as Look;
+
+use super::super::super::output::{Style, count};
+use super::difference::safe;
+use super::groups::{Group, clock};
+use super::orders::{LineKind, Shown};
+use super::state::{Focus, State};
+use super::style::Styles;
+use super::text::{put, row};
+
+/// Returns how many rows are above the lines of the difference.
+pub(super) fn head_height(state: &State, area: Rect) -> u16 {
+    let head = state.difference().map_or(0, |shown| shown.head.len());
+    // Something of the difference is to be seen.
+    u16::try_from(head).unwrap_or(u16::MAX).min(area.height / 2)
+}
+
+/// Draws it.
+pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    if let Some(group) = state.selected_group() {
+        return of_group(state, group, styles, area, buffer);
+    }
+    let Some(shown) = state.difference() else {
+        return;
+    };
+    let head = head_height(state, area);
+    for (place, line) in shown.head.iter().take(usize::from(head)).enumerate() {
+        let look = match place {
+            0 => styles.of(Style::Heading),
+            _ => styles.of(Style::Faint),
+        };
+        put(buffer, row(area, place), 1, line, look);
+    }
+    let below = Rect {
+        y: area.y + head,
+        height: area.height - head,
+        ..area
+    };
+    lines(state, shown, styles, below, buffer);
+}
+
+fn lines(state: &State, shown: &Shown, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    let is_in = state.focus == Focus::Difference;
+    let chosen = shown.hunks.get(state.hunk).copied();
+    let end = shown.hunks.get(state.hunk + 1).copied();
+    let end = end.unwrap_or(shown.lines.len());
+    let seen = shown.lines.iter().enumerate().skip(state.first_line);
+    for (place, (at, line)) in seen.take(usize::from(area.height)).enumerate() {
+        let area = row(area, place);
+        let is_chosen = is_in && chosen.is_some_and(|from| (from..end).contains(&at));
+        put(
+            buffer,
+            area,
+            0,
+            if is_chosen { "|" } else { " " },
+            Look::default(),
+        );
+        let look = match line.kind {
+            LineKind::Hunk => styles.of(Style::Changed),
+            LineKind::Added => styles.of(Style::Added),
+            LineKind::Removed => styles.of(Style::Removed),
+            LineKind::Said => styles.of(Style::Faint),
+            LineKind::Same => Look::default(),
+        };
+        match line.kind {
+            LineKind::Hunk => {
+                let number = shown.hunks.iter().take_while(|from| **from <= at).count();
+                let text = format!("{}  hunk {number} of {}", line.text, shown.hunks.len());
+                put(buffer, area, 1, &text, look);
+            }
+            _ => {
+                put(buffer, area, 1, &line.text, look);
+            }
+        }
+        if is_in && chosen == Some(at) {
+            buffer.set_style(area, styles.selected());
+        }
+    }
+}
+
+fn of_group(state: &State, group: &Group, styles: Styles, area: Rect, buffer: &mut Buffer) {
+    let items = || group.items.iter().filter_map(|at| state.item(*at));
+    let times = || items().map(|item| item.time);
+    let clock = |time: Option<i64>| clock(time.unwrap_or(0), "%Y-%m-%d %H:%M:%S");
+    let mut text = vec![group.title.clone()];
+    text.extend(group.command.clone());
+    text.push(count(group.items.len() as u64, "path"));
+    text.push(format!(
+        "last changed between {} and {}",
+        clock(times().min()),
+        clock(times().max())
+    ));
+    for (place, line) in text.iter().enumerate() {
+        let look = match place {
+            0 => styles.of(Style::Heading),
+            _ => Look::default(),
+        };
+        put(buffer, row(area, place), 1, &safe(line.as_bytes()), look);
+    }
+}

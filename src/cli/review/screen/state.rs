@@ -1,0 +1,176 @@
+//! What the screen shows. Pure: keys and news change it in `hearing`, `moving` and `asking`, and what is to be done comes
+//! back as effects.
+
+use super::groups::{Group, GroupBy, Row};
+use super::orders::{Deed, Item, Listing, Order, Shown, Undoable};
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Effect {
+    Order(Order),
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+/// Which side the keys go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Focus {
+    List,
+    Difference,
+}
+
+/// What takes the keys before the list does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Asked {
+    Nothing,
+    /// Whether something shall be done.
+    Sure {
+        question: String,
+        deed: Deed,
+    },
+    /// A text.
+    Text {
+        of: TextOf,
+        text: String,
+    },
+    /// Lines to be read, from one of them on.
+    Read {
+        title: &'static str,
+        lines: Vec<String>,
+        top: usize,
+    },
+    /// The help, from a line on.
+    Help {
+        top: usize,
+    },
+}
+
+/// What a text is typed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextOf {
+    Search,
+    Point,
+}
+
+/// Rows that there are for the list and for the difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Room {
+    pub(super) list: usize,
+    pub(super) lines: usize,
+}
+
+/// The whole state.
+#[derive(Debug)]
+pub(super) struct State {
+    /// What is reviewed, in words.
+    pub(super) title: String,
+    /// The list; absent until it was read.
+    pub(super) listing: Option<Listing>,
+    pub(super) by: GroupBy,
+    pub(super) groups: Vec<Group>,
+    pub(super) rows: Vec<Row>,
+    /// The selected row, and the first one that is seen.
+    pub(super) selected: usize,
+    pub(super) top: usize,
+    pub(super) focus: Focus,
+    pub(super) shown: Option<Shown>,
+    /// The chosen hunk, and the first line that is seen.
+    pub(super) hunk: usize,
+    pub(super) first_line: usize,
+    pub(super) asked: Asked,
+    /// What is said of the last thing.
+    pub(super) said: String,
+    /// What is under way.
+    pub(super) busy: Option<&'static str>,
+    /// What was done here, the last one last.
+    pub(super) done: Vec<Undoable>,
+    /// Whether the last thing was to accept something, which cannot be taken back.
+    pub(super) is_last_accepted: bool,
+    /// What was searched for.
+    pub(super) search: String,
+    pub(super) room: Room,
+    /// Whether the screen ends as soon as what is under way is done.
+    pub(super) is_leaving: bool,
+}
+
+impl State {
+    /// Makes the state of a screen that knows nothing yet.
+    pub(super) fn new(title: String) -> State {
+        State {
+            title,
+            listing: None,
+            by: GroupBy::default(),
+            groups: Vec::new(),
+            rows: Vec::new(),
+            selected: 0,
+            top: 0,
+            focus: Focus::List,
+            shown: None,
+            hunk: 0,
+            first_line: 0,
+            asked: Asked::Nothing,
+            said: String::new(),
+            busy: None,
+            done: Vec::new(),
+            is_last_accepted: false,
+            search: String::new(),
+            room: Room::default(),
+            is_leaving: false,
+        }
+    }
+
+    /// Returns how many paths are listed.
+    pub(super) fn count(&self) -> usize {
+        self.listing
+            .as_ref()
+            .map_or(0, |listing| listing.items.len())
+    }
+
+    /// Returns the point that is shown; absent for the present.
+    pub(super) fn at(&self) -> Option<&str> {
+        self.listing.as_ref()?.at.as_deref()
+    }
+
+    /// Returns a listed path.
+    pub(super) fn item(&self, at: usize) -> Option<&Item> {
+        self.listing.as_ref()?.items.get(at)
+    }
+
+    /// Returns the selected path; absent on the heading of a group.
+    pub(super) fn selected_item(&self) -> Option<&Item> {
+        match self.rows.get(self.selected)? {
+            Row::Item(at) => self.item(*at),
+            Row::Group(_) => None,
+        }
+    }
+
+    /// Returns the group whose heading is selected.
+    pub(super) fn selected_group(&self) -> Option<&Group> {
+        match self.rows.get(self.selected)? {
+            Row::Group(at) => self.groups.get(*at),
+            Row::Item(_) => None,
+        }
+    }
+
+    /// Returns the difference of the selected path, as far as it was read.
+    pub(super) fn difference(&self) -> Option<&Shown> {
+        let item = self.selected_item()?;
+        self.shown.as_ref().filter(|shown| shown.path == item.path)
+    }
+
+    /// Takes note of the room that there is, so that what is selected is seen.
+    pub(super) fn fit(&mut self, room: Room) {
+        self.room = room;
+        let list = room.list.max(1);
+        self.selected = self.selected.min(self.rows.len().saturating_sub(1));
+        self.top = self
+            .top
+            .min(self.selected)
+            .max((self.selected + 1).saturating_sub(list));
+        // Rows below the last one are wasted.
+        self.top = self.top.min(self.rows.len().saturating_sub(list));
+        let lines = self.difference().map_or(0, |shown| shown.lines.len());
+        self.first_line = self.first_line.min(lines.saturating_sub(room.lines));
+    }
+}

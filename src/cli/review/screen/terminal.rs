@@ -1,0 +1,246 @@
+//! The terminal while the screen is on it: raw, with the other screen of the two that terminals have, and given back on
+//! every way out.
+//!
+//! What can end the screen without its knowing, a panic of any thread, gives the terminal back through a hook. Signals
+//! are read like keys.
+
+use std::io::{Stdout, Write, stdout};
+use std::mem::ManuallyDrop;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::queue;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+
+use super::draw::{draw, room};
+use super::keys::Key;
+use super::state::State;
+use super::style::Styles;
+use super::typed::Typed;
+use crate::error::{Error, Result};
+
+/// How long the rest of a key is waited for: Esc is also the beginning of other keys.
+const REST: Duration = Duration::from_millis(50);
+
+/// How the terminal was before; absent while nothing of it is changed.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// What the terminal, or somebody else, has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    Key(Key),
+    /// It has another size.
+    Resized,
+    /// Something else had it, while this process was stopped.
+    Back,
+    /// The process is to stop, as by ^Z.
+    Stop,
+    /// The process is to end.
+    End(i32),
+    /// There may be news of the work.
+    News,
+}
+
+/// The terminal.
+pub(super) struct Terminal {
+    /// Never dropped: it would complain on standard error of a terminal that is gone, which ends in a panic there.
+    screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
+    signals: SignalDelivery<UnixStream, SignalOnly>,
+    typed: Typed,
+    styles: Styles,
+    level: log::LevelFilter,
+}
+
+impl Terminal {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// What the terminal says.
+    pub(super) fn take(styles: Styles) -> Result<Terminal> {
+        let (read, write) = UnixStream::pair().map_err(|error| Error::io("socketpair", &error))?;
+        let signals = [SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGINT, SIGHUP];
+        let signals = SignalDelivery::with_pipe(read, write, SignalOnly, signals)
+            .map_err(|error| Error::io("sigaction", &error))?;
+        let backend = CrosstermBackend::new(stdout());
+        let screen = ratatui::Terminal::new(backend).map_err(|error| Error::io("ioctl", &error))?;
+        let level = log::max_level();
+        // What is logged would stand in the middle of the screen.
+        log::set_max_level(log::LevelFilter::Off);
+        let mut terminal = Terminal {
+            screen: ManuallyDrop::new(screen),
+            signals,
+            typed: Typed::default(),
+            styles,
+            level,
+        };
+        restore_after_panics();
+        terminal.enter()?;
+        Ok(terminal)
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        let input = std::io::stdin();
+        let now = tcgetattr(&input).map_err(Error::os("tcgetattr"))?;
+        let mut raw = now.clone();
+        raw.make_raw();
+        BEFORE.lock().get_or_insert(now);
+        tcsetattr(&input, OptionalActions::Now, &raw).map_err(Error::os("tcsetattr"))?;
+        let mut out = stdout();
+        queue!(out, EnterAlternateScreen, Hide)
+            .and_then(|()| out.flush())
+            .map_err(|error| Error::io("write", &error))?;
+        self.clear()
+    }
+
+    /// Draws the state.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn draw(&mut self, state: &mut State) -> Result<()> {
+        let styles = self.styles;
+        let drawn = self.screen.draw(|frame| {
+            state.fit(room(state, frame.area()));
+            if let Some(cursor) = draw(state, styles, frame.buffer_mut()) {
+                frame.set_cursor_position(cursor);
+            }
+        });
+        drawn.map(drop).map_err(|error| Error::io("write", &error))
+    }
+
+    /// Forgets what is on the terminal, so that all of it is drawn anew.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        // ratatui's own `clear` asks the terminal where the cursor is, and would take what is typed for the answer.
+        let cleared = self.screen.size().and_then(|size| {
+            let area = Rect::new(0, 0, size.width, size.height);
+            self.screen.resize(area)
+        });
+        cleared.map_err(|error| Error::io("write", &error))
+    }
+
+    /// Waits until there is something, of the terminal, of a signal, or readable behind `woken`.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn wait(&mut self, woken: impl AsFd) -> Result<Vec<Event>> {
+        let input = std::io::stdin();
+        let rest = Timespec::try_from(REST).ok();
+        let limit = rest.filter(|_| self.typed.is_waiting());
+        let mut fds = [
+            PollFd::new(self.signals.get_read(), PollFlags::IN),
+            PollFd::new(&input, PollFlags::IN),
+            PollFd::new(&woken, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut fds, limit.as_ref()) {
+            Ok(0) => return Ok(self.typed.end().into_iter().map(Event::Key).collect()),
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(errno) => return Err(Error::os("poll")(errno)),
+        }
+        let [_, typed, news] = fds.map(|fd| fd.revents());
+        let mut events: Vec<Event> = self.signals.pending().filter_map(of_signal).collect();
+        if typed.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            let mut bytes = [0; 1024];
+            match rustix::io::read(&input, &mut bytes) {
+                // The terminal is gone: what SIGHUP says, where it comes.
+                Ok(0) | Err(Errno::IO) => events.push(Event::End(SIGHUP)),
+                Ok(read) => {
+                    let keys = self.typed.take(bytes.get(..read).unwrap_or_default());
+                    events.extend(keys.into_iter().map(Event::Key));
+                }
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(Error::os("read")(errno)),
+            }
+        }
+        if !news.is_empty() {
+            events.push(Event::News);
+        }
+        Ok(events)
+    }
+
+    /// Stops this process as ^Z stops a program, until somebody has it go on. Where nobody could, nothing happens.
+    ///
+    /// # Errors
+    /// What the terminal says.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        if !has_shell() {
+            return Ok(());
+        }
+        give_back();
+        // SIGTSTP has a handler here, so it stops nothing.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
+        self.enter()
+    }
+
+    /// Makes the terminal the screen's once more, after something else had it.
+    ///
+    /// # Errors
+    /// What the terminal says.
+    pub(super) fn again(&mut self) -> Result<()> {
+        self.enter()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+        log::set_max_level(self.level);
+    }
+}
+
+/// Has whoever is in the foreground with this process stop, too: a script that started it.
+pub(super) fn ask_to_stop() {
+    let _ = rustix::process::kill_current_process_group(Signal::TSTP);
+}
+
+fn of_signal(signal: i32) -> Option<Event> {
+    match signal {
+        SIGWINCH => Some(Event::Resized),
+        SIGCONT => Some(Event::Back),
+        SIGTSTP => Some(Event::Stop),
+        signal => Some(Event::End(signal)),
+    }
+}
+
+/// Returns whether a shell with job control could have this process go on: one that is in another group of its session.
+fn has_shell() -> bool {
+    let session = rustix::process::getsid(None);
+    let leader = session.and_then(|session| rustix::process::getpgid(Some(session)));
+    leader.is_ok_and(|leader: Pid| leader != rustix::process::getpgrp())
+}
+
+/// Gives the terminal back as it was.
+fn give_back() {
+    let Some(before) = BEFORE.lock().take() else {
+        return;
+    };
+    let mut out = stdout();
+    let _ = queue!(out, Show, LeaveAlternateScreen).and_then(|()| out.flush());
+    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
+}
+
+/// Has a panic give the terminal back before it is said.
+fn restore_after_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+    });
+}

@@ -1,0 +1,390 @@
+//! The state and its frames, without a store and without a terminal.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::draw::{draw, room};
+use super::keys::Key;
+use super::orders::{
+    Deed, Item, Line, LineKind, Listing, News, Order, Outcome, Shown, Undoable, What, Whose,
+};
+use super::state::{Asked, Effect, Focus, State};
+use super::style::Styles;
+use crate::journal::RunId;
+use crate::name::WorldPath;
+use crate::operator::diff::Status;
+
+const RUN: &str = "4k2m9x0c7d1f";
+/// 2026-01-16 10:15:30.
+const TIME: i64 = 1_768_558_530_000_000;
+
+fn path(text: &str) -> WorldPath {
+    WorldPath::parse(text.as_bytes()).unwrap()
+}
+
+fn run() -> RunId {
+    RUN.parse().unwrap()
+}
+
+fn listing(number: u64, paths: &[&str]) -> News {
+    let items = paths.iter().enumerate().map(|(at, name)| Item {
+        path: path(name),
+        status: Status::Modified,
+        who: at % 2,
+        time: TIME + i64::try_from(at).unwrap() * 60_000_000,
+    });
+    News::Listed(Listing {
+        number,
+        items: items.collect(),
+        who: vec![
+            Whose {
+                run: Some(run()),
+                program: "npm".to_owned(),
+                command: Some("npm install".to_owned()),
+            },
+            Whose {
+                run: None,
+                program: "vim".to_owned(),
+                command: None,
+            },
+        ],
+        at: None,
+    })
+}
+
+fn shown(name: &str, hunks: usize) -> News {
+    let line = |kind, text: String| Line { kind, text };
+    let mut lines = Vec::new();
+    for hunk in 0..hunks {
+        lines.push(line(LineKind::Hunk, format!("@@ -{hunk} +{hunk} @@")));
+        lines.push(line(LineKind::Removed, format!("-old {hunk}")));
+        lines.push(line(LineKind::Added, format!("+new {hunk}")));
+    }
+    News::Shown(Box::new(Shown {
+        path: path(name),
+        head: vec![name.to_owned(), "last changed then".to_owned()],
+        lines,
+        hunks: (0..hunks).map(|hunk| hunk * 3).collect(),
+    }))
+}
+
+fn state(paths: &[&str]) -> State {
+    let mut state = State::new("review /s: everything".to_owned());
+    state.news(listing(1, paths));
+    frame(&mut state, 80, 24);
+    state
+}
+
+/// Draws a frame; returns its rows.
+fn frame(state: &mut State, columns: u16, rows: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    let drawn = terminal.draw(|frame| {
+        state.fit(room(state, frame.area()));
+        draw(state, Styles { colour: false }, frame.buffer_mut());
+    });
+    let buffer = drawn.unwrap().buffer;
+    let row = |y| -> String {
+        let mut cells = (0..columns).map(|x| buffer[(x, y)].symbol());
+        let mut text = String::new();
+        while let Some(symbol) = cells.next() {
+            text.push_str(symbol);
+            // What is two columns wide has the next cell as well.
+            if ratatui::text::Span::raw(symbol).width() == 2 {
+                cells.next();
+            }
+        }
+        text.trim_end().to_owned()
+    };
+    (0..rows).map(row).collect::<Vec<_>>().join("\n")
+}
+
+fn keys(state: &mut State, text: &str) -> Vec<Effect> {
+    text.chars().flat_map(|c| state.key(Key::Char(c))).collect()
+}
+
+#[test]
+fn beside_each_other_or_below_each_other() {
+    let mut state = state(&["src/main.rs", "src/lib.rs"]);
+    state.news(shown("src/main.rs", 2));
+    assert_eq!(
+        frame(&mut state, 100, 12),
+        " review /s: everything  2 paths by path
+>M /src/main.rs          npm      4k2m 10:15 │ src/main.rs
+ M /src/lib.rs           vim           10:16 │ last changed then
+                                             │ @@ -0 +0 @@  hunk 1 of 2
+                                             │ -old 0
+                                             │ +new 0
+                                             │ @@ -1 +1 @@  hunk 2 of 2
+                                             │ -old 1
+                                             │ +new 1
+                                             │
+
+ ? help  q quit  a accept  r take back  u undo  Enter → hunks  b group  / search  p point"
+    );
+    assert_eq!(
+        frame(&mut state, 60, 15),
+        " review /s: everything  2 paths by path
+>M /src/main.rs                         npm      4k2m 10:15
+ M /src/lib.rs                          vim           10:16
+
+
+────────────────────────────────────────────────────────────
+ src/main.rs
+ last changed then
+ @@ -0 +0 @@  hunk 1 of 2
+ -old 0
+ +new 0
+ @@ -1 +1 @@  hunk 2 of 2
+ -old 1
+
+ ? help  q quit  a accept  r take back  u undo"
+    );
+    assert_eq!(
+        frame(&mut state, 39, 15).trim_end(),
+        "Too small: 40x10 at least. q quits."
+    );
+    frame(&mut state, 1, 1);
+}
+
+#[test]
+fn names_are_cut_where_they_begin_and_wide_ones_count_their_width() {
+    let mut state = state(&[
+        "src/a/very/long/path/of/which/the/end/says/most.rs",
+        "日本語/テスト/ファイル/長い名前/文書/もっと.txt",
+    ]);
+    let frame = frame(&mut state, 60, 10);
+    let rows: Vec<&str> = frame.lines().collect();
+    assert_eq!(
+        rows[1],
+        ">M …/path/of/which/the/end/says/most.rs npm      4k2m 10:15"
+    );
+    assert_eq!(
+        rows[2],
+        " M …/ファイル/長い名前/文書/もっと.txt  vim           10:16"
+    );
+}
+
+#[test]
+fn a_hostile_name_is_written_out() {
+    let mut state = state(&["\u{1b}]0;owned\u{7}\u{1b}[2J", "a\u{202e}b"]);
+    let frame = frame(&mut state, 80, 12);
+    assert!(frame.contains("/\\x1b]0;owned\\x07\\x1b[2J"), "{frame}");
+    assert!(frame.contains("/a\\xe2\\x80\\xaeb"), "{frame}");
+}
+
+#[test]
+fn nothing_is_done_without_a_yes() {
+    let mut state = state(&["a", "d", "d/f"]);
+    assert_eq!(keys(&mut state, "r"), []);
+    assert!(frame(&mut state, 80, 12).contains("take back the changes of /a? [y/n]"));
+    assert_eq!(keys(&mut state, "xn"), []);
+    assert_eq!(state.said, "nothing was changed");
+    let show = |name: &str| Effect::Order(Order::Show(path(name)));
+    assert_eq!(keys(&mut state, "ja"), [show("d")]);
+    assert!(
+        frame(&mut state, 80, 12)
+            .contains("accept the changes of /d and what is below it (1 path)?")
+    );
+    let deed = Deed::Accept(What::Paths(vec![path("d")]));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
+    // One thing after the other.
+    assert_eq!(keys(&mut state, "r"), []);
+    assert_eq!(state.asked, Asked::Nothing);
+    assert_eq!(state.quit(), []);
+    assert_eq!(state.news(News::Done(Outcome::default())), [Effect::Quit]);
+}
+
+#[test]
+fn hunks_are_chosen_in_the_difference() {
+    let mut state = state(&["a", "b"]);
+    // Not before it is there.
+    state.key(Key::Enter);
+    assert_eq!(state.focus, Focus::List);
+    state.news(shown("a", 3));
+    state.key(Key::Enter);
+    frame(&mut state, 60, 15);
+    keys(&mut state, "jr");
+    assert!(frame(&mut state, 60, 15).contains("take back hunk 2 of 3 of /a? [y/n]"));
+    let deed = Deed::Reject(What::Hunk(path("a"), 2));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
+    state.news(News::Done(Outcome::default()));
+    // The file has one hunk less.
+    state.news(shown("a", 2));
+    assert_eq!((state.hunk, state.focus), (1, Focus::Difference));
+    state.key(Key::Left);
+    keys(&mut state, "j");
+    assert_eq!(state.difference(), None);
+    // What is read of another path comes too late.
+    state.news(shown("a", 1));
+    assert_eq!(state.difference(), None);
+}
+
+#[test]
+fn a_group_of_a_run_is_the_run() {
+    let mut state = state(&["a", "b", "c"]);
+    keys(&mut state, "b");
+    let first = frame(&mut state, 80, 14);
+    assert!(
+        first.contains(" run 4k2m9x0c7d1f (2) npm install"),
+        "{first}"
+    );
+    assert!(first.contains(">  M /a"), "{first}");
+    keys(&mut state, "gr");
+    let deed = Deed::Reject(What::Run(run()));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
+    state.news(News::Done(Outcome::default()));
+    keys(&mut state, "Gkr");
+    assert!(frame(&mut state, 80, 14).contains("all changes of 1 listed path: in no run? [y/n]"));
+    let deed = Deed::Reject(What::Paths(vec![path("b")]));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
+    state.news(News::Done(Outcome::default()));
+    // By program, by time, by path; the selection stays where it was.
+    for title in [" vim (1)", " 2026-01-16 10:17 (1)", "3 paths by path"] {
+        keys(&mut state, "b");
+        let seen = frame(&mut state, 80, 24);
+        assert!(seen.contains(title) && seen.contains("M /b"), "{seen}");
+        assert_eq!(state.selected_item().unwrap().path, path("b"));
+    }
+}
+
+#[test]
+fn the_selection_stays_on_its_path() {
+    let mut state = state(&["a", "c", "d"]);
+    keys(&mut state, "j");
+    state.news(listing(2, &["a", "b", "c", "d"]));
+    assert_eq!(state.selected_item().unwrap().path, path("c"));
+    // It has gone: the next one is there.
+    state.news(listing(3, &["a", "b", "d"]));
+    assert_eq!(state.selected_item().unwrap().path, path("d"));
+    state.news(listing(4, &[]));
+    assert_eq!(state.selected_item(), None);
+    assert!(frame(&mut state, 80, 12).contains("Nothing is left to be reviewed."));
+    assert_eq!(keys(&mut state, "rajkGgn"), []);
+    assert_eq!(state.said, "");
+}
+
+#[test]
+fn what_changes_while_it_is_asked_about_is_looked_at_again() {
+    let mut state = state(&["a", "b"]);
+    keys(&mut state, "r");
+    // Another path: the question stays, and the answer is about the new list.
+    state.news(listing(2, &["a", "b", "c"]));
+    let deed = Deed::Reject(What::Paths(vec![path("a")]));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
+    state.news(News::Done(Outcome::default()));
+    keys(&mut state, "r");
+    let mut changed = listing(3, &["a", "b"]);
+    if let News::Listed(listing) = &mut changed {
+        listing.items[0].time += 1;
+    }
+    state.news(changed);
+    assert_eq!(state.asked, Asked::Nothing);
+    assert_eq!(state.said, "it has changed meanwhile: look again");
+}
+
+#[test]
+fn paths_are_searched() {
+    let mut state = state(&["src/Main.rs", "b", "src/main.rs"]);
+    let show = |name: &str| Effect::Order(Order::Show(path(name)));
+    keys(&mut state, "/main");
+    assert_eq!(state.key(Key::Enter), [show("src/main.rs")]);
+    assert_eq!(keys(&mut state, "n"), [show("src/Main.rs")]);
+    assert_eq!(keys(&mut state, "N"), [show("src/main.rs")]);
+    keys(&mut state, "/Mai");
+    assert_eq!(state.key(Key::Enter), [show("src/Main.rs")]);
+    keys(&mut state, "/nowhere");
+    assert_eq!(state.key(Key::Enter), []);
+    assert_eq!(state.said, "no listed path has \"nowhere\" in it");
+}
+
+#[test]
+fn a_point_is_asked_for_and_only_restores() {
+    let mut state = state(&["a"]);
+    keys(&mut state, "R");
+    assert!(state.said.contains("choose one with p"), "{}", state.said);
+    keys(&mut state, "p-30m");
+    let read = Effect::Order(Order::Read(Some("-30m".to_owned())));
+    assert_eq!(state.key(Key::Enter), [read]);
+    let mut past = listing(2, &["a"]);
+    if let News::Listed(listing) = &mut past {
+        listing.at = Some("-30m (s:3)".to_owned());
+    }
+    state.news(past);
+    assert!(frame(&mut state, 80, 12).contains("1 path by path  as of -30m (s:3)"));
+    keys(&mut state, "r");
+    assert_eq!(state.asked, Asked::Nothing);
+    keys(&mut state, "R");
+    let deed = Deed::Restore(path("a"));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
+    state.news(News::Done(Outcome::default()));
+    keys(&mut state, "p");
+    assert_eq!(state.key(Key::Enter), [Effect::Order(Order::Read(None))]);
+}
+
+#[test]
+fn what_was_done_here_can_be_undone_one_after_the_other() {
+    let mut state = state(&["a"]);
+    keys(&mut state, "u");
+    assert_eq!(state.said, "nothing was changed here yet");
+    let done = |undoable| {
+        News::Done(Outcome {
+            undoable,
+            ..Outcome::default()
+        })
+    };
+    state.news(done(Some(Undoable::Undone(run()))));
+    keys(&mut state, "u");
+    let deed = Deed::Undo(Undoable::Undone(run()));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
+    state.news(News::Done(Outcome {
+        undid: true,
+        ..Outcome::default()
+    }));
+    keys(&mut state, "u");
+    assert_eq!(state.said, "nothing was changed here yet");
+    state.news(News::Done(Outcome {
+        accepted: true,
+        ..Outcome::default()
+    }));
+    keys(&mut state, "u");
+    assert!(state.said.starts_with("accepting cannot be taken back"));
+}
+
+#[test]
+fn a_conflict_is_read_before_one_goes_on() {
+    let mut state = state(&["a"]);
+    state.news(News::Done(Outcome {
+        said: "1 conflict in the way; nothing was changed".to_owned(),
+        more: vec!["s:3 write: /a: it was changed later: operation s:4, write by vim".to_owned()],
+        ..Outcome::default()
+    }));
+    let seen = frame(&mut state, 60, 15);
+    assert!(seen.contains("operation s:4"), "{seen}");
+    assert!(seen.contains("1 conflict in the way"), "{seen}");
+    assert_eq!(keys(&mut state, "r"), []);
+    assert!(!frame(&mut state, 60, 15).contains("operation s:4"));
+    keys(&mut state, "?");
+    let help = frame(&mut state, 60, 15);
+    assert!(help.contains("accept: the path, the group"), "{help}");
+    keys(&mut state, "jjjjjjjjjj");
+    assert!(frame(&mut state, 60, 15).contains("back to the shell"));
+}
+
+#[test]
+fn a_long_list_scrolls_with_the_selection() {
+    let names: Vec<String> = (0..100).map(|at| format!("f{at:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut state = state(&names);
+    keys(&mut state, "G");
+    assert!(frame(&mut state, 60, 15).contains(">M /f099"));
+    state.key(Key::PageUp);
+    assert!(frame(&mut state, 60, 15).contains(">M /f096"));
+    keys(&mut state, "g");
+    assert!(frame(&mut state, 60, 15).contains(">M /f000"));
+    state.key(Key::PageDown);
+    let frame = frame(&mut state, 60, 15);
+    assert!(
+        frame.contains(">M /f003") && frame.contains(" M /f000"),
+        "{frame}"
+    );
+}

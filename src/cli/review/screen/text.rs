@@ -1,0 +1,92 @@
+//! Writing lines that may be cut into a frame: by their width, as a terminal shows them.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style as Look;
+use ratatui::text::Span;
+
+/// Writes a line that may be cut, so many columns from the left. Returns the columns that it has taken.
+pub(super) fn put(buffer: &mut Buffer, area: Rect, from: u16, text: &str, look: Look) -> u16 {
+    let left = usize::from(area.width.saturating_sub(from));
+    if left == 0 || area.height == 0 {
+        return from;
+    }
+    let (x, _) = buffer.set_stringn(area.x + from, area.y, text, left, look);
+    x.saturating_sub(area.x)
+}
+
+/// Returns row `number` of an area; an empty one behind its end.
+pub(super) fn row(area: Rect, number: usize) -> Rect {
+    let number = u16::try_from(number).unwrap_or(u16::MAX);
+    match number < area.height {
+        true => Rect {
+            y: area.y + number,
+            height: 1,
+            ..area
+        },
+        false => Rect { height: 0, ..area },
+    }
+}
+
+/// Returns the end of a text that has room in so many columns: of a path, that is what it is known by.
+pub(super) fn end_of(text: &str, room: u16) -> String {
+    let room = usize::from(room);
+    if Span::raw(text).width() <= room {
+        return text.to_owned();
+    }
+    let mut left = text;
+    while let Some(first) = left.chars().next() {
+        left = left.get(first.len_utf8()..).unwrap_or_default();
+        if Span::raw(left).width() < room {
+            break;
+        }
+    }
+    format!("…{left}")
+}
+
+/// Returns the beginning of a text that has room in so many columns.
+pub(super) fn beginning_of(text: &str, room: usize) -> String {
+    let mut found = String::new();
+    for c in text.chars() {
+        found.push(c);
+        if Span::raw(found.as_str()).width() > room {
+            found.pop();
+            break;
+        }
+    }
+    found
+}
+
+/// Makes an area empty.
+pub(super) fn blank(area: Rect, buffer: &mut Buffer) {
+    for at in area.positions() {
+        if let Some(cell) = buffer.cell_mut(at) {
+            cell.reset();
+        }
+    }
+}
+
+/// Breaks a line that is to be read whole.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_inclusive(' ') {
+        let is_full = Span::raw(line.as_str()).width() + Span::raw(word.trim_end()).width() > width;
+        if is_full && !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        let mut word = word.to_owned();
+        while Span::raw(word.as_str()).width() > width {
+            let first = beginning_of(&word, width);
+            let Some(rest) = word.get(first.len()..).filter(|_| !first.is_empty()) else {
+                break;
+            };
+            let rest = rest.to_owned();
+            lines.push(first);
+            word = rest;
+        }
+        line.push_str(&word);
+    }
+    lines.push(line);
+    lines
+}

@@ -1,0 +1,377 @@
+//! The work behind the screen, on a thread of its own: it reads the review, follows the store, and carries out what was
+//! decided, one order after the other.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::deeds::Place;
+use super::difference;
+use super::orders::{Deed, Item, Listing, News, Order, Outcome, Shown, Whose};
+use crate::client::{Client, Review};
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::point::{Operation, Point};
+use crate::operator::review::{Scope, Who};
+
+/// How often newer records are looked for.
+const TICK: Duration = Duration::from_secs(1);
+/// Reading the list anew takes one part in so many of the time at most.
+const SHARE: u32 = 10;
+/// A difference that takes longer than this to read is read anew only where there are newer records.
+const QUICK: Duration = Duration::from_millis(20);
+
+/// What is reviewed.
+#[derive(Debug)]
+pub(in crate::cli::review) struct Subject {
+    pub(in crate::cli::review) client: Client,
+    /// TARGET, as a shell takes it.
+    pub(in crate::cli::review) target: String,
+    pub(in crate::cli::review) scope: Scope,
+    /// Whether what was accepted is listed as well.
+    pub(in crate::cli::review) all: bool,
+}
+
+/// The work, as the screen knows it. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Work {
+    orders: Sender<Order>,
+    news: Receiver<News>,
+    /// Readable while there may be news.
+    woken: OwnedFd,
+}
+
+impl Work {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// No pipe or thread can be made.
+    pub(super) fn start(subject: Subject) -> Result<Work> {
+        use rustix::pipe::{PipeFlags, pipe_with};
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let (woken, waking) = pipe_with(flags).map_err(Error::os("pipe2"))?;
+        let (orders, ordered) = channel();
+        let (tell, news) = channel();
+        let teller = Teller { tell, waking };
+        let thread = std::thread::Builder::new().name("review".to_owned());
+        thread
+            .spawn(move || Worker::new(&subject, &teller).work(&ordered))
+            .map_err(|error| Error::io("clone", &error))?;
+        Ok(Work {
+            orders,
+            news,
+            woken,
+        })
+    }
+
+    /// Gives an order.
+    pub(super) fn order(&self, order: Order) {
+        // Where the thread has ended, the next look at the news says so.
+        let _ = self.orders.send(order);
+    }
+
+    /// Returns what is readable when there are news.
+    pub(super) fn woken(&self) -> &OwnedFd {
+        &self.woken
+    }
+
+    /// Returns all news.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub(super) fn news(&self) -> Result<Vec<News>> {
+        use std::sync::mpsc::TryRecvError;
+        while matches!(rustix::io::read(&self.woken, &mut [0; 64]), Ok(1..)) {}
+        let mut all = Vec::new();
+        loop {
+            match self.news.try_recv() {
+                Ok(news) => all.push(news),
+                Err(TryRecvError::Empty) => return Ok(all),
+                Err(TryRecvError::Disconnected) => {
+                    return Err(Error::refused(
+                        "reading the review has ended",
+                        "This is a defect of trumanfs; the store is unharmed.",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Where the thread tells its news.
+struct Teller {
+    tell: Sender<News>,
+    waking: OwnedFd,
+}
+
+impl Teller {
+    fn tell(&self, news: News) {
+        let _ = self.tell.send(news);
+        // Where the pipe is full, the screen is awake.
+        let _ = rustix::io::write(&self.waking, b"!");
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.waking, b"!");
+    }
+}
+
+struct Worker<'s> {
+    subject: &'s Subject,
+    teller: &'s Teller,
+    review: Option<Review<'s>>,
+    /// The number of the list that was told last.
+    number: u64,
+    /// The newest record when the list was read.
+    newest: Option<Operation>,
+    /// The point that is shown, and as it was typed; absent for the present.
+    at: Option<(String, Point)>,
+    /// When the list may be read anew.
+    not_before: Instant,
+    /// The difference that was told last, and how long it took to read.
+    shown: Option<(Shown, Duration)>,
+}
+
+impl<'s> Worker<'s> {
+    fn new(subject: &'s Subject, teller: &'s Teller) -> Worker<'s> {
+        Worker {
+            subject,
+            teller,
+            review: None,
+            number: 0,
+            newest: None,
+            at: None,
+            not_before: Instant::now(),
+            shown: None,
+        }
+    }
+
+    fn work(&mut self, orders: &Receiver<Order>) {
+        self.read_or_say();
+        let mut tick = Instant::now() + TICK;
+        let mut next = None;
+        loop {
+            let left = tick.saturating_duration_since(Instant::now());
+            let order = match next.take() {
+                Some(order) => Ok(order),
+                None => orders.recv_timeout(left),
+            };
+            match order {
+                Ok(order) => {
+                    // Of differences that were asked for one after the other, the last one is wanted.
+                    next = orders.try_recv().ok();
+                    if !(matches!(order, Order::Show(_)) && matches!(next, Some(Order::Show(_)))) {
+                        self.obey(order);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.follow();
+                    tick = Instant::now() + TICK;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Read(at) => self.go_to(at.as_deref()),
+            Order::Show(path) => self.show(&path, true),
+            Order::Do(deed, number) => {
+                let outcome = self.done(&deed, number);
+                // The list first: what is decided next is decided on that.
+                self.read_or_say();
+                self.teller.tell(News::Done(outcome));
+            }
+        }
+    }
+
+    fn done(&self, deed: &Deed, number: u64) -> Outcome {
+        // What was done here is named by its record, so it does not matter what is listed.
+        if number != self.number && !matches!(deed, Deed::Undo(_)) {
+            return Outcome {
+                said: "the list has changed meanwhile; nothing was done: look again".to_owned(),
+                ..Outcome::default()
+            };
+        }
+        self.carry_out(deed).unwrap_or_else(|error| Outcome {
+            said: "it was not done".to_owned(),
+            more: vec![error.told()],
+            ..Outcome::default()
+        })
+    }
+
+    fn carry_out(&self, deed: &Deed) -> Result<Outcome> {
+        let review = self.review.as_ref().ok_or(Error::NotFound)?;
+        let place = Place {
+            client: &self.subject.client,
+            target: &self.subject.target,
+            review,
+        };
+        match deed {
+            Deed::Accept(what) => place.accept(what),
+            Deed::Reject(what) => place.reject(what),
+            Deed::Restore(path) => place.restore(path, self.until()),
+            Deed::Undo(what) => place.undo(what),
+        }
+    }
+
+    fn go_to(&mut self, at: Option<&str>) {
+        let point = at.map(|text| self.subject.client.point(text)).transpose();
+        match point {
+            Ok(point) => {
+                let typed = at.unwrap_or_default().to_owned();
+                self.at = point
+                    .filter(|point| *point != Point::Now)
+                    .map(|point| (typed, point));
+                self.read_or_say();
+            }
+            Err(error) => self.teller.tell(News::Failed(error.told())),
+        }
+    }
+
+    fn read_or_say(&mut self) {
+        if let Err(error) = self.read() {
+            self.teller.tell(News::Failed(error.told()));
+        }
+    }
+
+    /// Reads the list, and tells it.
+    fn read(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let subject = self.subject;
+        // Before the list: what comes in between is read the next time.
+        self.newest = subject.client.newest()?;
+        let until = self.until();
+        let review = subject
+            .client
+            .review_until(subject.scope.clone(), until, subject.all)?;
+        self.number += 1;
+        let at = self
+            .at
+            .as_ref()
+            .map(|(typed, point)| match point.to_string() {
+                named if named == *typed => named,
+                named => format!("{typed} ({named})"),
+            });
+        self.teller
+            .tell(News::Listed(listing(&review, self.number, at)));
+        self.review = Some(review);
+        self.not_before = Instant::now() + began.elapsed() * (SHARE - 1);
+        Ok(())
+    }
+
+    fn until(&self) -> &Point {
+        self.at.as_ref().map_or(&Point::Now, |(_, point)| point)
+    }
+
+    /// Follows the store: the list, and the difference that is shown.
+    fn follow(&mut self) {
+        if self.at.is_some() || self.review.is_none() {
+            return;
+        }
+        let is_new = match self.subject.client.newest() {
+            Ok(newest) => newest != self.newest,
+            // It is read again in a second; what is shown stays.
+            Err(error) => return log::debug!("{error}"),
+        };
+        if is_new && Instant::now() >= self.not_before {
+            return self.read_or_say();
+        }
+        // A file that is open for writing changes without further records.
+        if let Some((shown, took)) = &self.shown
+            && *took < QUICK
+        {
+            self.show(&shown.path.clone(), false);
+        }
+    }
+
+    /// Reads the difference of a path, and tells it if it is new or was asked for.
+    fn show(&mut self, path: &WorldPath, is_asked: bool) {
+        let began = Instant::now();
+        match self.difference(path) {
+            Ok(Some(shown)) => {
+                if is_asked || self.shown.as_ref().is_none_or(|(last, _)| *last != shown) {
+                    self.teller.tell(News::Shown(Box::new(shown.clone())));
+                }
+                self.shown = Some((shown, began.elapsed()));
+            }
+            // It has just left the list.
+            Ok(None) => {}
+            Err(error) => self
+                .teller
+                .tell(News::Shown(Box::new(unread(path, &error)))),
+        }
+    }
+
+    fn difference(&self, path: &WorldPath) -> Result<Option<Shown>> {
+        let Some(review) = &self.review else {
+            return Ok(None);
+        };
+        let listed = |number: &usize| review.path(*number).is_some_and(|(_, at)| at == *path);
+        let Some(number) = (0..review.len()).find(listed) else {
+            return Ok(None);
+        };
+        match (review.change(number)?, review.diff()) {
+            (Some(change), Some(diff)) => difference::read(diff, &change).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Says why a difference cannot be shown.
+fn unread(path: &WorldPath, error: &Error) -> Shown {
+    Shown {
+        path: path.clone(),
+        head: error
+            .told()
+            .lines()
+            .map(|line| difference::safe(line.as_bytes()))
+            .collect(),
+        lines: Vec::new(),
+        hunks: Vec::new(),
+    }
+}
+
+fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> Listing {
+    let mut listing = Listing {
+        number,
+        at,
+        ..Listing::default()
+    };
+    let mut places: HashMap<Who, usize> = HashMap::new();
+    for place in 0..review.len() {
+        let Some((status, path)) = review.path(place) else {
+            continue;
+        };
+        let last = review.last(place);
+        let who = last.map(|(who, _)| match places.get(who) {
+            Some(known) => *known,
+            None => {
+                listing.who.push(Whose {
+                    run: who.run,
+                    program: match who.program.as_str() {
+                        "" => who.kind.word().to_owned(),
+                        program => program.to_owned(),
+                    },
+                    command: who
+                        .run
+                        .and_then(|run| review.command(run))
+                        .map(str::to_owned),
+                });
+                places.insert(who.clone(), listing.who.len() - 1);
+                listing.who.len() - 1
+            }
+        });
+        listing.items.push(Item {
+            path,
+            status,
+            who: who.unwrap_or(usize::MAX),
+            time: last.map_or(0, |(_, time)| time),
+        });
+    }
+    listing
+}

@@ -1,0 +1,326 @@
+//! The screen of `review`, driven at a pseudo-terminal: what is shown, what keys change, and that the terminal is given
+//! back on every way out.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::terminal::Terminal;
+use crate::common::{Home, binary, describe, need_mount, need_tools, trumanfs};
+
+/// Longer than the screen waits for the rest of a key.
+const AFTER_ESC: Duration = Duration::from_millis(200);
+
+/// Runs a line of the shell as a run of its own.
+#[track_caller]
+fn run(home: &Home, line: &str) {
+    let at = home.home().to_str().unwrap();
+    let output = trumanfs(&["exec", "--root", at, "--", line]);
+    assert!(output.status.success(), "{}", describe(&output));
+}
+
+/// Thirty numbered lines, some of them otherwise.
+fn numbered(changed: &[(usize, &str)]) -> String {
+    let line = |n: usize| {
+        let changed = changed.iter().find(|(at, _)| *at == n);
+        changed.map_or_else(|| format!("line {n}\n"), |(_, line)| format!("{line}\n"))
+    };
+    (1..=30).map(line).collect()
+}
+
+fn four_files(store: &Path) {
+    for name in ["a", "b", "c", "d"] {
+        fs::write(store.join(name), numbered(&[])).unwrap();
+    }
+}
+
+/// Opens the screen of a home or a store.
+fn open(target: &Path, more: &[&str], size: (u16, u16)) -> Terminal {
+    let command = [&[binary(), "review", target.to_str().unwrap()], more].concat();
+    Terminal::start(size.0, size.1, &command, &[])
+}
+
+/// Presses Esc, and gives the screen time to see that nothing follows.
+fn escape(person: &Terminal) {
+    person.types("\u{1b}");
+    std::thread::sleep(AFTER_ESC);
+}
+
+#[track_caller]
+fn quit(mut person: Terminal) {
+    person.types("q");
+    let status = person.end();
+    assert!(status.success(), "{status}:\n{}", person.screen());
+    person.is_as_before();
+}
+
+/// A path is taken back, brought back, and accepted; the list follows.
+#[test]
+fn paths_are_taken_back_brought_back_and_accepted() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a; echo other > b");
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("2 paths by path");
+    person.wait_for("+more");
+    person.types("r");
+    person.wait_for("take back the changes of /a? [y/n]");
+    person.types("n");
+    person.wait_for("nothing was changed");
+    assert_eq!(
+        fs::read_to_string(home.path("a")).unwrap(),
+        numbered(&[]) + "more\n"
+    );
+    person.types("ry");
+    person.wait_for("1 path by path");
+    let screen = person.wait_for("put back the content of /a");
+    assert!(screen.contains("trumanfs redo"), "{screen}");
+    assert_eq!(fs::read_to_string(home.path("a")).unwrap(), numbered(&[]));
+    person.types("u");
+    person.wait_for("undo the last thing");
+    person.types("y");
+    person.wait_for("2 paths by path");
+    assert_eq!(
+        fs::read_to_string(home.path("a")).unwrap(),
+        numbered(&[]) + "more\n"
+    );
+    person.types("k");
+    person.wait_for(">M /a");
+    person.types("ay");
+    person.wait_for("accepted 1 path");
+    person.wait_for("1 path by path");
+    person.types("u");
+    person.wait_for("accepting cannot be taken back");
+    quit(person);
+    let fsck = trumanfs(&["fsck", home.store().to_str().unwrap()]);
+    assert!(fsck.status.success(), "{}", describe(&fsck));
+}
+
+/// What somebody else does shows within seconds, also in the difference that is open.
+#[test]
+fn the_screen_follows_the_home() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> b");
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("+more");
+    home.sh("echo early > a; echo yet-more >> b");
+    let screen = person.wait_for("+yet-more");
+    // The selection stays on its path.
+    assert!(
+        screen.contains("2 paths by path") && screen.contains(">M /b"),
+        "{screen}"
+    );
+    // Written to a file that is open already: no record says so.
+    let mut file = fs::File::options()
+        .append(true)
+        .open(home.path("b"))
+        .unwrap();
+    std::io::Write::write_all(&mut file, b"first\n").unwrap();
+    person.wait_for("+first");
+    std::io::Write::write_all(&mut file, b"second\n").unwrap();
+    person.wait_for("+second");
+    quit(person);
+}
+
+/// Names and contents that would act on a terminal are written out.
+#[test]
+fn hostile_names_and_contents_do_nothing() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    let name = "\u{1b}]0;owned\u{7}\u{1b}[2J\nx";
+    fs::write(
+        home.path(name),
+        "\u{1b}]52;c;b3duZWQ=\u{7}\u{9b}31m\r\u{202e}txt\n",
+    )
+    .unwrap();
+    fs::write(home.path("日本語\u{200b}"), "テスト\tx\n").unwrap();
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("2 paths by path");
+    person.wait_for("\\x1b]52;c;b3duZWQ=\\x07\\xc2\\x9b31m\\x0d\\xe2\\x80\\xaetxt");
+    person.types("j");
+    person.wait_for("+テスト");
+    person.types("/owned\r");
+    person.wait_for(">A …]0;owned\\x07\\x1b[2J\\x0ax");
+    quit_and_check(person);
+}
+
+fn quit_and_check(mut person: Terminal) {
+    person.types("q");
+    assert!(person.end().success());
+    person.is_as_before();
+    let text = String::from_utf8_lossy(&person.bytes);
+    for hostile in ["\u{1b}]", "\u{7}", "\u{9b}", "\u{202e}", "\u{200b}"] {
+        assert!(!text.contains(hostile), "{hostile:?}");
+    }
+}
+
+/// The terminal may change its size at any time, and be too small.
+#[test]
+fn another_size() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a");
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("│ /a");
+    person.resize(15, 60);
+    let screen = person.wait_for("────");
+    assert!(!screen.contains('│'), "{screen}");
+    person.resize(5, 20);
+    person.wait_for("Too small");
+    person.types("j");
+    person.resize(24, 120);
+    person.wait_for("│ /a");
+    quit(person);
+}
+
+/// A signal ends it, and the terminal is as it was.
+#[test]
+fn signals_give_the_terminal_back() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a");
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let mut person = open(home.home(), &[], (24, 80));
+        person.wait_for("+more");
+        assert!(person.is_alternate());
+        person.signal(signal);
+        let status = person.end();
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+        person.is_as_before();
+    }
+    // Half a key is no reason to be deaf.
+    let mut person = open(home.home(), &[], (24, 80));
+    person.wait_for("+more");
+    person.types("\u{1b}[");
+    person.signal(Signal::TERM);
+    assert_eq!(person.end().signal(), Some(Signal::TERM.as_raw()));
+    person.is_as_before();
+}
+
+/// ^Z gives the terminal to the shell, and `fg` brings the screen back.
+#[test]
+fn it_is_stopped_and_goes_on() {
+    need_mount!();
+    need_tools!("setsid", "bash");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a");
+    let at = home.home().to_str().unwrap();
+    let shell = ["bash", "--norc", "--noprofile", "-i"];
+    let mut person = Terminal::start(24, 110, &shell, &[("PS1", "outer> ")]);
+    person.wait_for("outer>");
+    person.types(&format!("{} review {at}\r", binary()));
+    for stop in ["\u{1a}", "kill"] {
+        person.wait_for("+more");
+        assert!(person.is_alternate());
+        match stop {
+            "kill" => {
+                let shell = person.pid().as_raw_nonzero();
+                let children = format!("/proc/{shell}/task/{shell}/children");
+                let children = fs::read_to_string(children).unwrap();
+                let pid = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+                kill_process(pid, Signal::TSTP).unwrap();
+            }
+            keys => person.types(keys),
+        }
+        person.wait_for("Stopped");
+        assert!(!person.is_alternate());
+        person.types("stty -a | grep -o ' icanon'; echo outer$((4+4))\r");
+        let screen = person.wait_for("outer8");
+        assert!(screen.contains(" icanon"), "{screen}");
+        person.types("fg\r");
+    }
+    person.wait_for("+more");
+    person.types("q");
+    person.wait_for("outer>");
+    person.types("echo code=$?\r");
+    person.wait_for("code=0");
+    person.types("exit\r");
+    assert!(person.end().success());
+}
+
+/// A terminal that is closed ends it.
+#[test]
+fn a_closed_terminal_ends_it() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a");
+    let mut person = open(home.home(), &[], (24, 80));
+    person.wait_for("+more");
+    let status = person.close();
+    assert_eq!(status.signal(), Some(Signal::HUP.as_raw()), "{status}");
+}
+
+/// The review as of an earlier point, and a path that is put back as it was then; in a store that nobody has mounted.
+#[test]
+fn an_earlier_point_and_what_was_there() {
+    need_mount!();
+    need_tools!("setsid");
+    let mut home = Home::prepared(four_files, &[]);
+    run(&home, "echo first >> a");
+    let output = home.trumanfs(&[
+        "checkpoint",
+        "create",
+        home.home().to_str().unwrap(),
+        "half",
+    ]);
+    assert!(output.status.success(), "{}", describe(&output));
+    run(&home, "echo second >> a; rm b");
+    home.umount();
+    let store = home.store().to_owned();
+    let mut person = open(&store, &["--session", "last"], (24, 110));
+    person.wait_for("2 paths by path");
+    person.wait_for("+second");
+    person.types("phalf\r");
+    person.wait_for("1 path by path  as of half");
+    let screen = person.wait_for("+first");
+    assert!(!screen.contains("+second"), "{screen}");
+    person.types("r");
+    person.wait_for("R puts a path back as it was then");
+    person.types("R");
+    person.wait_for("put /a back as it was at half");
+    person.types("y");
+    person.wait_for("takes that back");
+    assert_eq!(
+        fs::read_to_string(store.join("a")).unwrap(),
+        numbered(&[]) + "first\n"
+    );
+    person.types("uy");
+    person.wait_for("put back the content of /a");
+    let both = numbered(&[]) + "first\nsecond\n";
+    assert_eq!(fs::read_to_string(store.join("a")).unwrap(), both);
+    person.types("p\r");
+    person.wait_for("2 paths by path");
+    person.types("pnowhere\r");
+    person.wait_for("neither a session, nor an operation");
+    escape(&person);
+    person.types("/b\r");
+    person.wait_for(">D /b");
+    quit(person);
+}
+
+/// What is no terminal gets the list.
+#[test]
+fn without_a_terminal_it_is_a_list() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a");
+    let at = home.home().to_str().unwrap();
+    for (more, env) in [(&["--json"][..], ("X", "")), (&[], ("TERM", "dumb"))] {
+        let command = [&[binary(), "review", at], more].concat();
+        let mut person = Terminal::start(24, 110, &command, &[env]);
+        assert_eq!(person.end().code(), Some(1));
+        assert!(person.screen().contains("/a"), "{}", person.screen());
+        person.is_as_before();
+    }
+}
