@@ -81,12 +81,12 @@ person.reads("nothing was changed")
 person.types("stty -a | grep -o ' icanon'\n")
 person.reads(" icanon")
 
-# What is asked at the end.
-person.types(f"{PROGRAM} agent --ask -- sh -c 'echo x >asked'\n")
+# What is asked at the end, where there can be no screen.
+person.types(f"TERM=dumb {PROGRAM} agent --ask -- sh -c 'echo x >asked'\n")
 person.reads("[d]iscard: ")
 person.types("d\n")
 person.reads("undone")
-person.types(f"ls; {PROGRAM} agent --ask -- sh -c 'echo x >asked'\n")
+person.types(f"ls; TERM=dumb {PROGRAM} agent --ask -- sh -c 'echo x >asked'\n")
 person.reads("[d]iscard: ")
 person.types("what\nk\n")
 person.reads("outer> ")

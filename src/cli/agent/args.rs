@@ -44,7 +44,7 @@ pub(in crate::cli) struct AgentArgs {
     /// What else stays of its own directory: a path from there
     #[arg(long, value_name = "PATH", value_parser = below)]
     pub(super) keep_state: Vec<PathBuf>,
-    /// Ask at the end whether the changes stay
+    /// Review the changes at the end, on a screen; where the terminal can show none, ask whether they stay
     #[arg(long, group = "end")]
     pub(super) ask: bool,
     /// Take all changes back at the end

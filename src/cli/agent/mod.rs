@@ -16,7 +16,8 @@ use super::execute::line::{interrupt, stdin, tell};
 use super::execute::with_policy;
 use super::exit::{Exit, failed};
 use super::inspect;
-use super::output::{Printer, quote, warn};
+use super::output::{Printer, count, quote, warn};
+use super::review::{self, Left};
 use super::shown::complain;
 use super::undo;
 use crate::client::Client;
@@ -24,7 +25,7 @@ use crate::error::{Error, Kind, Result};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::{Agent, Profile, Programs, Terminal};
-use crate::exec::{Cancel, Outcome};
+use crate::exec::{Cancel, Interrupt, Outcome};
 use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
@@ -117,10 +118,19 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
     }
     let outcome = outcome?;
     let code = tell(&outcome, false);
-    match end(args, &programs, &target, &outcome)? {
-        Exit::Ok | Exit::Nothing => Ok(code),
-        exit => Ok(exit.into()),
+    match end(args, &programs, &target, &outcome, &interrupt)? {
+        End::Exit(Exit::Ok | Exit::Nothing) => Ok(code),
+        End::Exit(exit) => Ok(exit.into()),
+        // As of a program that a signal ends.
+        End::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
     }
+}
+
+/// How what comes after the agent has ended.
+enum End {
+    Exit(Exit),
+    /// Of whoever was asked.
+    Signal(i32),
 }
 
 /// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
@@ -199,7 +209,13 @@ fn terminal() -> Option<Terminal> {
 }
 
 /// Says what came of it, and takes it back if that is wanted.
-fn end(args: &AgentArgs, programs: &Programs, target: &str, outcome: &Outcome) -> Result<Exit> {
+fn end(
+    args: &AgentArgs,
+    programs: &Programs,
+    target: &str,
+    outcome: &Outcome,
+    interrupt: &Interrupt,
+) -> Result<End> {
     let run = outcome.run.to_string();
     let client = programs.client();
     let report = outcome.program.as_ref();
@@ -210,11 +226,35 @@ fn end(args: &AgentArgs, programs: &Programs, target: &str, outcome: &Outcome) -
         complain(format_args!("{refusal}"));
     }
     let has_changed = summary(client, target, &run)?;
+    if args.ask && has_changed && review::has_screen() {
+        return reviewed(client, target, &run, interrupt);
+    }
     let discards = args.discard || args.ask && has_changed && !stays()?;
     match discards && has_changed {
-        true => undo::take_back(client, target, &run),
-        false => Ok(Exit::Ok),
+        true => undo::take_back(client, target, &run).map(End::Exit),
+        false => Ok(End::Exit(Exit::Ok)),
     }
+}
+
+/// Has a run reviewed, and says what is left.
+fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> Result<End> {
+    let own = Client::open(client.path())?;
+    let scope = own.review_scope(Some(run), None)?;
+    // The screen knows what to do with signals.
+    let (left, _) = interrupt.during(|_| review::screen(own, scope, target.to_owned(), false));
+    let left = left?;
+    let scope = client.review_scope(Some(run), None)?;
+    match client.review(scope, false)?.len() as u64 {
+        0 => complain(format_args!("trumanfs: nothing is left to be reviewed")),
+        number => complain(format_args!(
+            "trumanfs: {} not accepted and not taken back: what was changed there stays\n look again:        trumanfs review {target} --run {run}",
+            count(number, "path")
+        )),
+    }
+    Ok(match left {
+        Left::Quit => End::Exit(Exit::Ok),
+        Left::Signal(signal) => End::Signal(signal),
+    })
 }
 
 /// Says what a run has changed, and how to look at it and take it back. Returns whether it has changed anything.

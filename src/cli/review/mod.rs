@@ -6,5 +6,7 @@ mod list;
 mod screen;
 mod who;
 
+pub(super) use at::{has_screen, screen};
 pub(super) use decide::{AcceptArgs, RejectArgs, accept, reject};
 pub(super) use list::{ReviewArgs, review};
+pub(super) use screen::Left;

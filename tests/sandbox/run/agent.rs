@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LIMIT, Store, begin, err, good, parsed, until};
+use crate::common::terminal::Terminal;
 use crate::common::tree::tree;
 use crate::common::watch::is_mountpoint;
 use crate::common::{binary, describe, need_mount, need_tools, run_limited, trumanfs};
@@ -303,6 +304,71 @@ fn a_terminal_of_its_own_works_with_a_shell_around_it() {
     command.arg(driver).arg(binary()).arg(&store.store);
     let said = good(&run_limited(command, LIMIT));
     assert!(said.ends_with("all was as expected\n"), "{said}");
+}
+
+/// `--ask` ends in the screen of a review of the run: what is taken back there is as before, the rest stays.
+#[test]
+fn asking_ends_in_a_review_of_the_run() {
+    need_mount!();
+    need_tools!("setsid");
+    let store = Store::new();
+    fs::write(store.store.join("mine"), "before\n").unwrap();
+    let at = store.store.to_str().unwrap();
+    let script = "echo agent >>mine; echo new >made";
+    let command = [
+        binary(),
+        "agent",
+        "--store",
+        at,
+        "--ask",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let mut person = Terminal::start(24, 110, &command, &[]);
+    person.wait_for("2 paths by path");
+    person.wait_for(">A /made");
+    person.types("jr");
+    person.wait_for("take back the changes of /mine?");
+    person.types("y");
+    person.wait_for("1 path by path");
+    person.types("q");
+    let status = person.end();
+    assert_eq!(status.code(), Some(0), "{}", person.screen());
+    person.is_as_before();
+    let said = person.screen();
+    assert!(
+        said.contains("1 path not accepted and not taken back"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string(store.store.join("mine")).unwrap(),
+        "before\n"
+    );
+    assert_eq!(
+        fs::read_to_string(store.store.join("made")).unwrap(),
+        "new\n"
+    );
+    // A signal gives the terminal back, unmounts, and takes nothing back.
+    let mut person = Terminal::start(24, 110, &command, &[]);
+    person.wait_for("M /mine");
+    let status = trumanfs(&["status", at, "--json"]);
+    let home = PathBuf::from(parsed(&status)["home"].as_str().unwrap());
+    person.signal(Signal::TERM);
+    let status = person.end();
+    assert_eq!(
+        status.code(),
+        Some(128 + Signal::TERM.as_raw()),
+        "{}",
+        person.screen()
+    );
+    person.is_as_before();
+    assert_eq!(
+        fs::read_to_string(store.store.join("mine")).unwrap(),
+        "before\nagent\n"
+    );
+    assert!(!is_mountpoint(&home), "{} is left", home.display());
 }
 
 #[test]
