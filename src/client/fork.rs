@@ -20,7 +20,7 @@ use crate::operator::fork::{self, Counts};
 use crate::operator::merge::{self, MergeReport, MergeRequest};
 use crate::operator::point::Operation;
 use crate::world::forked::{ForkedFrom, Means, forked_from};
-use crate::world::layout::{FORK, STATE, unfinished_fork};
+use crate::world::layout::{FORK, STATE, TRASH, unfinished_fork};
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::state::open_unlocked;
 use crate::world::{
@@ -98,7 +98,10 @@ impl Client {
             unfinished.take_place(&place)?;
             Ok(made)
         });
-        let made = done.inspect_err(|_| unfinished.clear_away(&place))?;
+        let made = done.map_err(|error| {
+            unfinished.clear_away(&place);
+            place.is_full(error)
+        })?;
         Ok(Forked {
             store: escape(place.path().as_os_str().as_bytes()),
             origin,
@@ -189,7 +192,19 @@ impl Place {
                 "What changes in it would be recorded twice. Give a place beside the store.",
             ));
         }
-        nesting::check(&place, STATE)?;
+        if [STATE, TRASH].contains(&name.as_bytes()) {
+            return Err(Error::refused(
+                format!("{} cannot be the place of a fork", place.display()),
+                "A store's own directories have the names .trumanfs and .trash. Choose another one.",
+            ));
+        }
+        nesting::check(&place, STATE).map_err(|error| match error {
+            Error::Refused { what, .. } => Error::refused(
+                what,
+                "What changes in it would be recorded twice. Give a place beside the store.",
+            ),
+            error => error,
+        })?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&parent, flags, Mode::empty()).map_err(Error::os("open"))?;
         let place = Place {
@@ -231,6 +246,19 @@ impl Place {
             remedy: "A fork lies beside its store unless another place is given: give the path of one in a directory \
                      that this user may write to, on the same file system."
                 .to_owned(),
+        }
+    }
+
+    /// Names the disk that is full: it need not be the store's.
+    fn is_full(&self, error: Error) -> Error {
+        match error.errno() {
+            Errno::NOSPC | Errno::DQUOT => Error::System {
+                what: format!("{}: the disk is full, or a quota is used up", self.path().display()),
+                remedy: "Nothing was made. A fork by --copy takes as much space as its store; give the path of a place on \
+                         another disk, or make space (`trumanfs trash usage` of a store says what takes it)."
+                    .to_owned(),
+            },
+            _ => error,
         }
     }
 

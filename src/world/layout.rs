@@ -65,7 +65,10 @@ pub fn of_session(id: &str, name: &str) -> String {
 
 /// Returns the name, beside a fork's own, of the directory in which the fork is made until it is whole.
 pub fn unfinished_fork(name: &[u8]) -> Vec<u8> {
-    [b".", name, b".forking"].concat()
+    const END: &[u8] = b".forking";
+    // A name may take all that a file system allows.
+    let most = 255 - END.len() - 1;
+    [b".", name.get(..most).unwrap_or(name), END].concat()
 }
 
 /// Returns the file name of a version.

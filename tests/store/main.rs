@@ -20,6 +20,7 @@ mod answers;
 mod crash;
 mod disks;
 mod fork;
+mod fork_hostile;
 mod fork_users;
 mod fsck;
 mod full_audit;

@@ -8,7 +8,7 @@ use super::history::{Doubt, were_theirs};
 use super::ours::Ours;
 use super::plan::plan;
 use super::steps::{Conflict, Filling, Forced, Naming, New, Plan};
-use super::unrecorded::Origin;
+use super::unrecorded::{Origin, now_passed};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::name::{Escaped, Name, WorldPath, escape};
@@ -18,7 +18,7 @@ use crate::operator::past::Tree;
 use crate::operator::point::{Operation, Point};
 use crate::operator::undo::{Applier, OnConflict};
 use crate::world::Caller;
-use crate::world::forked::forked_from;
+use crate::world::forked::{ForkedFrom, forked_from};
 use crate::world::origin;
 
 /// A request for a merge.
@@ -85,38 +85,22 @@ pub fn run(
             "Nothing was changed. `trumanfs status` of a fork names its origin.",
         )
     })?;
-    let start = Point::After(Operation::start_of(""));
-    let diff = Diff::between(&fork, &start, &Point::Now, &WorldPath::root())?;
-    let mut ours = Ours::of(store);
-    let is_below = |path: &WorldPath| {
-        let mut paths = request.paths.iter();
-        request.paths.is_empty() || paths.any(|wanted| wanted.contains(path))
-    };
-    let wanted =
-        |change: &Difference| is_below(&change.path) || change.from.as_ref().is_some_and(is_below);
-    let origin = Origin::of(store, &from)?;
-    let (base, theirs) = diff.trees();
-    let (mut edits, mut removed) = match &origin {
-        Some(origin) => origin.edits(base, theirs)?,
-        None => Default::default(),
-    };
-    edits.retain(|edit| is_below(&edit.path));
-    removed.retain(is_below);
-    let mut planned = plan(&diff, &mut ours, (origin.as_ref(), &edits), wanted)?;
-    settle_doubts(&fork, &start, &ours, &mut planned)?;
+    let mut planned = plan_of((store, &fork), &from, request)?;
+    let theirs = planned.diff.trees().1;
+    let plan = &mut planned.plan;
     let mut report = MergeReport {
         dry_run: request.dry_run,
         fork: name.clone(),
-        changed: diff.len() as u64,
-        stopped: request.choice == OnConflict::Stop && !planned.clashes.is_empty(),
-        notes: removed.iter().map(stays).collect(),
+        changed: planned.diff.len() as u64,
+        stopped: request.choice == OnConflict::Stop && !plan.clashes.is_empty(),
+        notes: planned.removed.iter().map(stays).collect(),
         ..MergeReport::default()
     };
     if !report.stopped {
-        resolve(&mut planned, &ours, (request.choice, &request.fork.0))?;
+        resolve(plan, &planned.ours, (request.choice, &request.fork.0))?;
     }
-    report.changes = changes(&planned);
-    report.conflicts = planned
+    report.changes = changes(plan);
+    report.conflicts = plan
         .clashes
         .iter()
         .map(|clash| clash.conflict.clone())
@@ -125,10 +109,53 @@ pub fn run(
         return Ok(report);
     };
     if !report.changes.is_empty() {
-        can_be_read(&planned, theirs)?;
-        carry_out(&planned, theirs, applier, caller.for_undo(), &mut report)?;
+        can_be_read(plan, theirs)?;
+        carry_out(plan, theirs, applier, caller.for_undo(), &mut report)?;
     }
     Ok(report)
+}
+
+/// A plan, and what it was made of.
+struct Planned<'a> {
+    diff: Diff<'a>,
+    ours: Ours<'a>,
+    plan: Plan,
+    /// What was removed in the fork beside its home.
+    removed: Vec<WorldPath>,
+}
+
+/// Compares both stores, and plans what is wanted.
+fn plan_of<'a>(
+    (store, fork): (&'a Store, &'a Store),
+    from: &ForkedFrom,
+    request: &MergeRequest,
+) -> Result<Planned<'a>> {
+    let start = Point::After(Operation::start_of(""));
+    let until = now_passed();
+    let diff = Diff::between(fork, &start, &Point::Now, &WorldPath::root())?;
+    let mut ours = Ours::of(store);
+    let is_below = |path: &WorldPath| {
+        let mut paths = request.paths.iter();
+        request.paths.is_empty() || paths.any(|wanted| wanted.contains(path))
+    };
+    let wanted =
+        |change: &Difference| is_below(&change.path) || change.from.as_ref().is_some_and(is_below);
+    let origin = Origin::of(store, from, until)?;
+    let (base, theirs) = diff.trees();
+    let (mut edits, mut removed) = match &origin {
+        Some(origin) => origin.edits(base, theirs)?,
+        None => Default::default(),
+    };
+    edits.retain(|edit| is_below(&edit.path));
+    removed.retain(is_below);
+    let mut plan = plan(&diff, &mut ours, (origin.as_ref(), &edits), wanted)?;
+    settle_doubts(fork, &start, &ours, &mut plan)?;
+    Ok(Planned {
+        diff,
+        ours,
+        plan,
+        removed,
+    })
 }
 
 fn stays(path: &WorldPath) -> String {

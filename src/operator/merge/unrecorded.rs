@@ -60,14 +60,21 @@ pub(super) struct Origin<'a> {
     then: Tree<'a>,
     began: Stamp,
     done: Stamp,
+    /// What changes from then on may have records that have not been read.
+    until: Stamp,
 }
 
 impl<'a> Origin<'a> {
-    /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made.
+    /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made. `until`: what
+    /// [`now_passed`] said before the fork's records were read.
     ///
     /// # Errors
     /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
-    pub(super) fn of(store: &'a Store, fork: &ForkedFrom) -> Result<Option<Origin<'a>>> {
+    pub(super) fn of(
+        store: &'a Store,
+        fork: &ForkedFrom,
+        until: Stamp,
+    ) -> Result<Option<Origin<'a>>> {
         let (Some(began), Some(done)) = (fork.began, fork.done) else {
             return Ok(None);
         };
@@ -79,7 +86,12 @@ impl<'a> Origin<'a> {
         let mut past = Past::now(store)?;
         past.back_to(&Point::After(point))?;
         let then = past.into_tree();
-        Ok(Some(Origin { then, began, done }))
+        Ok(Some(Origin {
+            then,
+            began,
+            done,
+            until,
+        }))
     }
 
     /// Returns what the origin has of a path of the fork as it was made.
@@ -113,6 +125,11 @@ impl<'a> Origin<'a> {
                 })
             }
         }
+    }
+
+    /// Returns whether a time in the fork is of when its users may have edited it.
+    fn is_edit(&self, time: Time) -> bool {
+        is_since(time, self.done) && !is_since(time, self.until)
     }
 
     /// Returns whether an inode was there before the fork, as far as the file system says when it was made.
@@ -239,7 +256,7 @@ impl Walk<'_, '_, '_> {
             };
             let mut inner_is_new = false;
             if let Some(before) = &before
-                && (*is_new || is_since(meta.ctime, self.origin.done))
+                && (*is_new || self.origin.is_edit(meta.ctime))
                 && self.is_untouched(node)
             {
                 let base = self.origin.base(before)?;
@@ -255,9 +272,7 @@ impl Walk<'_, '_, '_> {
         }
         let meta = self.now.disk().stat(*dir)?;
         match was {
-            Some(was) if !is_new && is_since(meta.mtime, self.origin.done) => {
-                self.removed_from(*dir, was)
-            }
+            Some(was) if !is_new && self.origin.is_edit(meta.mtime) => self.removed_from(*dir, was),
             _ => Ok(()),
         }
     }
@@ -318,6 +333,18 @@ impl Walk<'_, '_, '_> {
         }
         Ok(())
     }
+}
+
+/// Returns a time that all former changes of files are before, and all later ones not. The clock that the kernel marks
+/// files with goes in steps of up to ten milliseconds: it is waited for.
+pub(super) fn now_passed() -> Stamp {
+    const STEP: std::time::Duration = std::time::Duration::from_millis(11);
+    let now = std::time::SystemTime::now();
+    std::thread::sleep(STEP);
+    let since = now
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    (since.as_secs().cast_signed(), since.subsec_nanos())
 }
 
 /// Returns whether a time of a file is not before another one. Where a file system keeps whole seconds, the second
