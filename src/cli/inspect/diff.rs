@@ -321,7 +321,7 @@ fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Ro
         None if details(change).is_empty() => "moved".to_owned(),
         None => details(change),
         Some(Ok(Texts::Text(before, after))) => {
-            let (added, removed) = Comparison::new(&before, &after).counts();
+            let (added, removed) = Comparison::new(before, after).counts();
             let small = |lines| u32::try_from(lines).unwrap_or(u32::MAX);
             return Ok(Row::Counts(small(added), small(removed)));
         }

@@ -46,14 +46,13 @@ pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference)
         Texts::Text(before, after) => {
             heading(printer, &format!("--- {old}"));
             heading(printer, &format!("+++ {new}"));
-            hunks(printer, &before, &after);
+            hunks(printer, &Comparison::new(before, after));
         }
     }
     Ok(())
 }
 
-fn hunks(printer: &mut Printer, before: &[u8], after: &[u8]) {
-    let compared = Comparison::new(before, after);
+fn hunks(printer: &mut Printer, compared: &Comparison) {
     for hunk in compared.hunks() {
         let header = printer.style(Style::Changed, &hunk.to_string());
         printer.line(format_args!("{header}"));

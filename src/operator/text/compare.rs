@@ -25,11 +25,40 @@ pub enum Sign {
     Added,
 }
 
+/// A text, and where its lines end.
+#[derive(Debug, Default)]
+struct Text {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Text {
+    fn new(bytes: Vec<u8>) -> Text {
+        let mut ends = Vec::new();
+        for line in lines(&bytes) {
+            ends.push(ends.last().copied().unwrap_or(0) + line.len());
+        }
+        Text { bytes, ends }
+    }
+
+    /// Returns where a line begins: behind the one before it.
+    fn start(&self, line: usize) -> usize {
+        let before = line.checked_sub(1).and_then(|line| self.ends.get(line));
+        before.copied().unwrap_or(0)
+    }
+
+    /// Returns the bytes of some lines.
+    fn bytes(&self, lines: &Range<usize>) -> &[u8] {
+        let range = self.start(lines.start)..self.start(lines.end);
+        self.bytes.get(range).unwrap_or_default()
+    }
+}
+
 /// Two texts, and how their lines differ.
-#[derive(Debug)]
-pub struct Comparison<'t> {
-    before: Vec<&'t [u8]>,
-    after: Vec<&'t [u8]>,
+#[derive(Debug, Default)]
+pub struct Comparison {
+    before: Text,
+    after: Text,
     ops: Vec<DiffOp>,
 }
 
@@ -39,32 +68,20 @@ pub struct Hunk {
     ops: Vec<DiffOp>,
 }
 
-impl<'t> Comparison<'t> {
+impl Comparison {
     /// Compares two texts.
-    pub fn new(before: &'t [u8], after: &'t [u8]) -> Comparison<'t> {
-        let (before, after) = (lines(before), lines(after));
-        let ops = match (before.len(), after.len()) {
-            (0, 0) => Vec::new(),
-            // Most of what comes or goes whole needs no comparing.
-            (0, new_len) => vec![DiffOp::Insert {
-                old_index: 0,
-                new_index: 0,
-                new_len,
-            }],
-            (old_len, 0) => vec![DiffOp::Delete {
-                old_index: 0,
-                old_len,
-                new_index: 0,
-            }],
-            _ => {
-                let diff = TextDiff::configure()
-                    .algorithm(Algorithm::Histogram)
-                    .timeout(PATIENCE)
-                    .diff_slices(&before, &after);
-                diff.ops().to_vec()
-            }
-        };
-        Comparison { before, after, ops }
+    pub fn new(before: Vec<u8>, after: Vec<u8>) -> Comparison {
+        let ops = compare(&lines(&before), &lines(&after));
+        Comparison {
+            before: Text::new(before),
+            after: Text::new(after),
+            ops,
+        }
+    }
+
+    /// Returns the later text.
+    pub fn after(&self) -> &[u8] {
+        &self.after.bytes
     }
 
     /// Returns the numbers of added and of removed lines.
@@ -83,19 +100,19 @@ impl<'t> Comparison<'t> {
     }
 
     /// Returns the lines of a hunk, each with its end.
-    pub fn lines<'h>(&'h self, hunk: &'h Hunk) -> impl Iterator<Item = (Sign, &'t [u8])> + 'h {
+    pub fn lines<'h>(&'h self, hunk: &'h Hunk) -> impl Iterator<Item = (Sign, &'h [u8])> + 'h {
         hunk.ops.iter().flat_map(|op| {
             let (old, new) = (
-                self.before.get(op.old_range()),
-                self.after.get(op.new_range()),
+                self.before.bytes(&op.old_range()),
+                self.after.bytes(&op.new_range()),
             );
             let (old, new) = match is_change(op) {
-                true => (old.map(|old| (Sign::Removed, old)), new),
-                false => (old.map(|old| (Sign::Same, old)), None),
+                true => ((Sign::Removed, old), new),
+                false => ((Sign::Same, old), &[][..]),
             };
-            let sides = [old, new.map(|new| (Sign::Added, new))];
-            let sides = sides.into_iter().flatten();
-            sides.flat_map(|(sign, lines)| lines.iter().map(move |line| (sign, *line)))
+            [old, (Sign::Added, new)]
+                .into_iter()
+                .flat_map(|(sign, text)| lines(text).into_iter().map(move |line| (sign, line)))
         })
     }
 
@@ -104,13 +121,52 @@ impl<'t> Comparison<'t> {
         let is_taken = |op: &DiffOp| hunks.iter().any(|hunk| hunk.has(op));
         let mut text = Vec::new();
         for op in &self.ops {
-            let lines = match is_change(op) && is_taken(op) {
-                true => self.before.get(op.old_range()),
-                false => self.after.get(op.new_range()),
-            };
-            text.extend(lines.unwrap_or_default().concat());
+            text.extend(match is_change(op) && is_taken(op) {
+                true => self.before.bytes(&op.old_range()),
+                false => self.after.bytes(&op.new_range()),
+            });
         }
         text
+    }
+
+    /// Returns the changes as ranges of the earlier text's lines, in order.
+    pub fn changed_lines(&self) -> Vec<Range<usize>> {
+        let changes = self.ops.iter().filter(|op| is_change(op));
+        changes.map(DiffOp::old_range).collect()
+    }
+
+    /// Returns the changes as ranges of the earlier text's bytes, in order, and what is there instead.
+    pub fn splices(&self) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+        let changes = self.ops.iter().filter(|op| is_change(op));
+        changes.map(|op| {
+            let lines = op.old_range();
+            let range = self.before.start(lines.start)..self.before.start(lines.end);
+            (range, self.after.bytes(&op.new_range()))
+        })
+    }
+}
+
+fn compare(before: &[&[u8]], after: &[&[u8]]) -> Vec<DiffOp> {
+    match (before.len(), after.len()) {
+        (0, 0) => Vec::new(),
+        // Most of what comes or goes whole needs no comparing.
+        (0, new_len) => vec![DiffOp::Insert {
+            old_index: 0,
+            new_index: 0,
+            new_len,
+        }],
+        (old_len, 0) => vec![DiffOp::Delete {
+            old_index: 0,
+            old_len,
+            new_index: 0,
+        }],
+        _ => {
+            let diff = TextDiff::configure()
+                .algorithm(Algorithm::Histogram)
+                .timeout(PATIENCE)
+                .diff_slices(before, after);
+            diff.ops().to_vec()
+        }
     }
 }
 
@@ -123,6 +179,12 @@ impl Hunk {
     /// Returns the range of lines after, from 0, with the unchanged ones around.
     pub fn after(&self) -> Range<usize> {
         span(self.ops.iter().map(DiffOp::new_range))
+    }
+
+    /// Returns the ranges of the later text's lines that it has changed, in order.
+    pub fn changed_lines(&self) -> impl Iterator<Item = Range<usize>> {
+        let changes = self.ops.iter().filter(|op| is_change(op));
+        changes.map(DiffOp::new_range)
     }
 
     fn has(&self, op: &DiffOp) -> bool {
@@ -161,7 +223,8 @@ mod tests {
 
     #[test]
     fn lines_are_counted() {
-        let counts = |before: &[u8], after: &[u8]| Comparison::new(before, after).counts();
+        let counts =
+            |before: &[u8], after: &[u8]| Comparison::new(before.to_vec(), after.to_vec()).counts();
         assert_eq!(counts(b"a\nb\nc\n", b"a\nx\nc\nd"), (2, 1));
         assert_eq!(counts(b"", b"a\r\nb\rc\n"), (2, 0));
         assert_eq!(counts(b"a", b"a\n"), (1, 1));
@@ -172,12 +235,17 @@ mod tests {
     fn each_hunk_can_be_left_out_by_itself() {
         let before = numbered(&[]);
         let after = numbered(&[(2, ""), (14, "fourteen\n"), (15, "15\nmore\n"), (30, "end")]);
-        let compared = Comparison::new(before.as_bytes(), after.as_bytes());
+        let compared = Comparison::new(before.clone().into(), after.clone().into());
         let hunks = compared.hunks();
         let [first, second, third] = <&[Hunk; 3]>::try_from(hunks.as_slice()).unwrap();
         assert_eq!(second.to_string(), "@@ -11,8 +10,9 @@");
         assert_eq!((second.before(), second.after()), (10..18, 9..18));
         let without = |hunks: &[&Hunk]| String::from_utf8(compared.without(hunks)).unwrap();
+        let splices: Vec<_> = compared.splices().collect();
+        assert_eq!(splices.first().unwrap(), &(2..4, &b""[..]));
+        assert_eq!(splices.len(), 4);
+        assert_eq!(compared.changed_lines(), [1..2, 13..14, 15..15, 29..30]);
+        assert_eq!(second.changed_lines().collect::<Vec<_>>(), [12..13, 14..15]);
         assert_eq!(without(&[]), after);
         assert_eq!(without(&[first, second, third]), before);
         assert_eq!(without(&[second]), numbered(&[(2, ""), (30, "end")]));
@@ -204,7 +272,7 @@ mod tests {
             ("", "a\nb\n", "@@ -0,0 +1,2 @@"),
             ("a\n", "", "@@ -1 +0,0 @@"),
         ] {
-            let compared = Comparison::new(before.as_bytes(), after.as_bytes());
+            let compared = Comparison::new(before.into(), after.into());
             let hunks = compared.hunks();
             assert_eq!(hunks.len(), 1);
             assert_eq!(hunks.first().unwrap().to_string(), said);
