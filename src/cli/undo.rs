@@ -191,11 +191,24 @@ pub(super) fn carry_out(
     taken_back: Option<&str>,
 ) -> Result<Exit> {
     let report = client.undo(request).map_err(|error| go_on(error, next))?;
+    tell(&report, how, next, taken_back)
+}
+
+/// Says what came of taking something back.
+///
+/// # Errors
+/// Those of writing it as JSON.
+pub(super) fn tell(
+    report: &UndoReport,
+    how: &How,
+    next: &str,
+    taken_back: Option<&str>,
+) -> Result<Exit> {
     match how.json {
-        true => Printer::new().json(&report)?,
-        false => print(Printer::new(), &report, next, taken_back),
+        true => Printer::new().json(report)?,
+        false => print(Printer::new(), report, next, taken_back),
     }
-    Ok(exit_of(&report))
+    Ok(exit_of(report))
 }
 
 fn exit_of(report: &UndoReport) -> Exit {

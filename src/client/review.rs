@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::point::{Operation, Point};
 use crate::operator::review::{AcceptRequest, Accepted, Review, Scope, accept, newest};
-use crate::operator::undo::{UndoRequest, Wanted};
+use crate::operator::undo::edit::edit;
+use crate::operator::undo::{UndoReport, UndoRequest, Wanted};
 use crate::world::Caller;
 
 impl Client {
@@ -56,6 +57,7 @@ impl Client {
                 what,
                 run: scope.run_id(),
                 of: review.ranges(),
+                hunks: Vec::new(),
             },
             paths => AcceptRequest::of_operations(what, scope.run_id(), &listed(review, paths)?),
         };
@@ -63,18 +65,74 @@ impl Client {
         if listed == 0 {
             return Err(nothing_at(paths));
         }
-        let accepted = self.change(
+        let accepted = self.record_accepted(&request)?;
+        Ok(Accepted {
+            paths: listed,
+            ..accepted
+        })
+    }
+
+    fn record_accepted(&self, request: &AcceptRequest) -> Result<Accepted> {
+        self.change(
             &Request::Accept(request.clone()),
             |answer| match answer {
                 Answer::Accepted(accepted) => Some(accepted),
                 _ => None,
             },
-            |_, applier| accept(applier.world(), &request, Caller::myself()),
+            |_, applier| accept(applier.world(), request, Caller::myself()),
+        )
+    }
+
+    /// Accepts hunks of a listed path, by their numbers from 1. Accepting the last ones accepts the path.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the path or a hunk is not to be reviewed; [`Error::Refused`] where the path has no hunks; as
+    /// [`accept`].
+    pub fn accept_hunks(
+        &self,
+        review: &Review<'_>,
+        path: &WorldPath,
+        numbers: &[usize],
+    ) -> Result<Accepted> {
+        let lines = review.lines_of(path)?;
+        let chosen = lines.choose(numbers)?;
+        let what = hunk_words("accept", review, path, numbers);
+        match review.accept_hunks(&lines, &chosen, what) {
+            None => self.accept(review, std::slice::from_ref(path)),
+            Some(request) => self.record_accepted(&request),
+        }
+    }
+
+    /// Takes hunks of a listed path back, by their numbers from 1: their former lines come back into the file as it is now.
+    /// Lines that others changed since are a conflict, and nothing is changed then.
+    ///
+    /// # Errors
+    /// As [`Client::accept_hunks`]; [`Error::Conflict`] where the file is changed at this moment; those of writing it. Nothing
+    /// was changed then.
+    pub fn reject_hunks(
+        &self,
+        review: &Review<'_>,
+        path: &WorldPath,
+        numbers: &[usize],
+        dry_run: bool,
+    ) -> Result<UndoReport> {
+        let lines = review.lines_of(path)?;
+        let chosen = lines.choose(numbers)?;
+        let what = hunk_words("reject", review, path, numbers);
+        let mut plan = review.take_back(&lines, &chosen, what)?;
+        plan.report.dry_run = dry_run;
+        let Some(request) = plan.edit.take().filter(|_| !dry_run) else {
+            return Ok(plan.report);
+        };
+        let edited = self.change(
+            &Request::Edit(request.clone()),
+            |answer| match answer {
+                Answer::Edited(edited) => Some(edited),
+                _ => None,
+            },
+            |_, applier| edit(applier, &request, Caller::myself()),
         )?;
-        Ok(Accepted {
-            paths: listed,
-            ..accepted
-        })
+        Ok(plan.done(edited))
     }
 
     /// Returns the undo that takes back what a review lists: these paths and what is below them, or everything.
@@ -143,6 +201,12 @@ fn nothing_at(paths: &[WorldPath]) -> Error {
         what,
         remedy: "Nothing was changed. `trumanfs review --json` lists them; what is accepted is left out.".to_owned(),
     }
+}
+
+fn hunk_words(verb: &str, review: &Review<'_>, path: &WorldPath, numbers: &[usize]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    let words = words(verb, review, std::slice::from_ref(path));
+    format!("{words} --hunk {}", numbers.join(","))
 }
 
 fn words(verb: &str, review: &Review<'_>, paths: &[WorldPath]) -> String {

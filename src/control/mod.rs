@@ -38,6 +38,8 @@ pub enum Request {
     },
     /// Take operations back.
     Undo(undo::UndoRequest),
+    /// Replace some bytes of a file.
+    Edit(undo::edit::EditRequest),
     /// Put a file or a tree back as it was.
     Restore(undo::restore::RestoreRequest),
     /// Bring the changes of a fork in.
@@ -120,6 +122,8 @@ pub enum Answer {
     Purged(Purged),
     /// What was taken back, or what stands in the way.
     Undone(Box<undo::UndoReport>),
+    /// What was edited.
+    Edited(undo::edit::Edited),
     /// What was put back.
     Restored(undo::restore::Restored),
     /// What was merged, or what stands in the way.

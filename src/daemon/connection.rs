@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::world::{Caller, Origin};
 
-/// How long one request can be, in bytes.
-const LONGEST: u64 = 1 << 20;
+/// How long one request can be, in bytes: the operations of a large review, or the lines of a long file, escaped.
+const LONGEST: u64 = 128 << 20;
 
 /// Who is at the other end of a connection. Only root and whoever mounted the store may be.
 pub(super) fn peer(connection: &UnixStream) -> Result<Caller> {

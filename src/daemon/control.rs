@@ -145,6 +145,10 @@ fn answer(
                 store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));
             report.map_or_else(Answer::from, |report| Answer::Undone(Box::new(report)))
         }
+        Request::Edit(wish) => {
+            let edited = operator::undo::edit::edit(&live, &wish, caller);
+            edited.map_or_else(Answer::from, Answer::Edited)
+        }
         Request::Restore(wish) => {
             let restored = store().and_then(|store| {
                 operator::undo::restore::restore(&store, &wish, Some(&live), caller)

@@ -291,6 +291,9 @@ pub enum Op {
         run: Option<RunId>,
         /// The accepted records: session and range of numbers.
         of: Vec<(String, u64, u64)>,
+        /// The accepted hunks: path, and SHA-256 (hex) of the changed lines, each after its sign.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hunks: Vec<(WorldPath, String)>,
     },
     /// An operator deleted entries of the trash for good.
     Purge {

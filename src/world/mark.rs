@@ -52,19 +52,12 @@ impl World {
         self.journal.note(op, Some(&self.author(caller)))
     }
 
-    /// Records that an operator accepts changes, and returns the number of the record.
+    /// Records that an operator accepts changes ([`Op::Accept`]), and returns the number of the record.
     ///
     /// # Errors
     /// Any error from the journal's `write(2)`.
-    pub fn note_accept(
-        &self,
-        what: String,
-        run: Option<RunId>,
-        of: Vec<(String, u64, u64)>,
-        caller: Caller,
-    ) -> Result<u64> {
-        let op = Op::Accept { what, run, of };
-        self.journal.note(op, Some(&self.author(caller)))
+    pub fn note_accept(&self, accept: Op, caller: Caller) -> Result<u64> {
+        self.journal.note(accept, Some(&self.author(caller)))
     }
 
     /// Moves a file, or a directory with everything in it, into the trash as one entry. For operators, and for the

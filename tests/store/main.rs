@@ -26,6 +26,7 @@ mod fsck;
 mod full_audit;
 mod full_disk;
 mod history;
+mod hunks;
 mod interrupted;
 mod merge;
 mod merge_beside;

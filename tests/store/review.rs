@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::common::{Home, describe, need_mount, trumanfs};
 
 #[track_caller]
-fn done(code: i32, args: &[&str]) -> (String, String) {
+pub(crate) fn done(code: i32, args: &[&str]) -> (String, String) {
     let output = trumanfs(args);
     assert_eq!(
         output.status.code(),
@@ -22,7 +22,7 @@ fn done(code: i32, args: &[&str]) -> (String, String) {
 
 /// Runs a line of the shell as a run of its own, and returns the run's id.
 #[track_caller]
-fn run(home: &Home, line: &str) -> String {
+pub(crate) fn run(home: &Home, line: &str) -> String {
     let at = home.home().to_str().unwrap();
     done(0, &["exec", "--root", at, "--", line]);
     let journal = home.journal();
@@ -32,7 +32,7 @@ fn run(home: &Home, line: &str) -> String {
 
 /// Returns what is listed: letters and paths.
 #[track_caller]
-fn listed(target: &str, more: &[&str]) -> Vec<String> {
+pub(crate) fn listed(target: &str, more: &[&str]) -> Vec<String> {
     let output = trumanfs(&[&["review", target, "--json"], more].concat());
     let lines = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(

@@ -4,7 +4,7 @@
 mod diff;
 mod log;
 mod metrics;
-mod patch;
+pub(super) mod patch;
 mod session;
 mod show;
 mod status;

@@ -4,17 +4,53 @@ use super::super::output::{Printer, Style};
 use crate::error::Result;
 use crate::name::{WorldPath, is_deceptive};
 use crate::operator::diff::{Diff, Difference, Side, Texts};
-use crate::operator::text::{Comparison, Sign};
+use crate::operator::text::{Comparison, Hunk, Sign};
 
 /// Writes the patch of a change.
 ///
 /// # Errors
-/// As [`Diff::contents`].
+/// As [`Diff::contents`](crate::operator::diff::Diff::contents).
 pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<()> {
+    let Some(names) = head(printer, change) else {
+        return Ok(());
+    };
+    match diff.texts(change)? {
+        Texts::Binary => names.binary(printer),
+        Texts::Text(before, after) if before == after => {}
+        Texts::Text(before, after) => {
+            names.text(printer);
+            let compared = Comparison::new(before, after);
+            for shown in compared.hunks() {
+                hunk(printer, &compared, &shown, "");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names of both sides of a patch.
+pub(in crate::cli) struct Names(String, String);
+
+impl Names {
+    /// Writes that the contents are no text.
+    pub(in crate::cli) fn binary(&self, printer: &mut Printer) {
+        let Names(old, new) = self;
+        heading(printer, &format!("Binary files {old} and {new} differ"));
+    }
+
+    /// Writes the names above the first hunk.
+    pub(in crate::cli) fn text(&self, printer: &mut Printer) {
+        heading(printer, &format!("--- {}", self.0));
+        heading(printer, &format!("+++ {}", self.1));
+    }
+}
+
+/// Writes what comes before the contents of a change; returns its names if there are contents that differ.
+pub(in crate::cli) fn head(printer: &mut Printer, change: &Difference) -> Option<Names> {
     let is_dir = |side: &Option<Side>| side.as_ref().is_some_and(Side::is_dir);
     if is_dir(&change.before) || is_dir(&change.after) {
         // git knows no directories, only what is in them.
-        return Ok(());
+        return None;
     }
     let old = name("a/", change.from.as_ref().unwrap_or(&change.path));
     let new = name("b/", &change.path);
@@ -36,37 +72,25 @@ pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference)
         Some(_) => name,
         None => "/dev/null".to_owned(),
     };
-    let (old, new) = (there(&change.before, old), there(&change.after, new));
-    if !change.content && change.before.is_some() && change.after.is_some() {
-        return Ok(());
-    }
-    match diff.texts(change)? {
-        Texts::Binary => heading(printer, &format!("Binary files {old} and {new} differ")),
-        Texts::Text(before, after) if before == after => {}
-        Texts::Text(before, after) => {
-            heading(printer, &format!("--- {old}"));
-            heading(printer, &format!("+++ {new}"));
-            hunks(printer, &Comparison::new(before, after));
-        }
-    }
-    Ok(())
+    let is_same = !change.content && change.before.is_some() && change.after.is_some();
+    let names = Names(there(&change.before, old), there(&change.after, new));
+    (!is_same).then_some(names)
 }
 
-fn hunks(printer: &mut Printer, compared: &Comparison) {
-    for hunk in compared.hunks() {
-        let header = printer.style(Style::Changed, &hunk.to_string());
-        printer.line(format_args!("{header}"));
-        for (sign, line) in compared.lines(&hunk) {
-            let (sign, style) = match sign {
-                Sign::Added => (b'+', Some(Style::Added)),
-                Sign::Removed => (b'-', Some(Style::Removed)),
-                Sign::Same => (b' ', None),
-            };
-            let text = line.strip_suffix(b"\n");
-            printer.text_line(sign, text.unwrap_or(line), style);
-            if text.is_none() {
-                printer.line(format_args!("\\ No newline at end of file"));
-            }
+/// Writes a hunk. `note`: what is said of it behind its place, where git shows a function; patch(1) skips that.
+pub(in crate::cli) fn hunk(printer: &mut Printer, compared: &Comparison, hunk: &Hunk, note: &str) {
+    let header = printer.style(Style::Changed, &hunk.to_string());
+    printer.line(format_args!("{header}{note}"));
+    for (sign, line) in compared.lines(hunk) {
+        let (sign, style) = match sign {
+            Sign::Added => (b'+', Some(Style::Added)),
+            Sign::Removed => (b'-', Some(Style::Removed)),
+            Sign::Same => (b' ', None),
+        };
+        let text = line.strip_suffix(b"\n");
+        printer.text_line(sign, text.unwrap_or(line), style);
+        if text.is_none() {
+            printer.line(format_args!("\\ No newline at end of file"));
         }
     }
 }

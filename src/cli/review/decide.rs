@@ -8,10 +8,11 @@ use clap::Args;
 
 use super::super::exit::{Exit, go_on};
 use super::super::output::{Printer, count, quote};
-use super::super::undo::{How, carry_out};
+use super::super::undo::{How, carry_out, tell};
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
+use crate::operator::undo::OnConflict;
 
 /// Which changes are meant.
 #[derive(Args, Debug)]
@@ -25,6 +26,9 @@ struct Which {
     /// The changes of a session instead of a run, whoever made them; `last` is the newest
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// Only these hunks of one path, by the numbers that `review --patch` shows: 2, or 1,3
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
+    hunk: Vec<usize>,
 }
 
 /// What `trumanfs accept` takes.
@@ -77,6 +81,18 @@ impl Which {
         Ok((client.review(scope, false)?, paths))
     }
 
+    /// Returns the path that hunks are meant of; `None` where none are.
+    fn of_hunks<'p>(&self, paths: &'p [WorldPath]) -> Result<Option<&'p WorldPath>> {
+        match (self.hunk.is_empty(), paths) {
+            (true, _) => Ok(None),
+            (false, [path]) => Ok(Some(path)),
+            (false, _) => Err(Error::usage(
+                "--hunk goes with one path",
+                "The numbers are those of one file: `trumanfs review --patch` shows them.",
+            )),
+        }
+    }
+
     fn quoted(&self) -> String {
         quote(self.target.as_os_str().as_bytes())
     }
@@ -87,17 +103,24 @@ pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<Exit> {
     let client = Client::open(&args.which.target)?;
     let (review, paths) = args.which.review(&client)?;
     let next = "`trumanfs review` shows what is left; accepting once more is safe.";
-    let accepted = client
-        .accept(&review, &paths)
-        .map_err(|error| go_on(error, next))?;
+    let accepted = match args.which.of_hunks(&paths)? {
+        Some(path) => client.accept_hunks(&review, path, &args.which.hunk),
+        None => client.accept(&review, &paths),
+    };
+    let accepted = accepted.map_err(|error| go_on(error, next))?;
     let mut printer = Printer::new();
     match args.json {
         true => printer.json(&accepted)?,
-        false => printer.line(format_args!(
-            "accepted {} (operation {})",
-            count(accepted.paths, "path"),
-            accepted.record.seq
-        )),
+        false => {
+            let what = match (accepted.paths, args.which.hunk.len() as u64) {
+                (0, hunks) => count(hunks, "hunk"),
+                (paths, _) => count(paths, "path"),
+            };
+            printer.line(format_args!(
+                "accepted {what} (operation {})",
+                accepted.record.seq
+            ));
+        }
     }
     Ok(Exit::Ok)
 }
@@ -106,6 +129,17 @@ pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<Exit> {
 pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<Exit> {
     let client = Client::open(&args.which.target)?;
     let (review, paths) = args.which.review(&client)?;
+    if let Some(path) = args.which.of_hunks(&paths)? {
+        let how = args.how.resolved();
+        if how.on_conflict != OnConflict::Stop {
+            return Err(Error::usage(
+                "--keep-both and --force do not go with --hunk",
+                "Without --hunk, they are for the whole path.",
+            ));
+        }
+        let report = client.reject_hunks(&review, path, &args.which.hunk, how.dry_run)?;
+        return tell(&report, &args.how, "", None);
+    }
     let request = client.reject_request(&review, &paths, args.how.resolved())?;
     let next = format!(
         "The same command goes on, mounted or not; `trumanfs redo {}` takes back what was done. Both are safe.",

@@ -9,6 +9,7 @@ use super::super::exit::Exit;
 use super::super::inspect::{letter, path_of};
 use super::super::output::{Printer, Style, quote, time, warn};
 use super::at::{at_screen, has_screen};
+use super::patch::{WithHunks, patch};
 use super::who::named;
 use crate::client::Client;
 use crate::error::Result;
@@ -28,6 +29,9 @@ pub(in crate::cli) struct ReviewArgs {
     /// Also list what was accepted
     #[arg(long)]
     all: bool,
+    /// Print the differences line by line; what stands behind a hunk's `@@` is its number, for `accept` and `reject --hunk`
+    #[arg(long)]
+    patch: bool,
     /// Print JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -37,7 +41,7 @@ pub(in crate::cli) struct ReviewArgs {
 pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<Exit> {
     let client = Client::open(&args.target)?;
     let scope = client.review_scope(args.run.as_deref(), args.session.as_deref())?;
-    if !args.json && has_screen() {
+    if !args.json && !args.patch && has_screen() {
         let target = quote(args.target.as_os_str().as_bytes());
         return at_screen(client, scope, target, args.all);
     }
@@ -57,9 +61,17 @@ fn list(args: &ReviewArgs, client: &Client, scope: Scope) -> Result<Exit> {
             is_known = false;
             warn(args.json, &format!("{}: {unknown}", change.difference.path));
         }
-        match args.json {
-            true => printer.json(&change)?,
-            false => line(&mut printer, &change),
+        match (args.json, args.patch) {
+            (true, false) => printer.json(&change)?,
+            (true, true) => printer.json(&WithHunks::of(&review, number, &change))?,
+            (false, false) => line(&mut printer, &change),
+            (false, true) => {
+                if let Err(error) = patch(&mut printer, (&review, number, args.all), &change) {
+                    is_known = false;
+                    let path = &change.difference.path;
+                    warn(false, &format!("{path}: {}", error.told()));
+                }
+            }
         }
     }
     Ok(match (is_known, review.is_empty()) {

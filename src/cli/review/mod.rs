@@ -3,6 +3,7 @@
 mod at;
 mod decide;
 mod list;
+mod patch;
 mod screen;
 mod who;
 

@@ -50,13 +50,29 @@ impl Asked {
         }
     }
 
-    /// Adds the names that others gave to nodes which the noted effects created or changed.
-    pub(super) fn follow(&mut self, moved: &[(NodeId, NameSlot)]) {
+    /// Adds the names that others gave to nodes which the noted effects created or changed, and those that they took from
+    /// them: by moving them, or by putting another node in their place, as many editors save. What others removed is left out.
+    /// `left`: whether another node took the name.
+    pub(super) fn follow(
+        &mut self,
+        moved: &[(NodeId, NameSlot)],
+        left: &[(NodeId, NameSlot, bool)],
+    ) {
         let is_noted = |node: NodeId| self.nodes.contains(node) || self.born.contains(node);
         let moved = moved
             .iter()
             .filter(|(node, (dir, _))| is_noted(*node) && Some(*dir) != self.trash);
-        let places: Vec<NameSlot> = moved.map(|(_, place)| *place).collect();
+        let mut nodes = NodeSet::default();
+        let mut places = Vec::new();
+        for (node, place) in moved {
+            nodes.insert(*node);
+            places.push(*place);
+        }
+        let left = left.iter().filter(|(node, (dir, _), replaced)| {
+            let is_meant = *replaced && self.nodes.contains(*node) || nodes.contains(*node);
+            is_meant && Some(*dir) != self.trash
+        });
+        places.extend(left.map(|(_, place, _)| *place));
         self.places.extend(places);
     }
 

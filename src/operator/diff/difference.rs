@@ -118,7 +118,7 @@ pub enum Texts {
 }
 
 impl Texts {
-    pub(super) fn read(before: Option<Bytes>, after: Option<Bytes>) -> Result<Texts> {
+    pub(in crate::operator) fn read(before: Option<Bytes>, after: Option<Bytes>) -> Result<Texts> {
         let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::size);
         if size(&before).max(size(&after)) > LONGEST {
             return Ok(Texts::Binary);
@@ -157,7 +157,7 @@ impl Side {
         self.kind == "directory"
     }
 
-    pub(super) fn attributes(&self) -> (&'static str, u32, u32, u32) {
+    pub(in crate::operator) fn attributes(&self) -> (&'static str, u32, u32, u32) {
         (self.kind, self.mode, self.uid, self.gid)
     }
 

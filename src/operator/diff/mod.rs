@@ -103,8 +103,8 @@ impl<'a> Diff<'a> {
         let after = past.tree().clone();
         let trash = after.lookup(ROOT, TRASH)?;
         let (mut asked, mut others) = (Asked::new(trash), Asked::new(trash));
-        // Where others moved what the wanted records touched.
-        let mut moved = Vec::new();
+        // Where others moved what the wanted records touched, and from where.
+        let (mut moved, mut left) = (Vec::new(), Vec::new());
         past.back_noting(from, |session, record, effect| {
             if wanted(session, record, effect) {
                 return asked.note(effect);
@@ -114,13 +114,18 @@ impl<'a> Diff<'a> {
                 others.note(effect);
             }
             if let Effect::Name {
-                dir, name, after, ..
+                dir,
+                name,
+                before,
+                after,
             } = effect
             {
-                moved.extend(after.map(|node| (node, (*dir, *name))));
+                let place = (*dir, *name);
+                moved.extend(after.map(|node| (node, place)));
+                left.extend(before.map(|node| (node, place, after.is_some())));
             }
         })?;
-        asked.follow(&moved);
+        asked.follow(&moved, &left);
         asked.sort();
         let is_shared = asked.meets(&others);
         let before = past.into_tree();

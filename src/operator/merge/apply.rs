@@ -3,32 +3,15 @@
 //! Each step is recorded as part of the merge's run and loses nothing: what is replaced goes to the trash or the
 //! versions. Stopped half-way, what has been merged is found to be there by the next merge.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use super::steps::{Filling, Naming, New, Plan, below, moved};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, Tree};
+use crate::operator::undo::edit::Text;
 use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
-use crate::world::replace::NewContent;
 use crate::world::{Caller, Dir, Renaming, SetAttrs, xattrs};
-
-/// A merged text.
-struct Text<'t>(&'t [u8]);
-
-impl NewContent for Text<'_> {
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
-        let mut at = 0;
-        while let Some(rest) = self.0.get(at..).filter(|rest| !rest.is_empty()) {
-            at += rustix::io::pwrite(file, rest, at as u64).map_err(Error::os("pwrite"))?;
-        }
-        Ok(())
-    }
-}
 
 /// What carries out the steps.
 pub(super) struct Steps<'t, 'a, 'h> {

@@ -1,7 +1,8 @@
 //! Accepting changes: a record that says which, so that a review lists them no more. Nothing else changes.
 
 use crate::error::{Error, Result};
-use crate::journal::RunId;
+use crate::journal::{Op, RunId};
+use crate::name::WorldPath;
 use crate::operator::point::Operation;
 use crate::world::{Caller, World};
 
@@ -18,6 +19,9 @@ pub struct AcceptRequest {
     pub run: Option<RunId>,
     /// The records: session and range of numbers.
     pub of: Vec<(String, u64, u64)>,
+    /// Single hunks: path and digest.
+    #[serde(default)]
+    pub hunks: Vec<(WorldPath, String)>,
 }
 
 /// What was accepted.
@@ -48,7 +52,12 @@ impl AcceptRequest {
                 _ => of.push((operation.session.clone(), operation.seq, operation.seq)),
             }
         }
-        AcceptRequest { what, run, of }
+        AcceptRequest {
+            what,
+            run,
+            of,
+            hunks: Vec::new(),
+        }
     }
 }
 
@@ -58,11 +67,21 @@ impl AcceptRequest {
 /// [`Error::Missing`] where none are named; those of writing the journal: then part of it may be accepted.
 pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<Accepted> {
     let mut last = None;
-    for of in request.of.chunks(LISTED) {
-        let seq = world.note_accept(request.what.clone(), request.run, of.to_vec(), caller)?;
+    let (mut ranges, mut hunks) = (request.of.chunks(LISTED), request.hunks.chunks(LISTED));
+    loop {
+        let (of, hunks) = (ranges.next(), hunks.next());
+        if of.is_none() && hunks.is_none() {
+            break;
+        }
+        let accept = Op::Accept {
+            what: request.what.clone(),
+            run: request.run,
+            of: of.unwrap_or_default().to_vec(),
+            hunks: hunks.unwrap_or_default().to_vec(),
+        };
         last = Some(Operation {
             session: world.session().to_owned(),
-            seq,
+            seq: world.note_accept(accept, caller)?,
         });
     }
     let record = last.ok_or_else(|| Error::Missing {

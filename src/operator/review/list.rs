@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::others::Others;
 use super::scope::Scope;
 use super::seen::{Seen, SeenRecord, Who};
 use crate::error::Result;
@@ -44,13 +45,17 @@ pub struct Change {
 /// The changes of a scope that nobody has accepted, sorted by path.
 #[derive(Debug)]
 pub struct Review<'a> {
+    pub(super) store: &'a Store,
     scope: Scope,
-    seen: Seen,
-    until: Point,
+    pub(super) seen: Seen,
+    pub(super) until: Point,
     /// `None` where nothing is to be reviewed.
     diff: Option<Diff<'a>>,
     /// Which records changed which nodes, by node; records by their place in [`Seen::records`].
     touched: Vec<(NodeId, u32)>,
+    pub(super) others: Others,
+    /// The places in `diff` of what is listed.
+    listed: Vec<usize>,
 }
 
 impl<'a> Review<'a> {
@@ -65,36 +70,43 @@ impl<'a> Review<'a> {
             None => until.clone(),
         };
         let mut touched = Vec::new();
+        let mut others = Others::default();
         let diff = seen.start(all).map(|from| {
             Diff::of_wanted(store, (&from, &until), |session, record, effect| {
-                let Some(number) = seen.find(session, record.seq) else {
-                    return false;
-                };
-                let is_wanted = seen
-                    .record(number)
-                    .is_some_and(|seen| all || !seen.accepted);
-                if is_wanted {
-                    touched.extend(
-                        nodes(effect)
-                            .into_iter()
-                            .flatten()
-                            .map(|node| (node, number)),
-                    );
+                let found = seen.find(session, record.seq);
+                let found = found.and_then(|number| Some((number, seen.record(number)?)));
+                match found.filter(|(_, seen)| all || !seen.accepted) {
+                    Some((number, _)) => {
+                        let nodes = nodes(effect).into_iter().flatten();
+                        touched.extend(nodes.map(|node| (node, number)));
+                        true
+                    }
+                    None => {
+                        others.note((session, record.seq), effect);
+                        false
+                    }
                 }
-                is_wanted
             })
         });
         let diff = diff.transpose()?;
         touched.sort_unstable();
         touched.dedup();
         touched.shrink_to_fit();
-        Ok(Review {
+        let listed = (0..diff.as_ref().map_or(0, Diff::len)).collect();
+        let mut review = Review {
+            store,
             scope,
             seen,
             until,
             diff,
             touched,
-        })
+            others,
+            listed,
+        };
+        if !all {
+            review.leave_out_accepted()?;
+        }
+        Ok(review)
     }
 
     /// Returns the scope.
@@ -119,7 +131,7 @@ impl<'a> Review<'a> {
 
     /// Returns the number of changed paths.
     pub fn len(&self) -> usize {
-        self.diff.as_ref().map_or(0, Diff::len)
+        self.listed.len()
     }
 
     /// Returns whether there are none.
@@ -129,7 +141,7 @@ impl<'a> Review<'a> {
 
     /// Returns a changed path, by its place in the order.
     pub fn path(&self, number: usize) -> Option<(Status, WorldPath)> {
-        self.diff.as_ref()?.nth_path(number)
+        self.diff.as_ref()?.nth_path(self.place(number)?)
     }
 
     /// Returns a change, by its place in the order. Its attributes are read from the disk now.
@@ -137,12 +149,7 @@ impl<'a> Review<'a> {
     /// # Errors
     /// As [`Diff::nth`].
     pub fn change(&self, number: usize) -> Result<Option<Change>> {
-        let difference = self
-            .diff
-            .as_ref()
-            .map(|diff| diff.nth(number))
-            .transpose()?;
-        let Some(difference) = difference.flatten() else {
+        let Some(difference) = self.difference(number)? else {
             return Ok(None);
         };
         let records: Vec<&SeenRecord> = self.records_at(number).collect();
@@ -211,9 +218,41 @@ impl<'a> Review<'a> {
         ranges
     }
 
+    /// Returns the place in the differences of what is listed at a number.
+    fn place(&self, number: usize) -> Option<usize> {
+        self.listed.get(number).copied()
+    }
+
+    /// Leaves out of the list what a rule says.
+    pub(super) fn leave_out(
+        &mut self,
+        mut is_out: impl FnMut(&Review<'a>, usize) -> Result<bool>,
+    ) -> Result<()> {
+        let mut out = Vec::new();
+        for number in 0..self.len() {
+            if is_out(self, number)? {
+                out.extend(self.place(number));
+            }
+        }
+        self.listed.retain(|place| !out.contains(place));
+        Ok(())
+    }
+
+    /// Returns what differs at a path, by its place in the order.
+    pub(super) fn difference(&self, number: usize) -> Result<Option<Difference>> {
+        let diff = self.diff.as_ref().zip(self.place(number));
+        diff.map_or(Ok(None), |(diff, place)| diff.nth(place))
+    }
+
+    /// Returns the nodes at a path, before and after, by its place in the order.
+    pub(super) fn nodes(&self, number: usize) -> [Option<NodeId>; 2] {
+        let diff = self.diff.as_ref().zip(self.place(number));
+        diff.map_or([None, None], |(diff, place)| diff.nth_nodes(place))
+    }
+
     fn names(&self, number: usize) -> Option<[Option<WorldPath>; 2]> {
         let diff = self.diff.as_ref()?;
-        let (from, path) = diff.nth_names(number)?;
+        let (from, path) = diff.nth_names(self.place(number)?)?;
         Some([from, Some(path)])
     }
 
@@ -224,7 +263,7 @@ impl<'a> Review<'a> {
     }
 
     /// Returns the records that changed a path, the newest first. Of what came or went with its directory, those of the directory.
-    fn records_at(&self, number: usize) -> impl Iterator<Item = &SeenRecord> {
+    pub(super) fn records_at(&self, number: usize) -> impl Iterator<Item = &SeenRecord> {
         let records = self.records_of(number);
         records.into_iter().filter_map(|at| self.seen.record(at))
     }
@@ -236,7 +275,7 @@ impl<'a> Review<'a> {
         let mut found = Vec::new();
         for (tree, node) in <[_; 2]>::from(diff.trees())
             .into_iter()
-            .zip(diff.nth_nodes(number))
+            .zip(self.nodes(number))
         {
             let mut at = node;
             while let Some(node) = at {
@@ -257,11 +296,7 @@ impl<'a> Review<'a> {
     /// Returns the removals of directories above a path.
     fn removals_above(&self, number: usize) -> Vec<u32> {
         let mut found = Vec::new();
-        let Some((diff, [Some(node), _])) = self
-            .diff
-            .as_ref()
-            .map(|diff| (diff, diff.nth_nodes(number)))
-        else {
+        let (Some(diff), [Some(node), _]) = (&self.diff, self.nodes(number)) else {
             return found;
         };
         let (before, _) = diff.trees();

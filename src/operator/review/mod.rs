@@ -5,11 +5,17 @@
 //! says of a file holds for it wherever it is now.
 
 mod accept;
+mod hunks;
+mod lines;
 mod list;
+mod others;
+mod part;
 mod scope;
 mod seen;
 
 pub use accept::{AcceptRequest, Accepted, accept};
+pub use hunks::{HunkState, Lines, ReviewHunk};
 pub use list::{By, Change, Review};
+pub use part::HunkPlan;
 pub use scope::{Scope, newest};
 pub use seen::Who;

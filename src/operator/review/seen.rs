@@ -11,6 +11,7 @@ use chrono::DateTime;
 use super::scope::Scope;
 use crate::error::Result;
 use crate::journal::{Op, OriginKind, RecordHeader, RunId};
+use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
@@ -57,6 +58,8 @@ pub(super) struct Seen {
     /// The newest first.
     pub(super) records: Vec<SeenRecord>,
     sessions: Vec<Arc<str>>,
+    /// The digests of accepted hunks, by path.
+    accepted_hunks: HashMap<WorldPath, Vec<String>>,
     /// The newest record of the store.
     pub(super) newest: Option<Operation>,
 }
@@ -86,8 +89,11 @@ impl Seen {
             if scope.from.includes(&session, record.seq) {
                 break;
             }
-            if let Op::Accept { run, of, .. } = record.op {
+            if let Op::Accept { run, of, hunks, .. } = record.op {
                 parts.push(AcceptedPart { run, of });
+                for (path, digest) in hunks {
+                    seen.accepted_hunks.entry(path).or_default().push(digest);
+                }
             }
         }
         Ok(seen)
@@ -159,6 +165,17 @@ impl Seen {
             accepted: parts.iter().any(covers),
             is_rmdir: header.op == "rmdir",
         });
+    }
+
+    /// Returns whether single hunks were accepted.
+    pub(super) fn has_accepted_hunks(&self) -> bool {
+        !self.accepted_hunks.is_empty()
+    }
+
+    /// Returns the digests of the accepted hunks of a path.
+    pub(super) fn accepted_hunks(&self, path: &WorldPath) -> &[String] {
+        let digests = self.accepted_hunks.get(path);
+        digests.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns a record by its place.

@@ -15,7 +15,7 @@ use crate::operator::point::Operation;
 const TOLD: usize = 100;
 
 /// Finds the records that are in the way, and says what they were, who made them, and for which run.
-pub(super) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
+pub(in crate::operator) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
     let told = conflicts.iter().take(TOLD);
     let mut wanted: BTreeSet<RecordId> = told
         .flat_map(|(conflict, by)| {

@@ -79,7 +79,7 @@ pub(super) enum Changed {
 }
 
 /// A conflict, and the record that causes it.
-pub(super) type InTheWay = (Conflict, Option<RecordId>);
+pub(in crate::operator) type InTheWay = (Conflict, Option<RecordId>);
 
 pub(super) struct Planner<'a, 'p> {
     pub(super) past: &'p mut Past<'a>,

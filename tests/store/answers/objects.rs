@@ -69,6 +69,11 @@ fn go_through(page: &Page, target: &str, first: &str) {
         &["review", target, "--session", first, "--all"],
         1,
     );
+    check(
+        "review",
+        &["review", target, "--session", first, "--all", "--patch"],
+        1,
+    );
     let path = listed[0]["path"].as_str().unwrap();
     if listed[0]["accepted"] == false {
         check("accept", &["accept", target, "--session", first, path], 0);

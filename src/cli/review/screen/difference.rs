@@ -36,7 +36,7 @@ pub(super) fn read(diff: &Diff<'_>, change: &Change) -> Result<Shown> {
         Some(why) => found.say(&why),
         None => match diff.texts(difference)? {
             Texts::Binary => found.say("the content is binary"),
-            Texts::Text(before, after) => found.compare(&before, &after),
+            Texts::Text(before, after) => found.compare(before, after),
         },
     }
     Ok(found)
@@ -111,7 +111,7 @@ impl Shown {
         self.push(LineKind::Said, what.to_owned());
     }
 
-    fn compare(&mut self, before: &[u8], after: &[u8]) {
+    fn compare(&mut self, before: Vec<u8>, after: Vec<u8>) {
         let compared = Comparison::new(before, after);
         let hunks = compared.hunks();
         let total: usize = hunks.iter().map(|hunk| compared.lines(hunk).count()).sum();
@@ -136,7 +136,7 @@ impl Shown {
             }
         }
         if hunks.is_empty() {
-            self.say(if after.is_empty() {
+            self.say(if compared.after().is_empty() {
                 "the file is empty"
             } else {
                 "the content is the same"

@@ -1,0 +1,110 @@
+//! The lines of a change under review: as a patch whose hunks have numbers, and as objects.
+
+use std::ops::Range;
+
+use super::super::inspect::patch;
+use super::super::output::Printer;
+use crate::client::Review;
+use crate::error::Result;
+use crate::name::escape;
+use crate::operator::review::{Change, HunkState, Lines};
+use crate::operator::text::Sign;
+
+/// A change with its hunks, for JSON.
+#[derive(serde::Serialize)]
+pub(super) struct WithHunks<'c> {
+    #[serde(flatten)]
+    change: &'c Change,
+    /// The hunks that can be accepted or rejected by themselves.
+    hunks: Vec<HunkObject>,
+    /// Why there are none, or why they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<String>,
+}
+
+#[derive(serde::Serialize)]
+struct HunkObject {
+    number: usize,
+    state: HunkState,
+    /// The first line and the number of lines, before and after.
+    before: (usize, usize),
+    after: (usize, usize),
+    /// The lines, each after its sign, escaped.
+    lines: Vec<String>,
+}
+
+impl<'c> WithHunks<'c> {
+    pub(super) fn of(review: &Review<'_>, number: usize, change: &'c Change) -> WithHunks<'c> {
+        let (lines, error) = match review.lines(number) {
+            Ok(lines) => (lines, None),
+            Err(error) => (None, Some(error.told().to_string())),
+        };
+        let whole = lines.as_ref().and_then(Lines::whole).map(str::to_owned);
+        let hunks = match &lines {
+            Some(lines) if lines.whole().is_none() => objects(lines),
+            _ => Vec::new(),
+        };
+        WithHunks {
+            change,
+            hunks,
+            whole: error.or(whole),
+        }
+    }
+}
+
+fn objects(lines: &Lines) -> Vec<HunkObject> {
+    let hunks = lines.hunks().iter().zip(1..);
+    let hunks = hunks.map(|(found, number)| {
+        let place = |range: Range<usize>| (range.start + 1, range.len());
+        let text = |(sign, line): (Sign, &[u8])| {
+            let sign = match sign {
+                Sign::Same => ' ',
+                Sign::Removed => '-',
+                Sign::Added => '+',
+            };
+            format!("{sign}{}", escape(line.strip_suffix(b"\n").unwrap_or(line)))
+        };
+        HunkObject {
+            number,
+            state: found.state,
+            before: place(found.hunk.before()),
+            after: place(found.hunk.after()),
+            lines: lines.comparison().lines(&found.hunk).map(text).collect(),
+        }
+    });
+    hunks.collect()
+}
+
+/// Prints a change as a patch, with the numbers of its hunks. Without `all`, what was accepted or is as it was is left out.
+pub(super) fn patch(
+    printer: &mut Printer,
+    (review, number, all): (&Review<'_>, usize, bool),
+    change: &Change,
+) -> Result<()> {
+    let Some(names) = patch::head(printer, &change.difference) else {
+        return Ok(());
+    };
+    let Some(lines) = review.lines(number)? else {
+        return Ok(());
+    };
+    if lines.hunks().is_empty() {
+        names.binary(printer);
+        return Ok(());
+    }
+    names.text(printer);
+    for (found, number) in lines.hunks().iter().zip(1..) {
+        let state = match found.state {
+            HunkState::Open => "",
+            HunkState::Overtaken => ", changed by others since",
+            HunkState::Accepted | HunkState::Gone if !all => continue,
+            HunkState::Accepted => ", accepted",
+            HunkState::Gone => ", as it was before",
+        };
+        let note = match lines.whole() {
+            Some(_) => String::new(),
+            None => format!(" hunk {number}{state}"),
+        };
+        patch::hunk(printer, lines.comparison(), &found.hunk, &note);
+    }
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! The hunks of one path of a review: what becomes of each, and the file without some of them. Pure.
+
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::journal::Ids;
+use crate::name::WorldPath;
+use crate::operator::past::RecordId;
+use crate::operator::point::Operation;
+use crate::operator::text::{Comparison, Hunk, Sign, merge};
+use crate::operator::undo::{Conflict, InTheWay};
+
+/// What becomes of a hunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HunkState {
+    /// It is to be reviewed.
+    Open,
+    /// It was accepted.
+    Accepted,
+    /// Its lines are as they were before.
+    Gone,
+    /// Its lines, or lines beside them, were changed later.
+    Overtaken,
+}
+
+/// A hunk of a review.
+#[derive(Debug, Clone)]
+pub struct ReviewHunk {
+    /// Its lines.
+    pub hunk: Hunk,
+    /// What becomes of it.
+    pub state: HunkState,
+    /// SHA-256 (hex) of its changed lines: the same hunk has the same one wherever in the file it is.
+    pub digest: String,
+}
+
+/// The lines that a path of a review differs in.
+#[derive(Debug)]
+pub struct Lines {
+    pub(super) path: WorldPath,
+    pub(super) comparison: Comparison,
+    pub(super) hunks: Vec<ReviewHunk>,
+    /// The file as it is now, where that differs from what it was after the latest change of the scope.
+    pub(super) now: Option<Vec<u8>>,
+    /// The file's inode now.
+    pub(super) ids: Option<Ids>,
+    /// Why there are no hunks to take back.
+    pub(super) whole: Option<&'static str>,
+    /// Whether nothing but these lines differs.
+    pub(super) is_all: bool,
+    /// The record of the latest change that is to be reviewed.
+    pub(super) last: Option<Operation>,
+    /// The record that is in the way of some.
+    pub(super) by: Option<RecordId>,
+}
+
+/// Finds out what becomes of each hunk.
+pub(super) fn states(
+    comparison: &Comparison,
+    now: Option<&[u8]>,
+    is_mixed: bool,
+) -> Vec<ReviewHunk> {
+    let after = comparison.after();
+    let changed = now.map(|now| Comparison::new(after.to_vec(), now.to_vec()).changed_lines());
+    let state = |hunk: &Hunk| {
+        let (Some(now), Some(changed)) = (now, &changed) else {
+            return HunkState::Open;
+        };
+        let is_beside = |lines: Range<usize>| {
+            changed
+                .iter()
+                .any(|other| other.start <= lines.end && lines.start <= other.end)
+        };
+        if !hunk.changed_lines().any(is_beside) {
+            return HunkState::Open;
+        }
+        match merge(after, now, &comparison.without(&[hunk])) {
+            None => HunkState::Overtaken,
+            Some(merged) if merged == now => HunkState::Gone,
+            Some(_) => HunkState::Open,
+        }
+    };
+    let hunks = comparison.hunks().into_iter().map(|hunk| ReviewHunk {
+        state: match is_mixed {
+            true => HunkState::Overtaken,
+            false => state(&hunk),
+        },
+        digest: digest(comparison, &hunk),
+        hunk,
+    });
+    hunks.collect()
+}
+
+fn digest(comparison: &Comparison, hunk: &Hunk) -> String {
+    let mut hash = Sha256::new();
+    for (sign, line) in comparison.lines(hunk) {
+        let sign = match sign {
+            Sign::Same => continue,
+            Sign::Removed => b"-",
+            Sign::Added => b"+",
+        };
+        hash.update(sign);
+        hash.update(line);
+    }
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+impl Lines {
+    /// Returns how the lines differ.
+    pub fn comparison(&self) -> &Comparison {
+        &self.comparison
+    }
+
+    /// Returns the hunks, in order. The first has the number 1.
+    pub fn hunks(&self) -> &[ReviewHunk] {
+        &self.hunks
+    }
+
+    /// Returns why no hunk of it can be accepted or taken back by itself.
+    pub fn whole(&self) -> Option<&'static str> {
+        self.whole
+    }
+
+    /// Returns whether nothing of it is to be reviewed any more.
+    pub(super) fn is_decided(&self) -> bool {
+        let is_decided =
+            |hunk: &ReviewHunk| matches!(hunk.state, HunkState::Accepted | HunkState::Gone);
+        self.whole.is_none() && self.hunks.iter().all(is_decided)
+    }
+
+    /// Returns whether nothing but these lines differs: no name, owner, permission or extended attribute.
+    pub(super) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// Marks hunks that were accepted: each digest stands for one.
+    pub(super) fn accept(&mut self, digests: &[String]) {
+        for digest in digests {
+            let is_it = |hunk: &&mut ReviewHunk| {
+                hunk.digest == *digest && hunk.state != HunkState::Accepted
+            };
+            if let Some(hunk) = self.hunks.iter_mut().find(is_it) {
+                hunk.state = HunkState::Accepted;
+            }
+        }
+    }
+
+    /// Returns whether accepting these hunks leaves nothing to be reviewed.
+    pub(super) fn are_the_last(&self, chosen: &[&ReviewHunk]) -> bool {
+        let is_left = |hunk: &ReviewHunk| {
+            !matches!(hunk.state, HunkState::Accepted | HunkState::Gone)
+                && !chosen.iter().any(|chosen| std::ptr::eq(*chosen, hunk))
+        };
+        !self.hunks.iter().any(is_left)
+    }
+
+    /// Returns hunks by their numbers, if they are to be reviewed.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the path has no hunks; [`Error::Missing`] where it has not these.
+    pub fn choose(&self, numbers: &[usize]) -> Result<Vec<&ReviewHunk>> {
+        let path = &self.path;
+        if let Some(why) = self.whole {
+            return Err(Error::refused(
+                format!("{path} {why}, and has no hunks"),
+                "Nothing was changed. Without --hunk, the path is meant.",
+            ));
+        }
+        let chosen = numbers.iter().map(|number| {
+            let hunk = number.checked_sub(1).and_then(|at| self.hunks.get(at));
+            let why = match hunk.map(|hunk| (hunk, hunk.state)) {
+                Some((hunk, HunkState::Open | HunkState::Overtaken)) => return Ok(hunk),
+                Some((_, HunkState::Accepted)) => "was accepted".to_owned(),
+                Some((_, HunkState::Gone)) => "is as it was before".to_owned(),
+                None => format!("is not there: it has {}", self.hunks.len()),
+            };
+            Err(Error::Missing {
+                what: format!("{path}: hunk {number} {why}"),
+                remedy: "Nothing was changed. `trumanfs review --patch` shows the hunks with their numbers.".to_owned(),
+            })
+        });
+        let mut chosen = chosen.collect::<Result<Vec<_>>>()?;
+        chosen.sort_by_key(|hunk| hunk.hunk.after().start);
+        chosen.dedup_by(|one, other| std::ptr::eq(*one, *other));
+        Ok(chosen)
+    }
+
+    /// Returns the file as it is now, as it will be without these hunks, and its inode.
+    ///
+    /// # Errors
+    /// What is in the way of each, with the record that did it.
+    pub(super) fn without(
+        &self,
+        chosen: &[&ReviewHunk],
+    ) -> std::result::Result<(&[u8], Vec<u8>), Vec<InTheWay>> {
+        let hunks: Vec<&Hunk> = chosen.iter().map(|hunk| &hunk.hunk).collect();
+        let (after, theirs) = (self.comparison.after(), self.comparison.without(&hunks));
+        let is_in_the_way = |hunk: &&&ReviewHunk| hunk.state == HunkState::Overtaken;
+        let in_the_way = chosen.iter().filter(is_in_the_way);
+        let conflicts: Vec<_> = in_the_way.map(|hunk| self.conflict(hunk)).collect();
+        let Some(now) = &self.now else {
+            return match conflicts.is_empty() {
+                true => Ok((after, theirs)),
+                false => Err(conflicts),
+            };
+        };
+        match merge(after, now, &theirs).filter(|_| conflicts.is_empty()) {
+            Some(merged) => Ok((now, merged)),
+            None if conflicts.is_empty() => {
+                Err(chosen.iter().map(|hunk| self.conflict(hunk)).collect())
+            }
+            None => Err(conflicts),
+        }
+    }
+
+    fn conflict(&self, hunk: &ReviewHunk) -> InTheWay {
+        let last = self.last.clone().unwrap_or_else(|| Operation::start_of(""));
+        let conflict = Conflict {
+            session: last.session,
+            seq: last.seq,
+            word: "write".to_owned(),
+            what: format!(
+                "{}: the lines of {}, or lines beside them, were changed by others",
+                self.path, hunk.hunk
+            ),
+            by: None,
+            by_what: None,
+            can_be_forced: false,
+        };
+        (conflict, self.by.clone())
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &WorldPath {
+        &self.path
+    }
+
+    /// Returns the file's inode now.
+    pub(super) fn ids(&self) -> Option<Ids> {
+        self.ids
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(before: &str, after: &str, now: Option<&str>) -> Lines {
+        let comparison = Comparison::new(before.into(), after.into());
+        let now = now.filter(|now| *now != after);
+        Lines {
+            path: WorldPath::root(),
+            hunks: states(&comparison, now.map(str::as_bytes), false),
+            comparison,
+            now: now.map(Into::into),
+            ids: None,
+            whole: None,
+            is_all: true,
+            last: None,
+            by: None,
+        }
+    }
+
+    fn numbered(changed: &[(usize, &str)]) -> String {
+        let line = |n: usize| {
+            let changed = changed.iter().find(|(at, _)| *at == n);
+            changed.map_or_else(|| format!("{n}\n"), |(_, line)| (*line).to_owned())
+        };
+        (1..=40).map(line).collect()
+    }
+
+    fn states_of(lines: &Lines) -> Vec<HunkState> {
+        lines.hunks.iter().map(|hunk| hunk.state).collect()
+    }
+
+    #[test]
+    fn what_others_changed_since_is_in_the_way_only_where_it_is() {
+        use HunkState::{Gone, Open, Overtaken};
+        let before = numbered(&[]);
+        let after = numbered(&[(5, "five\n"), (20, "twenty\n"), (35, "")]);
+        let now = numbered(&[(5, "fünf\n"), (11, "eleven\n"), (35, "")]);
+        let lines = lines(&before, &after, Some(&now));
+        assert_eq!(states_of(&lines), [Overtaken, Gone, Open]);
+        let third = lines.choose(&[3]).unwrap();
+        let (seen, taken) = lines.without(&third).unwrap();
+        assert_eq!(seen, now.as_bytes());
+        let wanted = numbered(&[(5, "fünf\n"), (11, "eleven\n")]);
+        assert_eq!(String::from_utf8(taken).unwrap(), wanted);
+        // One that is in the way stops all.
+        let conflicts = lines.without(&lines.choose(&[1, 3]).unwrap()).unwrap_err();
+        assert_eq!(conflicts.len(), 1);
+        assert!(
+            conflicts[0].0.what.contains("@@ -2,7 +2,7 @@"),
+            "{conflicts:?}"
+        );
+        for (numbers, said) in [
+            (&[0][..], "is not there"),
+            (&[4], "it has 3"),
+            (&[2], "as it was"),
+        ] {
+            let error = lines.choose(numbers).unwrap_err().told().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_added_beside_a_hunk_is_in_its_way() {
+        let (before, after) = (numbered(&[]), numbered(&[(20, "twenty\n")]));
+        let now = numbered(&[(20, "twenty\n"), (21, "new\n21\n")]);
+        assert_eq!(
+            states_of(&lines(&before, &after, Some(&now))),
+            [HunkState::Overtaken]
+        );
+        let now = numbered(&[(20, "twenty\n"), (22, "new\n22\n")]);
+        assert_eq!(
+            states_of(&lines(&before, &after, Some(&now))),
+            [HunkState::Open]
+        );
+    }
+
+    #[test]
+    fn an_accepted_digest_stands_for_one_hunk() {
+        let before = numbered(&[]);
+        let after = numbered(&[(5, "5\nmore\n"), (30, "30\nmore\n")]);
+        let mut lines = lines(&before, &after, None);
+        let digest = lines.hunks[0].digest.clone();
+        assert_eq!(digest, lines.hunks[1].digest);
+        lines.accept(std::slice::from_ref(&digest));
+        assert_eq!(states_of(&lines), [HunkState::Accepted, HunkState::Open]);
+        assert!(!lines.is_decided());
+        lines.accept(&[digest]);
+        assert!(lines.is_decided());
+    }
+
+    proptest! {
+        /// Taken back one after the other, in any order, all hunks together bring back what was there.
+        #[test]
+        fn all_hunks_together_are_the_whole_change(
+            words in proptest::collection::vec("[a-d]{1,2}", 0..60),
+            edits in proptest::collection::vec((0_usize..60, "[a-d]{0,2}", any::<bool>()), 0..8),
+            order in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let before: String = words.iter().map(|word| format!("{word}\n")).collect();
+            let mut edited = words.clone();
+            for (at, word, replaces) in edits {
+                let at = at.min(edited.len());
+                if replaces && at < edited.len() {
+                    edited[at] = word;
+                } else {
+                    edited.insert(at, word);
+                }
+            }
+            let after: String = edited.iter().map(|word| format!("{word}\n")).collect();
+            let whole = lines(&before, &after, None);
+            let numbers: Vec<usize> = (1..=whole.hunks.len()).collect();
+            let (_, all) = whole.without(&whole.choose(&numbers).unwrap()).unwrap();
+            prop_assert_eq!(String::from_utf8(all).unwrap(), before.clone());
+            let mut now = after.clone();
+            for pick in order {
+                let seen = lines(&before, &after, Some(&now));
+                let open: Vec<usize> = states_of(&seen).iter().zip(1..).filter(|(state, _)| **state == HunkState::Open).map(|(_, n)| n).collect();
+                if open.is_empty() {
+                    break;
+                }
+                let number = open[pick.index(open.len())];
+                let (_, taken) = seen.without(&seen.choose(&[number]).unwrap()).unwrap();
+                now = String::from_utf8(taken).unwrap();
+                // Never anything but lines of the two.
+                let is_known = |line: &str| words.iter().chain(&edited).any(|word| word == line);
+                prop_assert!(now.lines().all(is_known), "{}", now);
+            }
+            let end = states_of(&lines(&before, &after, Some(&now)));
+            if end.iter().all(|state| *state == HunkState::Gone) {
+                prop_assert_eq!(now, before);
+            }
+        }
+    }
+}

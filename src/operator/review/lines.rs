@@ -1,0 +1,168 @@
+//! The lines of one path of a review: hunk by hunk, what was changed, and whether it can still be taken back.
+//!
+//! Owns what a hunk of a review is. It goes from before the path's oldest change that is not accepted to after its latest
+//! one of the scope, so what others changed later is no part of it, and its lines are compared with the file as it is now.
+
+use super::hunks::{Lines, states};
+use super::list::Review;
+use super::others::contents;
+use super::seen::SeenRecord;
+use crate::error::{Error, Result};
+use crate::name::WorldPath;
+use crate::operator::diff::{Bytes, Difference, Side, Texts};
+use crate::operator::past::{NodeId, Past, RecordId, Tree};
+use crate::operator::point::Point;
+use crate::operator::text::Comparison;
+
+/// The contents of a path at the points that matter.
+struct Contents {
+    texts: Texts,
+    now: Option<Vec<u8>>,
+    /// Somebody else's change between the first two.
+    between: Option<RecordId>,
+}
+
+impl Review<'_> {
+    /// Compares the lines of a listed path, by its place in the order.
+    ///
+    /// # Errors
+    /// As [`Diff::contents`](crate::operator::diff::Diff::contents).
+    pub fn lines(&self, number: usize) -> Result<Option<Lines>> {
+        let (Some(change), Some(diff)) = (self.difference(number)?, self.diff()) else {
+            return Ok(None);
+        };
+        let nodes = self.nodes(number);
+        let mut others = nodes.into_iter().flatten();
+        let by = others.find_map(|node| self.others.latest(node).cloned());
+        let mut whole = whole(&change);
+        let contents = match by.is_some() && whole.is_none() {
+            true => self.contents(number, &change)?,
+            false => Contents {
+                texts: diff.texts(&change)?,
+                now: None,
+                between: None,
+            },
+        };
+        let comparison = match contents.texts {
+            Texts::Text(before, after) => Comparison::new(before, after),
+            Texts::Binary => {
+                whole = whole.or(Some("is no text, or a very long one"));
+                Comparison::default()
+            }
+        };
+        let is_mixed = contents.between.is_some();
+        let mut lines = Lines {
+            hunks: states(&comparison, contents.now.as_deref(), is_mixed),
+            comparison,
+            now: contents.now,
+            ids: nodes[1].and_then(|node| diff.trees().1.ids(node)),
+            whole,
+            is_all: is_of_lines(&change),
+            last: self
+                .records_at(number)
+                .next()
+                .map(|record| self.seen.operation(record)),
+            by: contents.between.or(by),
+            path: change.path,
+        };
+        lines.accept(self.seen.accepted_hunks(&lines.path));
+        Ok(Some(lines))
+    }
+
+    /// Leaves out the paths of which nothing is left but accepted hunks.
+    pub(super) fn leave_out_accepted(&mut self) -> Result<()> {
+        if !self.seen.has_accepted_hunks() {
+            return Ok(());
+        }
+        self.leave_out(|review, number| {
+            let known = review.path(number);
+            if known.is_none_or(|(_, path)| review.seen.accepted_hunks(&path).is_empty()) {
+                return Ok(false);
+            }
+            let lines = review.lines(number).ok().flatten();
+            Ok(lines.is_some_and(|lines| lines.is_all() && lines.is_decided()))
+        })
+    }
+
+    /// Reads a file at the points between which it is reviewed.
+    fn contents(&self, number: usize, change: &Difference) -> Result<Contents> {
+        let records: Vec<&SeenRecord> = self.records_at(number).collect();
+        let open = records.iter().rev().find(|record| !record.accepted);
+        let (Some(first), Some(last)) = (open.or(records.last()), records.first()) else {
+            return Err(Error::NotFound);
+        };
+        let mut start = self.seen.operation(first);
+        start.seq = start.seq.saturating_sub(1);
+        let [was, is] = self.nodes(number);
+        let mut past = Past::now(self.store)?;
+        past.back_to(&self.until)?;
+        let is_node = past.tree().resolve(&change.path)?;
+        past.back_to(&Point::After(self.seen.operation(last)))?;
+        let meant = node(past.tree(), is_node, &change.path)?;
+        let later = content(past.tree(), meant)?;
+        let mut between = None;
+        past.back_noting(&Point::After(start), |session, record, effect| {
+            let is_it = contents(effect)
+                .into_iter()
+                .flatten()
+                .any(|node| Some(node) == meant);
+            if is_it && !record.origin.is_undo() && self.seen.find(session, record.seq).is_none() {
+                between = between
+                    .take()
+                    .or_else(|| Some((session.into(), record.seq)));
+            }
+        })?;
+        let from = change.from.as_ref().unwrap_or(&change.path);
+        let same = is_node.filter(|_| was == is);
+        let earlier = content(past.tree(), node(past.tree(), same, from)?)?;
+        let now = match self.diff().map(|diff| diff.texts(change)).transpose()? {
+            Some(Texts::Text(_, now)) => now,
+            _ => {
+                return Ok(Contents {
+                    texts: Texts::Binary,
+                    now: None,
+                    between,
+                });
+            }
+        };
+        let texts = Texts::read(earlier, later)?;
+        let is_same = matches!(&texts, Texts::Text(_, later) if *later == now);
+        Ok(Contents {
+            texts,
+            now: (!is_same).then_some(now),
+            between,
+        })
+    }
+}
+
+/// Returns a node that is in the tree, else what the path means there: an editor may have put another file at a path.
+fn node(tree: &Tree<'_>, same: Option<NodeId>, path: &WorldPath) -> Result<Option<NodeId>> {
+    match same.filter(|node| tree.slot(*node).is_some()) {
+        Some(node) => Ok(Some(node)),
+        None => tree.resolve(path),
+    }
+}
+
+fn content(tree: &Tree<'_>, node: Option<NodeId>) -> Result<Option<Bytes>> {
+    node.map(|node| tree.content(node).map(Bytes::File))
+        .transpose()
+}
+
+/// Returns why a change has no hunks, if it has none.
+fn whole(change: &Difference) -> Option<&'static str> {
+    let is_file = |side: &Option<_>| side.as_ref().is_none_or(|side: &Side| side.kind == "file");
+    match (&change.before, &change.after) {
+        _ if !is_file(&change.before) || !is_file(&change.after) => Some("is no file"),
+        (None, _) => Some("was made as a whole"),
+        (_, None) => Some("was removed as a whole"),
+        _ => None,
+    }
+}
+
+/// Returns whether a change is one of lines only.
+fn is_of_lines(change: &Difference) -> bool {
+    let attributes = |side: &Option<Side>| side.as_ref().map(|side| side.attributes());
+    change.from.is_none()
+        && !change.xattrs
+        && attributes(&change.before) == attributes(&change.after)
+}

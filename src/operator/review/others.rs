@@ -1,0 +1,42 @@
+//! What else changed the names and contents of a review: records that are not to be reviewed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::operator::past::{Effect, NodeId, RecordId};
+
+/// The latest such record of each node.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    latest: HashMap<NodeId, RecordId>,
+    session: Option<Arc<str>>,
+}
+
+impl Others {
+    /// Notes an effect of a record, the newest first.
+    pub(super) fn note(&mut self, (session, seq): (&str, u64), effect: &Effect) {
+        let session = match self.session.take().filter(|known| **known == *session) {
+            Some(known) => known,
+            None => Arc::from(session),
+        };
+        for node in contents(effect).into_iter().flatten() {
+            let latest = self.latest.entry(node);
+            latest.or_insert_with(|| (session.clone(), seq));
+        }
+        self.session = Some(session);
+    }
+
+    /// Returns the latest record that changed what is in a node, or which node a name means.
+    pub(super) fn latest(&self, node: NodeId) -> Option<&RecordId> {
+        self.latest.get(&node)
+    }
+}
+
+/// Returns the nodes whose content, or place, an effect is about.
+pub(super) fn contents(effect: &Effect) -> [Option<NodeId>; 2] {
+    match effect {
+        Effect::Name { before, after, .. } => [*before, *after],
+        Effect::Born(node) | Effect::Content { node, .. } => [Some(*node), None],
+        _ => [None, None],
+    }
+}

@@ -1,0 +1,135 @@
+//! Accepting and taking back single hunks of a path.
+
+use super::accept::AcceptRequest;
+use super::hunks::{Lines, ReviewHunk};
+use super::list::Review;
+use crate::error::{Error, Result};
+use crate::name::{Escaped, WorldPath};
+use crate::operator::text::Comparison;
+use crate::operator::undo::apply::Extent;
+use crate::operator::undo::deeds::{Deed, Kind};
+use crate::operator::undo::edit::{EditRequest, Edited, Splice};
+use crate::operator::undo::{UndoReport, name_culprits};
+
+/// What taking hunks back comes to.
+#[derive(Debug)]
+pub struct HunkPlan {
+    /// What is done, or would be, or what stands in the way.
+    pub report: UndoReport,
+    /// The change of the file; `None` where something stands in the way.
+    pub edit: Option<EditRequest>,
+}
+
+impl HunkPlan {
+    /// Returns the report of what was carried out.
+    pub fn done(self, edited: Edited) -> UndoReport {
+        UndoReport {
+            record: Some(edited.record),
+            run: edited.run,
+            done: (0, 1, 0),
+            changes: Vec::new(),
+            ..self.report
+        }
+    }
+}
+
+impl Review<'_> {
+    /// Compares the lines of a path.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where it is not listed; as [`Review::lines`].
+    pub fn lines_of(&self, path: &WorldPath) -> Result<Lines> {
+        let is_it = |number: &usize| {
+            self.path(*number)
+                .is_some_and(|(_, listed)| listed == *path)
+        };
+        let number = (0..self.len()).find(is_it);
+        let lines = number.map(|number| self.lines(number)).transpose()?;
+        lines.flatten().ok_or_else(|| Error::Missing {
+            what: format!("{path} is not among the changes that are to be reviewed"),
+            remedy:
+                "Nothing was changed. `trumanfs review` lists them; what is accepted is left out."
+                    .to_owned(),
+        })
+    }
+
+    /// Plans to take hunks back: their former lines come back into the file as it is now.
+    ///
+    /// # Errors
+    /// As [`Lines::choose`]; those of reading the journals.
+    pub fn take_back(
+        &self,
+        lines: &Lines,
+        chosen: &[&ReviewHunk],
+        what: String,
+    ) -> Result<HunkPlan> {
+        let path = lines.path();
+        let mut report = UndoReport {
+            operations: chosen.len() as u64,
+            ..UndoReport::default()
+        };
+        let (now, edited) = match lines.without(chosen) {
+            Ok(texts) => texts,
+            Err(mut conflicts) => {
+                name_culprits(self.store, &mut conflicts)?;
+                report.stopped = true;
+                report.conflicts = conflicts
+                    .into_iter()
+                    .map(|(conflict, _)| conflict)
+                    .collect();
+                return Ok(HunkPlan { report, edit: None });
+            }
+        };
+        let seen = EditRequest::digest(now);
+        let compared = Comparison::new(now.to_vec(), edited);
+        let splices = compared.splices().map(|(range, bytes)| Splice {
+            start: range.start,
+            end: range.end,
+            bytes: Escaped(bytes.to_vec()),
+        });
+        let said = chosen
+            .iter()
+            .map(|hunk| format!("take back {} of {path}", hunk.hunk));
+        report.changes = said.collect();
+        report.extent = Extent {
+            contents: 1,
+            ..Extent::default()
+        };
+        report.deeds = vec![Deed {
+            kind: Kind::Content,
+            count: 1,
+            paths: vec![path.clone()],
+        }];
+        let edit = EditRequest {
+            what,
+            path: path.clone(),
+            ids: lines.ids().ok_or(Error::NotFound)?,
+            seen,
+            splices: splices.collect(),
+        };
+        Ok(HunkPlan {
+            report,
+            edit: Some(edit),
+        })
+    }
+
+    /// Returns what accepting hunks is to record; `None` where nothing of the path is left to be reviewed then, and it can be
+    /// accepted whole.
+    pub fn accept_hunks(
+        &self,
+        lines: &Lines,
+        chosen: &[&ReviewHunk],
+        what: String,
+    ) -> Option<AcceptRequest> {
+        if lines.are_the_last(chosen) && lines.is_all() {
+            return None;
+        }
+        let hunk = |hunk: &&ReviewHunk| (lines.path().clone(), hunk.digest.clone());
+        Some(AcceptRequest {
+            what,
+            run: self.scope().run_id(),
+            of: Vec::new(),
+            hunks: chosen.iter().map(hunk).collect(),
+        })
+    }
+}
