@@ -22,6 +22,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod child;
+pub(crate) mod disk;
 pub(crate) mod ordinary_user;
 pub(crate) mod random;
 pub(crate) mod terminal;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::disks::Disk;
+use crate::common::disk::Disk;
 use crate::common::tree::tree;
 use crate::common::{Home, describe, need_mount, skip, trumanfs};
 

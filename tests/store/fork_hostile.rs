@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::disks::Disk;
 use super::fork::{beside, run, text};
+use crate::common::disk::Disk;
 use crate::common::tree::tree;
 use crate::common::{Home, binary, need_mount, skip, trumanfs};
 

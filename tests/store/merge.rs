@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::disks::Disk;
 use super::fork::{run, text};
+use crate::common::disk::Disk;
 use crate::common::tree::contents as tree;
 use crate::common::{Home, need_mount, skip};
 
