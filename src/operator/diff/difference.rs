@@ -151,7 +151,56 @@ pub(super) fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>
     })
 }
 
+/// How the insides of two sides differ: their contents and extended attributes.
+#[derive(Debug, Default)]
+pub(super) struct Inside {
+    pub(super) content: bool,
+    pub(super) xattrs: bool,
+    /// Why the comparison is incomplete.
+    pub(super) unknown: Option<String>,
+}
+
+impl Inside {
+    /// Compares them. What is missing counts as a difference.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn compare(before: (&Tree<'_>, Side), after: (&Tree<'_>, Side)) -> Result<Inside> {
+        match Inside::compare_all(before, after) {
+            Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(Inside {
+                content: true,
+                xattrs: false,
+                unknown: Some(what),
+            }),
+            compared => compared,
+        }
+    }
+
+    fn compare_all(
+        (before, was): (&Tree<'_>, Side),
+        (after, is): (&Tree<'_>, Side),
+    ) -> Result<Inside> {
+        let contents = (bytes(before, Some(was))?, bytes(after, Some(is))?);
+        let content = match &contents {
+            (Some(Bytes::File(one)), Some(Bytes::File(other))) => !one.equals(other)?,
+            (Some(Bytes::Target(one)), Some(Bytes::Target(other))) => one != other,
+            _ => false,
+        };
+        Ok(Inside {
+            content,
+            xattrs: !(was.node == is.node && before.has_xattrs_of(after, was.node))
+                && before.xattrs(was.node)? != after.xattrs(is.node)?,
+            unknown: None,
+        })
+    }
+}
+
 impl Side {
+    /// Returns whether it has a content: bytes, or the target of a symlink.
+    pub(super) fn is_content(&self) -> bool {
+        matches!(self.kind, "file" | "symlink")
+    }
+
     /// Returns whether it is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind == "directory"

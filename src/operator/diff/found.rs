@@ -13,6 +13,8 @@ pub(super) struct Found {
     pub(super) content: bool,
     /// Whether extended attributes differ.
     pub(super) xattrs: bool,
+    /// Whether only the sizes were compared, which differ; the rest is compared when it is told.
+    pub(super) later: bool,
     /// The file after; for a removed one, the file before.
     pub(super) thing: Thing,
     /// For a file on both sides, its index in [`Both::was`] plus one; otherwise 0.
@@ -34,6 +36,7 @@ impl Found {
             status: Status::Added,
             content: false,
             xattrs: false,
+            later: false,
             thing: is,
             number: 0,
         }

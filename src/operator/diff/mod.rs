@@ -20,8 +20,8 @@ use crate::journal::Record;
 use crate::name::WorldPath;
 use crate::world::layout::TRASH;
 use asked::Asked;
-use difference::bytes;
 pub use difference::{Bytes, Difference, Side, Status, Texts};
+use difference::{Inside, bytes};
 use found::{Both, Found};
 use names::Names;
 use paths::{Paths, Thing};
@@ -237,15 +237,25 @@ impl<'a> Diff<'a> {
         let before = side(&self.before, was)?;
         let after = side(&self.after, is)?;
         let (from, path) = self.path(found);
+        let mut inside = Inside {
+            content: found.content,
+            xattrs: found.xattrs,
+            unknown: self.both.unknown(found).cloned().or(unknown),
+        };
+        if found.later
+            && let Some((before, after)) = before.zip(after)
+        {
+            inside = Inside::compare((&self.before, before), (&self.after, after))?;
+        }
         Ok(Difference {
             status: found.status,
             path,
             from,
             before,
             after,
-            content: found.content,
-            xattrs: found.xattrs,
-            unknown: self.both.unknown(found).cloned().or(unknown),
+            content: inside.content,
+            xattrs: inside.xattrs,
+            unknown: inside.unknown,
         })
     }
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use rustix::fs::FileType;
 
 use super::asked::Asked;
-use super::difference::{Bytes, Side, Status, bytes};
+use super::difference::{Inside, Side, Status};
 use super::found::{Both, Found};
 use super::paths::{Paths, Spot, Thing};
 use crate::error::{Error, Result};
@@ -20,10 +20,9 @@ use crate::operator::past::{ByNumber, NameSlot, NodeId, NodeSet, Tree};
 #[derive(Default)]
 struct Look {
     differs: bool,
-    content: bool,
-    xattrs: bool,
-    /// Why the comparison is incomplete.
-    unknown: Option<String>,
+    inside: Inside,
+    /// Whether what is inside is to be compared when the difference is told: that it differs is certain by its size.
+    later: bool,
 }
 
 /// The two trees, and the results so far.
@@ -268,8 +267,10 @@ impl<'t, 'a> Names<'t, 'a> {
     fn add(&mut self, status: Status, was: Thing, is: Thing, look: Look) {
         let mut found = Found::new(is);
         found.status = status;
-        (found.content, found.xattrs) = (look.content, look.xattrs);
-        self.found.push(self.both.found(found, was, look.unknown));
+        (found.content, found.xattrs) = (look.inside.content, look.inside.xattrs);
+        found.later = look.later;
+        self.found
+            .push(self.both.found(found, was, look.inside.unknown));
     }
 
     /// Compares the two sides.
@@ -286,32 +287,19 @@ impl<'t, 'a> Names<'t, 'a> {
             look.differs = true;
             return Ok(look);
         };
-        if inside {
-            match self.inside(before, after) {
-                Ok((content, xattrs)) => (look.content, look.xattrs) = (content, xattrs),
-                Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
-                    look.content = true;
-                    look.unknown = Some(what);
-                }
-                Err(error) => return Err(error),
+        match inside {
+            // There can be many of them, and to open a content costs more than everything else about it.
+            true if before.is_content()
+                && before.kind == after.kind
+                && before.size != after.size =>
+            {
+                (look.inside.content, look.later) = (true, true);
             }
+            true => look.inside = Inside::compare((self.before, before), (self.after, after))?,
+            false => {}
         }
-        look.differs = look.content || look.xattrs || before.attributes() != after.attributes();
+        let differs = look.inside.content || look.inside.xattrs;
+        look.differs = differs || before.attributes() != after.attributes();
         Ok(look)
-    }
-
-    /// Returns whether contents and extended attributes differ.
-    fn inside(&self, before: Side, after: Side) -> Result<(bool, bool)> {
-        let contents = (
-            bytes(self.before, Some(before))?,
-            bytes(self.after, Some(after))?,
-        );
-        let content = match &contents {
-            (Some(Bytes::File(one)), Some(Bytes::File(other))) => !one.equals(other)?,
-            (Some(Bytes::Target(one)), Some(Bytes::Target(other))) => one != other,
-            _ => false,
-        };
-        let xattrs = self.before.xattrs(before.node)? != self.after.xattrs(after.node)?;
-        Ok((content, xattrs))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::keys::Key;
 use super::orders::{Deed, Item, Order, What};
-use super::state::{Asked, Effect, Focus, State, TextOf};
+use super::state::{Asked, Busy, Effect, Focus, State, TextOf};
 
 impl State {
     pub(super) fn ask(&mut self, of: TextOf) {
@@ -23,7 +23,7 @@ impl State {
                 return self.find(true);
             }
             Key::Enter => {
-                self.busy = Some("reading");
+                self.busy = Some(Busy::Reading);
                 let at = Some(text).filter(|text| !matches!(text.trim(), "" | "now"));
                 return vec![Effect::Order(Order::Read(at))];
             }
@@ -138,7 +138,7 @@ impl State {
     pub(super) fn answer(&mut self, key: Key, question: String, deed: Deed) -> Vec<Effect> {
         match key {
             Key::Char('y' | 'Y') => {
-                self.busy = Some("working");
+                self.busy = Some(Busy::Changing);
                 let number = self.listing.as_ref().map_or(0, |listing| listing.number);
                 vec![Effect::Order(Order::Do(deed, number))]
             }

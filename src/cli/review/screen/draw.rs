@@ -8,7 +8,7 @@ use ratatui::text::Span;
 use super::super::super::output::{Style, count};
 use super::difference::safe;
 use super::keys::TABLE;
-use super::state::{Asked, Room, State, TextOf};
+use super::state::{Asked, Busy, Room, State, TextOf};
 use super::style::Styles;
 use super::text::{blank, end_of, put, row, wrapped};
 use super::{list, pane};
@@ -131,8 +131,8 @@ fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         text.push_str(&format!("  as of {at}"));
     }
     match (state.busy, &state.listing) {
-        (Some(busy), _) => text.push_str(&format!("  [{busy}…]")),
-        (None, None) => text.push_str("  [reading…]"),
+        (Some(Busy::Changing), _) => text.push_str("  [working…]"),
+        (Some(Busy::Reading), _) | (None, None) => text.push_str("  [reading…]"),
         (None, Some(_)) => {}
     }
     put(buffer, area, 0, &text, styles.of(Style::Heading));

@@ -2,7 +2,7 @@
 
 use super::keys::{Action, Key, action};
 use super::orders::{Listing, News, Outcome};
-use super::state::{Asked, Effect, Focus, State, TextOf};
+use super::state::{Asked, Busy, Effect, Focus, State, TextOf};
 
 impl State {
     /// Does what a key says.
@@ -66,7 +66,7 @@ impl State {
     /// Ends the screen, but not in the middle of a change.
     pub(super) fn quit(&mut self) -> Vec<Effect> {
         match self.busy {
-            Some("working") if !self.is_leaving => {
+            Some(Busy::Changing) if !self.is_leaving => {
                 self.is_leaving = true;
                 self.said = "leaving when this is done".to_owned();
                 Vec::new()
@@ -99,7 +99,7 @@ impl State {
     }
 
     fn listed(&mut self, listing: Listing) -> Vec<Effect> {
-        if self.busy == Some("reading") {
+        if self.busy == Some(Busy::Reading) {
             self.busy = None;
         }
         let selected = self.selected_item().cloned();

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGHUP;
 
 use crate::error::Result;
-use state::{Effect, State};
+use state::{Busy, Effect, State};
 use style::Styles;
 use terminal::{Event, Terminal, ask_to_stop};
 use work::Work;
@@ -73,7 +73,13 @@ pub(super) fn show(subject: Subject, title: String, colour: bool) -> Result<Left
                     terminal.stop()?;
                     Vec::new()
                 }
-                Event::End(signal) => return Ok(Left::Signal(signal)),
+                Event::End(signal) => {
+                    drop(terminal);
+                    if state.busy == Some(Busy::Changing) {
+                        work.finish();
+                    }
+                    return Ok(Left::Signal(signal));
+                }
             };
             for effect in effects {
                 match effect {

@@ -53,6 +53,15 @@ pub(super) enum TextOf {
     Point,
 }
 
+/// What the work is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Busy {
+    /// Another point was asked for.
+    Reading,
+    /// Something is being changed.
+    Changing,
+}
+
 /// Rows that there are for the list and for the difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Room {
@@ -82,7 +91,7 @@ pub(super) struct State {
     /// What is said of the last thing.
     pub(super) said: String,
     /// What is under way.
-    pub(super) busy: Option<&'static str>,
+    pub(super) busy: Option<Busy>,
     /// What was done here, the last one last.
     pub(super) done: Vec<Undoable>,
     /// Whether the last thing was to accept something, which cannot be taken back.

@@ -1,6 +1,7 @@
 //! The work behind the screen, on a thread of its own: it reads the review, follows the store, and carries out what was
 //! decided, one order after the other.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -69,6 +70,15 @@ impl Work {
     pub(super) fn order(&self, order: Order) {
         // Where the thread has ended, the next look at the news says so.
         let _ = self.orders.send(order);
+    }
+
+    /// Waits until the change that is under way is done.
+    pub(super) fn finish(&self) {
+        while let Ok(news) = self.news.recv() {
+            if matches!(news, News::Done(_)) {
+                return;
+            }
+        }
     }
 
     /// Returns what is readable when there are news.
@@ -311,8 +321,7 @@ impl<'s> Worker<'s> {
         let Some(review) = &self.review else {
             return Ok(None);
         };
-        let listed = |number: &usize| review.path(*number).is_some_and(|(_, at)| at == *path);
-        let Some(number) = (0..review.len()).find(listed) else {
+        let Some(number) = place_of(review, path) else {
             return Ok(None);
         };
         match (review.change(number)?, review.diff()) {
@@ -320,6 +329,22 @@ impl<'s> Worker<'s> {
             _ => Ok(None),
         }
     }
+}
+
+/// Returns the place of a path in a review.
+fn place_of(review: &Review<'_>, path: &WorldPath) -> Option<usize> {
+    let at = |place: usize| review.path(place).map(|(_, at)| at);
+    let (mut from, mut to) = (0, review.len());
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match at(middle)?.cmp(path) {
+            Ordering::Less => from = middle + 1,
+            Ordering::Greater => to = middle,
+            Ordering::Equal => return Some(middle),
+        }
+    }
+    // The order of a review need not be that of the bytes.
+    (0..review.len()).find(|place| at(*place).as_ref() == Some(path))
 }
 
 /// Says why a difference cannot be shown.

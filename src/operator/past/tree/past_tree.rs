@@ -188,6 +188,14 @@ impl<'a> Tree<'a> {
         Ok(xattrs)
     }
 
+    /// Returns whether no record between two trees over the same disk changed an extended attribute of a node: the disk need not be
+    /// asked then.
+    pub fn has_xattrs_of(&self, other: &Tree<'_>, node: NodeId) -> bool {
+        let then = self.nodes.get(&node).map(|then| &then.xattrs);
+        let other = other.nodes.get(&node).map(|then| &then.xattrs);
+        then.filter(|then| !then.is_empty()) == other.filter(|other| !other.is_empty())
+    }
+
     /// Returns the target of a symlink.
     ///
     /// # Errors
