@@ -100,6 +100,134 @@ fn paths_are_taken_back_brought_back_and_accepted() {
     assert!(fsck.status.success(), "{}", describe(&fsck));
 }
 
+/// The case of the issue: a run changed three files, somebody changed a fourth by hand, and one hunk of one of the three is
+/// taken back. Files and screens are compared.
+#[test]
+fn one_hunk_of_one_of_three_files_is_taken_back() {
+    need_mount!();
+    need_tools!("setsid");
+    let agent = [
+        (3, "line three"),
+        (15, "line fifteen"),
+        (27, "line twenty-seven"),
+    ];
+    let prepare = |store: &Path| {
+        four_files(store);
+        fs::write(store.join("new"), numbered(&agent)).unwrap();
+    };
+    let home = Home::prepared(prepare, &[]);
+    run(&home, "cat new > a; cat new > b; cat new > c");
+    fs::write(home.path("d"), numbered(&[(1, "by hand")])).unwrap();
+    let journal = home.journal();
+    let last = journal.iter().rev().find(|record| record["op"] == "run");
+    let id = last.unwrap()["origin"]["run"].as_str().unwrap().to_owned();
+    let mut person = open(home.home(), &["--run", &id], (22, 110));
+    person.wait_for("3 paths by path");
+    person.types("j\t");
+    person.wait_for("|@@ -1,6 +1,6 @@ hunk 1");
+    person.types("j");
+    person.wait_for("|@@ -12,7 +12,7 @@ hunk 2");
+    person.types("r");
+    person.wait_for("take back hunk 2 of /b? [y/n]");
+    person.types("y");
+    person.wait_for("put back the content of /b");
+    let screen = person.wait_gone("hunk 2");
+    let time = &screen[screen.find("last changed ").unwrap()..][13..32];
+    let target = home.home().to_str().unwrap();
+    let shown = screen
+        .replace(time, "TIME")
+        .replace(&time[11..16], "HH:MM")
+        .replace(target, "HOME");
+    let (list, difference): (Vec<&str>, Vec<&str>) = shown
+        .lines()
+        .skip(1)
+        .take(17)
+        .filter_map(|row| row.split_once(" │ ").or(row.split_once(" │")))
+        .map(|(list, difference)| (list.trim_end(), difference))
+        .unzip();
+    let short = &id[..4];
+    assert_eq!(
+        list[..4],
+        [
+            &format!(" M /a                        trumanfs {short} HH:MM")[..],
+            &format!(">M /b                        trumanfs {short} HH:MM"),
+            &format!(" M /c                        trumanfs {short} HH:MM"),
+            "",
+        ],
+        "{screen}"
+    );
+    assert_eq!(difference[0], "/b", "{screen}");
+    assert_eq!(difference[1], "last changed TIME", "{screen}");
+    assert_eq!(
+        difference[3..],
+        [
+            " line 1",
+            " line 2",
+            "-line 3",
+            "+line three",
+            " line 4",
+            " line 5",
+            " line 6",
+            "|@@ -24,7 +24,7 @@ hunk 3",
+            "| line 24",
+            "| line 25",
+            "| line 26",
+            "|-line 27",
+            "|+line twenty-seven",
+            "| line 28",
+        ],
+        "{screen}"
+    );
+    assert_eq!(
+        fs::read_to_string(home.path("b")).unwrap(),
+        numbered(&[agent[0], agent[2]])
+    );
+    for name in ["a", "c"] {
+        assert_eq!(
+            fs::read_to_string(home.path(name)).unwrap(),
+            numbered(&agent)
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(home.path("d")).unwrap(),
+        numbered(&[(1, "by hand")])
+    );
+    // The hunk comes back, and somebody changes its lines: a conflict, which is named, and nothing is changed.
+    person.types("uy");
+    person.wait_for("hunk 2");
+    let by_hand = [agent[0], (15, "mine"), agent[2]];
+    fs::write(home.path("b"), numbered(&by_hand)).unwrap();
+    person.wait_for("hunk 2, changed by others since");
+    person.types("\tg");
+    person.wait_for("|@@ -1,6 +1,6 @@ hunk 1");
+    person.types("jry");
+    let screen = person.wait_for("1 conflict in the way; nothing was changed");
+    let said = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("/b: the lines of @@ -12,7 +12,7 @@"),
+        "{screen}"
+    );
+    assert!(
+        said.contains("were changed by others: operation"),
+        "{screen}"
+    );
+    assert!(said.contains("--keep-both or --force"), "{screen}");
+    assert_eq!(
+        fs::read_to_string(home.path("b")).unwrap(),
+        numbered(&by_hand)
+    );
+    person.types("x");
+    // Another hunk of the same file can be accepted, and leaves the difference.
+    person.types("g");
+    person.wait_for("|@@ -1,6 +1,6 @@ hunk 1");
+    person.types("ay");
+    person.wait_for("accepted the hunk");
+    person.wait_gone("hunk 1");
+    quit(person);
+    let fsck = trumanfs(&["fsck", home.store().to_str().unwrap()]);
+    assert!(fsck.status.success(), "{}", describe(&fsck));
+}
+
 /// What somebody else does shows within seconds, also in the difference that is open.
 #[test]
 fn the_screen_follows_the_home() {

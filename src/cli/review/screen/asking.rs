@@ -82,12 +82,14 @@ impl State {
             });
         }
         let item = self.selected_item()?;
-        let hunks = self.difference().map_or(0, |shown| shown.hunks.len());
-        if self.focus == Focus::Difference && hunks > 1 {
-            let number = self.hunk + 1;
+        let shown = self
+            .difference()
+            .filter(|_| self.focus == Focus::Difference);
+        let hunk = shown.and_then(|shown| shown.hunks.get(self.hunk));
+        if let Some((hunk, digest)) = hunk.and_then(|hunk| Some((hunk, hunk.digest.clone()?))) {
             return Some((
-                What::Hunk(item.path.clone(), number),
-                format!("hunk {number} of {hunks} of {}", item.path),
+                What::Hunk(item.path.clone(), hunk.number, digest),
+                format!("hunk {} of {}", hunk.number, item.path),
             ));
         }
         let below = self.listing.as_ref().map_or(0, |listing| {

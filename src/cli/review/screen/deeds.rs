@@ -6,6 +6,7 @@ use super::super::super::undo::{conflicts, told};
 use super::orders::{Outcome, Undoable, What};
 use crate::client::{Client, Review, UndoHow, UndoWhat};
 use crate::error::{Error, Result};
+use crate::journal::RunId;
 use crate::name::WorldPath;
 use crate::operator::point::Point;
 use crate::operator::undo::restore::RestoreRequest;
@@ -31,11 +32,18 @@ impl<'c> Place<'_, 'c> {
     /// # Errors
     /// As [`Client::accept`].
     pub(super) fn accept(&self, what: &What) -> Result<Outcome> {
-        let accepted = self.with_meant(what, |review, paths, hunk| match hunk {
-            None => self.client.accept(review, paths),
-            Some(_) => Err(no_hunks()),
-        })?;
-        let paths = count(accepted.paths, "path");
+        let accepted = match what {
+            What::Hunk(path, number, digest) => {
+                self.is_as_seen(path, *number, digest)?;
+                self.client.accept_hunks(self.review, path, &[*number])?
+            }
+            What::Paths(paths) => self.client.accept(self.review, paths)?,
+            What::Run(run) => self.client.accept(&self.of_run(*run)?, &[])?,
+        };
+        let paths = match accepted.paths {
+            0 => "the hunk".to_owned(),
+            paths => count(paths, "path"),
+        };
         Ok(Outcome {
             said: format!(
                 "accepted {paths} (operation {}): no file was changed",
@@ -51,10 +59,24 @@ impl<'c> Place<'_, 'c> {
     /// # Errors
     /// As [`Client::undo`].
     pub(super) fn reject(&self, what: &What) -> Result<Outcome> {
-        let request = self.with_meant(what, |review, paths, hunk| match hunk {
-            None => self.client.reject_request(review, paths, HOW),
-            Some(_) => Err(no_hunks()),
-        })?;
+        let request = match what {
+            What::Hunk(path, number, digest) => {
+                self.is_as_seen(path, *number, digest)?;
+                let report = self
+                    .client
+                    .reject_hunks(self.review, path, &[*number], false)?;
+                let mut outcome = self.outcome(&report);
+                if report.stopped {
+                    outcome.more.push(format!(
+                        "Here nothing is forced. For the whole path, `trumanfs reject {}` takes --keep-both or --force.",
+                        self.target
+                    ));
+                }
+                return Ok(outcome);
+            }
+            What::Paths(paths) => self.client.reject_request(self.review, paths, HOW)?,
+            What::Run(run) => self.client.reject_request(&self.of_run(*run)?, &[], HOW)?,
+        };
         self.carry_out(&request)
     }
 
@@ -118,47 +140,54 @@ impl<'c> Place<'_, 'c> {
         })
     }
 
-    /// Finds the review, the paths and the hunk that are meant.
-    fn with_meant<T>(
-        &self,
-        what: &What,
-        act: impl FnOnce(&Review<'c>, &[WorldPath], Option<usize>) -> Result<T>,
-    ) -> Result<T> {
-        match what {
-            What::Paths(paths) => act(self.review, paths, None),
-            What::Hunk(path, hunk) => act(self.review, std::slice::from_ref(path), Some(*hunk)),
-            What::Run(run) => {
-                let scope = self.client.review_scope(Some(&run.to_string()), None)?;
-                // What the run has done since the list was read was not seen.
-                let review = self
-                    .client
-                    .review_until(scope, self.review.until(), false)?;
-                act(&review, &[], None)
-            }
+    /// Reviews a run, as far as its list was read: what it has done since was not seen.
+    fn of_run(&self, run: RunId) -> Result<Review<'c>> {
+        let scope = self.client.review_scope(Some(&run.to_string()), None)?;
+        self.client.review_until(scope, self.review.until(), false)
+    }
+
+    /// Checks that a hunk is the one that was seen.
+    fn is_as_seen(&self, path: &WorldPath, number: usize, digest: &str) -> Result<()> {
+        let lines = self.review.lines_of(path)?;
+        let at = number.checked_sub(1);
+        match at.and_then(|at| lines.hunks().get(at)) {
+            Some(hunk) if hunk.digest == digest => Ok(()),
+            _ => Err(Error::Conflict {
+                what: format!("{path}: its lines have changed meanwhile"),
+                remedy: "Nothing was changed; look again.".to_owned(),
+            }),
         }
     }
 
     fn carry_out(&self, request: &UndoRequest) -> Result<Outcome> {
-        let report = self.client.undo(request)?;
+        Ok(self.outcome(&self.client.undo(request)?))
+    }
+
+    fn outcome(&self, report: &UndoReport) -> Outcome {
         let mut more = report.notes.clone();
         if let Some(error) = &report.failed {
             more.push(format!(
                 "stopped half-way: {error}\nThe same once more goes on; u takes back what was done."
             ));
         }
-        more.extend(conflicts(&report));
-        if report.stopped {
+        more.extend(conflicts(report));
+        if report.stopped
+            && report
+                .conflicts
+                .iter()
+                .all(|conflict| conflict.can_be_forced)
+        {
             more.push(format!(
                 "These are options of `trumanfs reject {}` and `trumanfs redo {}`; here nothing is forced.",
                 self.target, self.target
             ));
         }
-        Ok(Outcome {
-            said: self.sentence(&report),
+        Outcome {
+            said: self.sentence(report),
             more,
             undoable: report.run.map(Undoable::Undone),
             ..Outcome::default()
-        })
+        }
     }
 
     /// Says what came of an undo, and how to take it back.
@@ -176,11 +205,4 @@ impl<'c> Place<'_, 'c> {
             ),
         }
     }
-}
-
-fn no_hunks() -> Error {
-    Error::refused(
-        "a hunk cannot be decided on by itself",
-        "Go back to the list and decide on the path.",
-    )
 }

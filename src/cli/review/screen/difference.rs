@@ -7,11 +7,12 @@ use super::super::super::inspect::path_of;
 use super::super::super::output::{bytes, plainly, time};
 use super::super::super::shown::shown;
 use super::super::who::named;
-use super::orders::{Line, LineKind, Shown};
+use super::orders::{Line, LineKind, Shown, ShownHunk};
+use crate::client::Review;
 use crate::error::Result;
-use crate::operator::diff::{Diff, Difference, Side, Texts};
-use crate::operator::review::Change;
-use crate::operator::text::{Comparison, LONGEST, Sign};
+use crate::operator::diff::{Difference, Side, Texts};
+use crate::operator::review::{Change, HunkState};
+use crate::operator::text::{Comparison, Hunk, LONGEST, Sign};
 
 /// How many lines of a difference are shown at most.
 const LINES: usize = 20_000;
@@ -20,26 +21,69 @@ const WIDEST: usize = 2_000;
 /// How far apart tabs are.
 const TAB: usize = 8;
 
-/// Reads the difference of a change.
+/// Which hunks are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hunks {
+    /// Those that are to be reviewed.
+    Open,
+    /// Those that were accepted or taken back, too.
+    All,
+    /// Those of an earlier point: what became of them since is not asked.
+    OfPast,
+}
+
+/// Reads the difference of a listed path, by its place in the order; `None` where nothing is listed there.
 ///
 /// # Errors
-/// As [`Diff::texts`].
-pub(super) fn read(diff: &Diff<'_>, change: &Change) -> Result<Shown> {
+/// As [`Review::change`] and [`Review::lines`].
+pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Option<Shown>> {
+    let (Some(change), Some(diff)) = (review.change(place)?, review.diff()) else {
+        return Ok(None);
+    };
     let difference = &change.difference;
     let mut found = Shown {
         path: difference.path.clone(),
-        head: head(change),
+        head: head(&change),
         lines: Vec::new(),
         hunks: Vec::new(),
     };
-    match unshown(difference) {
-        Some(why) => found.say(&why),
-        None => match diff.texts(difference)? {
-            Texts::Binary => found.say("the content is binary"),
-            Texts::Text(before, after) => found.compare(before, after),
-        },
+    if let Some(why) = unshown(difference) {
+        found.say(&why);
+        return Ok(Some(found));
     }
-    Ok(found)
+    if which == Hunks::OfPast {
+        match diff.texts(difference)? {
+            Texts::Binary => found.say("the content is binary"),
+            Texts::Text(before, after) => {
+                let compared = Comparison::new(before, after);
+                let hunks = compared.hunks();
+                let hunks = hunks.iter().zip(1..);
+                let hunks = hunks.map(|(hunk, number)| (hunk, number, "", None));
+                found.add(&compared, hunks.collect());
+            }
+        }
+        return Ok(Some(found));
+    }
+    let Some(lines) = review.lines(place)? else {
+        return Ok(None);
+    };
+    let hunks = lines.hunks().iter().zip(1..).filter_map(|(found, number)| {
+        let state = match found.state {
+            HunkState::Open => "",
+            HunkState::Overtaken => ", changed by others since",
+            HunkState::Accepted | HunkState::Gone if which == Hunks::Open => return None,
+            HunkState::Accepted => ", accepted",
+            HunkState::Gone => ", as it was before",
+        };
+        let digest = lines.whole().is_none().then(|| found.digest.clone());
+        Some((&found.hunk, number, state, digest))
+    });
+    let hunks = hunks.collect::<Vec<_>>();
+    match (hunks.is_empty(), lines.whole()) {
+        (true, Some(why)) if difference.content => found.say(&format!("it {why}")),
+        _ => found.add(lines.comparison(), hunks),
+    }
+    Ok(Some(found))
 }
 
 /// Says who changed a path, when, and what differs besides the content.
@@ -111,13 +155,23 @@ impl Shown {
         self.push(LineKind::Said, what.to_owned());
     }
 
-    fn compare(&mut self, before: Vec<u8>, after: Vec<u8>) {
-        let compared = Comparison::new(before, after);
-        let hunks = compared.hunks();
-        let total: usize = hunks.iter().map(|hunk| compared.lines(hunk).count()).sum();
-        for hunk in &hunks {
-            self.hunks.push(self.lines.len());
-            self.push(LineKind::Hunk, hunk.to_string());
+    /// Adds hunks, each with its number, what became of it, and its digest.
+    fn add(
+        &mut self,
+        compared: &Comparison,
+        hunks: Vec<(&Hunk, usize, &'static str, Option<String>)>,
+    ) {
+        let total: usize = hunks
+            .iter()
+            .map(|(hunk, ..)| compared.lines(hunk).count())
+            .sum();
+        for (hunk, number, state, digest) in &hunks {
+            self.hunks.push(ShownHunk {
+                line: self.lines.len(),
+                number: *number,
+                digest: digest.clone(),
+            });
+            self.push(LineKind::Hunk, format!("{hunk} hunk {number}{state}"));
             for (sign, line) in compared.lines(hunk) {
                 if self.lines.len() >= LINES {
                     self.say(&format!("the first {LINES} of {total} lines are shown"));
@@ -139,7 +193,7 @@ impl Shown {
             self.say(if compared.after().is_empty() {
                 "the file is empty"
             } else {
-                "the content is the same"
+                "no line is to be reviewed"
             });
         }
     }

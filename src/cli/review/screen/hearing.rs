@@ -85,6 +85,13 @@ impl State {
                     .is_some_and(|item| item.path == shown.path)
                 {
                     self.hunk = self.hunk.min(shown.hunks.len().saturating_sub(1));
+                    let seen = self.first_line..self.first_line + self.room.lines;
+                    let hunk = shown.hunks.get(self.hunk).map(|hunk| hunk.line);
+                    if let Some(line) =
+                        hunk.filter(|line| self.focus == Focus::Difference && !seen.contains(line))
+                    {
+                        self.first_line = line;
+                    }
                     self.shown = Some(*shown);
                 }
                 Vec::new()

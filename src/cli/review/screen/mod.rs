@@ -12,6 +12,7 @@ mod groups;
 mod hearing;
 mod keys;
 mod list;
+mod listing;
 mod moving;
 mod orders;
 mod pane;

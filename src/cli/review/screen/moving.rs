@@ -21,7 +21,7 @@ impl State {
             return self.scroll(by);
         }
         let hunk = self.hunk.saturating_add_signed(by).min(hunks.len() - 1);
-        let first = hunks.get(hunk).copied().unwrap_or(0);
+        let first = hunks.get(hunk).map_or(0, |hunk| hunk.line);
         (self.hunk, self.first_line) = (hunk, first);
         Vec::new()
     }
@@ -41,7 +41,7 @@ impl State {
                     true => shown.lines.len(),
                     false => first,
                 };
-                let before = shown.hunks.iter().filter(|start| **start <= top).count();
+                let before = shown.hunks.iter().filter(|hunk| hunk.line <= top).count();
                 self.hunk = before.saturating_sub(1);
                 self.first_line = first;
                 Vec::new()
@@ -50,7 +50,8 @@ impl State {
     }
 
     pub(super) fn go_in(&mut self) {
-        if self.difference().is_some() {
+        // It may not be read yet.
+        if self.selected_item().is_some() {
             self.focus = Focus::Difference;
         }
     }

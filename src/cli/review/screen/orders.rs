@@ -36,8 +36,8 @@ pub(super) enum What {
     Paths(Vec<WorldPath>),
     /// What a run changed.
     Run(RunId),
-    /// One hunk of a path, counted from 1.
-    Hunk(WorldPath, usize),
+    /// One hunk of a path: its number, and the digest of its lines, so that it is the one that was seen.
+    Hunk(WorldPath, usize, String),
 }
 
 /// Something that was done here and can be taken back.
@@ -102,8 +102,18 @@ pub(super) struct Shown {
     /// What is said above the lines.
     pub(super) head: Vec<String>,
     pub(super) lines: Vec<Line>,
-    /// Where the hunks begin in `lines`; empty where there are none to choose from.
-    pub(super) hunks: Vec<usize>,
+    pub(super) hunks: Vec<ShownHunk>,
+}
+
+/// A hunk of a difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ShownHunk {
+    /// Where it begins in [`Shown::lines`].
+    pub(super) line: usize,
+    /// Its number, as `review --patch` has it.
+    pub(super) number: usize,
+    /// The digest of its lines; absent where it cannot be decided on by itself.
+    pub(super) digest: Option<String>,
 }
 
 /// A line of a difference.

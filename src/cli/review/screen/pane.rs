@@ -45,9 +45,9 @@ pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffe
 
 fn lines(state: &State, shown: &Shown, styles: Styles, area: Rect, buffer: &mut Buffer) {
     let is_in = state.focus == Focus::Difference;
-    let chosen = shown.hunks.get(state.hunk).copied();
-    let end = shown.hunks.get(state.hunk + 1).copied();
-    let end = end.unwrap_or(shown.lines.len());
+    let line = |number: usize| shown.hunks.get(number).map(|hunk| hunk.line);
+    let chosen = line(state.hunk);
+    let end = line(state.hunk + 1).unwrap_or(shown.lines.len());
     let seen = shown.lines.iter().enumerate().skip(state.first_line);
     for (place, (at, line)) in seen.take(usize::from(area.height)).enumerate() {
         let area = row(area, place);
@@ -66,16 +66,7 @@ fn lines(state: &State, shown: &Shown, styles: Styles, area: Rect, buffer: &mut 
             LineKind::Said => styles.of(Style::Faint),
             LineKind::Same => Look::default(),
         };
-        match line.kind {
-            LineKind::Hunk => {
-                let number = shown.hunks.iter().take_while(|from| **from <= at).count();
-                let text = format!("{}  hunk {number} of {}", line.text, shown.hunks.len());
-                put(buffer, area, 1, &text, look);
-            }
-            _ => {
-                put(buffer, area, 1, &line.text, look);
-            }
-        }
+        put(buffer, area, 1, &line.text, look);
         if is_in && chosen == Some(at) {
             buffer.set_style(area, styles.selected());
         }

@@ -6,7 +6,8 @@ use ratatui::backend::TestBackend;
 use super::draw::{draw, room};
 use super::keys::Key;
 use super::orders::{
-    Deed, Item, Line, LineKind, Listing, News, Order, Outcome, Shown, Undoable, What, Whose,
+    Deed, Item, Line, LineKind, Listing, News, Order, Outcome, Shown, ShownHunk, Undoable, What,
+    Whose,
 };
 use super::state::{Asked, Effect, Focus, State};
 use super::style::Styles;
@@ -56,7 +57,11 @@ fn shown(name: &str, hunks: usize) -> News {
     let line = |kind, text: String| Line { kind, text };
     let mut lines = Vec::new();
     for hunk in 0..hunks {
-        lines.push(line(LineKind::Hunk, format!("@@ -{hunk} +{hunk} @@")));
+        let number = hunk + 1;
+        lines.push(line(
+            LineKind::Hunk,
+            format!("@@ -{hunk} +{hunk} @@ hunk {number}"),
+        ));
         lines.push(line(LineKind::Removed, format!("-old {hunk}")));
         lines.push(line(LineKind::Added, format!("+new {hunk}")));
     }
@@ -64,7 +69,13 @@ fn shown(name: &str, hunks: usize) -> News {
         path: path(name),
         head: vec![name.to_owned(), "last changed then".to_owned()],
         lines,
-        hunks: (0..hunks).map(|hunk| hunk * 3).collect(),
+        hunks: (0..hunks)
+            .map(|hunk| ShownHunk {
+                line: hunk * 3,
+                number: hunk + 1,
+                digest: Some(format!("digest {hunk}")),
+            })
+            .collect(),
     }))
 }
 
@@ -111,10 +122,10 @@ fn beside_each_other_or_below_each_other() {
         " review /s: everything  2 paths by path
 >M /src/main.rs          npm      4k2m 10:15 │ src/main.rs
  M /src/lib.rs           vim           10:16 │ last changed then
-                                             │ @@ -0 +0 @@  hunk 1 of 2
+                                             │ @@ -0 +0 @@ hunk 1
                                              │ -old 0
                                              │ +new 0
-                                             │ @@ -1 +1 @@  hunk 2 of 2
+                                             │ @@ -1 +1 @@ hunk 2
                                              │ -old 1
                                              │ +new 1
                                              │
@@ -131,10 +142,10 @@ fn beside_each_other_or_below_each_other() {
 ────────────────────────────────────────────────────────────
  src/main.rs
  last changed then
- @@ -0 +0 @@  hunk 1 of 2
+ @@ -0 +0 @@ hunk 1
  -old 0
  +new 0
- @@ -1 +1 @@  hunk 2 of 2
+ @@ -1 +1 @@ hunk 2
  -old 1
 
  ? help  q quit  a accept  r take back  u undo"
@@ -197,15 +208,14 @@ fn nothing_is_done_without_a_yes() {
 #[test]
 fn hunks_are_chosen_in_the_difference() {
     let mut state = state(&["a", "b"]);
-    // Not before it is there.
+    // Also before it is there.
     state.key(Key::Enter);
-    assert_eq!(state.focus, Focus::List);
     state.news(shown("a", 3));
-    state.key(Key::Enter);
+    assert_eq!(state.focus, Focus::Difference);
     frame(&mut state, 60, 15);
     keys(&mut state, "jr");
-    assert!(frame(&mut state, 60, 15).contains("take back hunk 2 of 3 of /a? [y/n]"));
-    let deed = Deed::Reject(What::Hunk(path("a"), 2));
+    assert!(frame(&mut state, 60, 15).contains("take back hunk 2 of /a? [y/n]"));
+    let deed = Deed::Reject(What::Hunk(path("a"), 2, "digest 1".to_owned()));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
     state.news(News::Done(Outcome::default()));
     // The file has one hunk less.

@@ -1,20 +1,19 @@
 //! The work behind the screen, on a thread of its own: it reads the review, follows the store, and carries out what was
 //! decided, one order after the other.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::deeds::Place;
-use super::difference;
-use super::orders::{Deed, Item, Listing, News, Order, Outcome, Shown, Whose};
+use super::difference::{self, Hunks};
+use super::listing::{listing, place_of};
+use super::orders::{Deed, News, Order, Outcome, Shown};
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::point::{Operation, Point};
-use crate::operator::review::{Scope, Who};
+use crate::operator::review::Scope;
 
 /// How often newer records are looked for.
 const TICK: Duration = Duration::from_secs(1);
@@ -324,27 +323,13 @@ impl<'s> Worker<'s> {
         let Some(number) = place_of(review, path) else {
             return Ok(None);
         };
-        match (review.change(number)?, review.diff()) {
-            (Some(change), Some(diff)) => difference::read(diff, &change).map(Some),
-            _ => Ok(None),
-        }
+        let hunks = match (&self.at, self.subject.all) {
+            (Some(_), _) => Hunks::OfPast,
+            (None, true) => Hunks::All,
+            (None, false) => Hunks::Open,
+        };
+        difference::read(review, number, hunks)
     }
-}
-
-/// Returns the place of a path in a review.
-fn place_of(review: &Review<'_>, path: &WorldPath) -> Option<usize> {
-    let at = |place: usize| review.path(place).map(|(_, at)| at);
-    let (mut from, mut to) = (0, review.len());
-    while from < to {
-        let middle = from + (to - from) / 2;
-        match at(middle)?.cmp(path) {
-            Ordering::Less => from = middle + 1,
-            Ordering::Greater => to = middle,
-            Ordering::Equal => return Some(middle),
-        }
-    }
-    // The order of a review need not be that of the bytes.
-    (0..review.len()).find(|place| at(*place).as_ref() == Some(path))
 }
 
 /// Says why a difference cannot be shown.
@@ -359,44 +344,4 @@ fn unread(path: &WorldPath, error: &Error) -> Shown {
         lines: Vec::new(),
         hunks: Vec::new(),
     }
-}
-
-fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> Listing {
-    let mut listing = Listing {
-        number,
-        at,
-        ..Listing::default()
-    };
-    let mut places: HashMap<Who, usize> = HashMap::new();
-    for place in 0..review.len() {
-        let Some((status, path)) = review.path(place) else {
-            continue;
-        };
-        let last = review.last(place);
-        let who = last.map(|(who, _)| match places.get(who) {
-            Some(known) => *known,
-            None => {
-                listing.who.push(Whose {
-                    run: who.run,
-                    program: match who.program.as_str() {
-                        "" => who.kind.word().to_owned(),
-                        program => program.to_owned(),
-                    },
-                    command: who
-                        .run
-                        .and_then(|run| review.command(run))
-                        .map(str::to_owned),
-                });
-                places.insert(who.clone(), listing.who.len() - 1);
-                listing.who.len() - 1
-            }
-        });
-        listing.items.push(Item {
-            path,
-            status,
-            who: who.unwrap_or(usize::MAX),
-            time: last.map_or(0, |(_, time)| time),
-        });
-    }
-    listing
 }
