@@ -101,8 +101,8 @@ fn a_fork_on_a_full_disk_leaves_nothing() {
     assert_eq!((tree(&store), beside(&store)), (was, names));
 }
 
-/// What the fork's home did after its records had been read was taken for edits beside it: names that had moved on were
-/// conflicts.
+/// A merge meets what is done in both homes at any moment: one may find a conflict with what moves on under it, and changes
+/// nothing then, but in the end all is there, and nothing counts as an edit beside the fork's home.
 #[test]
 fn a_fork_is_merged_while_both_are_worked_in() {
     need_mount!();
