@@ -3,6 +3,7 @@
 //! Names are bytes, not `str`: any legal Unix name works. They are parsed once at the edge; a `Name` or `WorldPath` is
 //! never checked again. Nothing here touches a file system.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -158,6 +159,25 @@ impl WorldPath {
     }
 }
 
+/// Many paths, each with what is below it: whether one has a path in it costs what that path is deep.
+#[derive(Debug)]
+pub struct Subtrees<'p>(HashSet<&'p [u8]>);
+
+impl<'p> Subtrees<'p> {
+    /// Takes the paths.
+    pub fn of(paths: &'p [WorldPath]) -> Subtrees<'p> {
+        Subtrees(paths.iter().map(WorldPath::bytes).collect())
+    }
+
+    /// Returns whether a path is one of these, or below one, as [`WorldPath::contains`].
+    pub fn contains(&self, path: &WorldPath) -> bool {
+        let whole = path.bytes();
+        let ends = memchr::memchr_iter(b'/', whole).chain([0, whole.len()]);
+        ends.filter_map(|end| whole.get(..end))
+            .any(|above| self.0.contains(above))
+    }
+}
+
 impl fmt::Display for WorldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", escape(&self.0))
@@ -309,6 +329,20 @@ mod tests {
         assert!(a.contains(&WorldPath::parse(b"a/b").unwrap()));
         assert!(a.contains(&a));
         assert!(!a.contains(&WorldPath::parse(b"ab").unwrap()));
+    }
+
+    #[test]
+    fn many_paths_contain_what_one_of_them_does() {
+        let path = |text: &&str| WorldPath::parse(text.as_bytes()).unwrap();
+        let texts = ["", "a", "a/b", "ab", "a/b/c", "a/bc", "b", "b/a"];
+        for chosen in [&[][..], &[""], &["a"], &["a/b", "b"], &["ab", "a/b/c"]] {
+            let chosen: Vec<WorldPath> = chosen.iter().map(path).collect();
+            let subtrees = Subtrees::of(&chosen);
+            for at in texts.iter().map(path) {
+                let one_by_one = chosen.iter().any(|path| path.contains(&at));
+                assert_eq!(subtrees.contains(&at), one_by_one, "{at} in {chosen:?}");
+            }
+        }
     }
 
     #[test]

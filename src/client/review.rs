@@ -4,7 +4,7 @@ use super::target::Client;
 use super::undo::UndoHow;
 use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
-use crate::name::WorldPath;
+use crate::name::{Subtrees, WorldPath};
 use crate::operator::point::{Operation, Point};
 use crate::operator::review::{AcceptRequest, Accepted, Review, Scope, accept, newest};
 use crate::operator::undo::edit::edit;
@@ -181,10 +181,13 @@ fn listed(review: &Review<'_>, paths: &[WorldPath]) -> Result<Vec<Operation>> {
 
 /// Returns how many listed paths are meant.
 fn count(review: &Review<'_>, paths: &[WorldPath]) -> u64 {
+    if paths.is_empty() {
+        return review.len() as u64;
+    }
+    let meant = Subtrees::of(paths);
     let is_meant = |number: &usize| {
         let listed = review.path(*number);
-        listed
-            .is_some_and(|(_, at)| paths.is_empty() || paths.iter().any(|path| path.contains(&at)))
+        listed.is_some_and(|(_, at)| meant.contains(&at))
     };
     (0..review.len()).filter(is_meant).count() as u64
 }
@@ -210,10 +213,15 @@ fn hunk_words(verb: &str, review: &Review<'_>, path: &WorldPath, numbers: &[usiz
 }
 
 fn words(verb: &str, review: &Review<'_>, paths: &[WorldPath]) -> String {
+    /// How many are named: the words stand in a record.
+    const NAMED: usize = 20;
     let mut words = format!("{verb} {}", review.scope().words());
-    for path in paths {
+    for path in paths.iter().take(NAMED) {
         words.push(' ');
         words.push_str(&path.to_string());
+    }
+    if paths.len() > NAMED {
+        words.push_str(&format!(" and {} more", paths.len() - NAMED));
     }
     words
 }

@@ -228,6 +228,43 @@ fn one_hunk_of_one_of_three_files_is_taken_back() {
     assert!(fsck.status.success(), "{}", describe(&fsck));
 }
 
+/// On the heading of a group, the whole group is meant: of a run, what that run changed and nobody else.
+#[test]
+fn a_whole_group_is_taken_back_or_accepted() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo first >> a; echo first >> b");
+    run(&home, "echo second >> c; rm d");
+    home.sh("echo by-hand > e; echo by-hand > f");
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("6 paths by path");
+    person.types("b");
+    let screen = person.wait_for("6 paths by run");
+    assert!(screen.contains("in no run (2)"), "{screen}");
+    assert!(screen.contains("(2) echo second >> c; rm d"), "{screen}");
+    // The older run is the last group.
+    person.types("Gkk");
+    person.wait_for("echo first >> a; echo first >> b");
+    person.types("r");
+    person.wait_for("take back everything that run");
+    person.types("y");
+    person.wait_for("4 paths by run");
+    for name in ["a", "b"] {
+        assert_eq!(fs::read_to_string(home.path(name)).unwrap(), numbered(&[]));
+    }
+    // What no run did is a group as well, by its paths.
+    person.types("g");
+    person.wait_for(">in no run (2)");
+    person.types("a");
+    person.wait_for("accept all changes of 2 listed paths: in no run?");
+    person.types("y");
+    person.wait_for("2 paths by run");
+    assert_eq!(fs::read_to_string(home.path("e")).unwrap(), "by-hand\n");
+    assert!(!home.path("d").exists());
+    quit(person);
+}
+
 /// What somebody else does shows within seconds, also in the difference that is open.
 #[test]
 fn the_screen_follows_the_home() {

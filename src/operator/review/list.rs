@@ -7,7 +7,7 @@ use super::scope::Scope;
 use super::seen::{Seen, SeenRecord, Who};
 use crate::error::Result;
 use crate::journal::RunId;
-use crate::name::WorldPath;
+use crate::name::{Subtrees, WorldPath};
 use crate::operator::Store;
 use crate::operator::diff::{Diff, Difference, Status};
 use crate::operator::past::{Effect, NodeId, ROOT};
@@ -188,13 +188,12 @@ impl<'a> Review<'a> {
     /// removed, the removal of that is among them: it has no place otherwise.
     pub fn operations(&self, paths: &[WorldPath]) -> Vec<Operation> {
         let mut found: BTreeSet<u32> = BTreeSet::new();
+        let meant = Subtrees::of(paths);
         for number in 0..self.len() {
             let Some(difference) = self.names(number) else {
                 continue;
             };
-            let is_meant =
-                |path: &&WorldPath| difference.iter().flatten().any(|at| path.contains(at));
-            if paths.iter().find(is_meant).is_none() {
+            if !difference.iter().flatten().any(|at| meant.contains(at)) {
                 continue;
             }
             found.extend(self.records_of(number));
