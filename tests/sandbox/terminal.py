@@ -118,6 +118,7 @@ if has("less"):
     person.reads("39")
     person.types("G")
     person.reads("500")
+    person.reads("(END)")
     person.resize(20, 60)
     person.reads("480")
     person.types("g")

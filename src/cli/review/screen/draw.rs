@@ -122,7 +122,7 @@ pub(super) fn draw(state: &State, styles: Styles, buffer: &mut Buffer) -> Option
 }
 
 fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
-    let mut text = format!(" {}", state.title);
+    let mut text = String::new();
     if state.listing.is_some() {
         let number = count(state.count() as u64, "path");
         text.push_str(&format!("  {number} by {}", state.by.name()));
@@ -135,6 +135,13 @@ fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         (Some(Busy::Reading), _) | (None, None) => text.push_str("  [reading…]"),
         (None, Some(_)) => {}
     }
+    // Of a long path the end is what it is known by, and the rest of the line has to be seen.
+    let rest = u16::try_from(Span::raw(text.as_str()).width()).unwrap_or(u16::MAX);
+    let title = end_of(
+        &state.title,
+        area.width.saturating_sub(rest.saturating_add(1)),
+    );
+    let text = format!(" {title}{text}");
     put(buffer, area, 0, &text, styles.of(Style::Heading));
 }
 

@@ -258,6 +258,19 @@ fn a_group_of_a_run_is_the_run() {
 }
 
 #[test]
+fn of_a_long_path_the_end_is_seen_and_how_many_there_are() {
+    let mut state = State::new(format!("review {}/home: run {RUN}", "/long".repeat(30)));
+    state.news(listing(1, &["a", "b"]));
+    let seen = frame(&mut state, 70, 15);
+    let title = seen.lines().next().unwrap();
+    assert!(title.starts_with(" …ong/long/long"), "{title}");
+    assert!(
+        title.contains("/home: run 4k2m9x0c7d1f  2 paths by path"),
+        "{title}"
+    );
+}
+
+#[test]
 fn the_selection_stays_on_its_path() {
     let mut state = state(&["a", "c", "d"]);
     keys(&mut state, "j");
