@@ -18,7 +18,7 @@ use crate::operator::review::Scope;
 /// How often newer records are looked for.
 const TICK: Duration = Duration::from_secs(1);
 /// Reading the list anew takes one part in so many of the time at most.
-const SHARE: u32 = 10;
+const SHARE: u32 = 15;
 /// A difference that takes longer than this to read is read anew only where there are newer records.
 const QUICK: Duration = Duration::from_millis(20);
 
