@@ -228,6 +228,30 @@ fn one_hunk_of_one_of_three_files_is_taken_back() {
     assert!(fsck.status.success(), "{}", describe(&fsck));
 }
 
+/// What is decided is what was seen: lines that somebody changes while the question is asked stay.
+#[test]
+fn what_was_not_seen_is_not_taken_back() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a; echo more >> b");
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("+more");
+    person.types("\tr");
+    person.wait_for("take back hunk 1 of /a?");
+    let by_hand = numbered(&[]) + "mine\n";
+    fs::write(home.path("a"), &by_hand).unwrap();
+    person.types("y");
+    // By the hunk's digest, by the list's number, or by the edit's own check: whichever notices first.
+    person.wait("that it has changed", |screen| {
+        screen.contains("changed meanwhile") || screen.contains("it was not done")
+    });
+    assert_eq!(fs::read_to_string(home.path("a")).unwrap(), by_hand);
+    person.types("x");
+    person.wait_for("+mine");
+    quit(person);
+}
+
 /// On the heading of a group, the whole group is meant: of a run, what that run changed and nobody else.
 #[test]
 fn a_whole_group_is_taken_back_or_accepted() {
