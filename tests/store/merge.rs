@@ -13,6 +13,12 @@ use super::fork::{run, text};
 use crate::common::disk::Disk;
 use crate::common::tree::contents as tree;
 use crate::common::{Home, need_mount, skip};
+use trumanfs::error::Error;
+use trumanfs::name::{Escaped, Name};
+use trumanfs::operator::Store;
+use trumanfs::operator::merge::{MergeRequest, run as merge};
+use trumanfs::operator::undo::{Applier, OnConflict};
+use trumanfs::world::{Caller, Dir, Removed, World};
 
 /// A store and a fork of it, not mounted.
 pub(super) struct Pair {
@@ -392,4 +398,48 @@ fn two_storms_on_two_forks_are_merged_and_undone() {
     run(0, &["undo", text(&store), "--to", "start"]);
     assert_eq!(tree(&store), was);
     assert!(run(0, &["fsck", text(&store)]).contains("everything agrees"));
+}
+
+/// Somebody who saves a file of the origin at the moment that the merge takes its first step.
+struct Busy<'w> {
+    world: &'w World,
+    file: PathBuf,
+}
+
+impl Applier for Busy<'_> {
+    fn world(&self) -> &World {
+        self.world
+    }
+
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed, Error> {
+        fs::write(&self.file, "just saved\n").unwrap();
+        self.world.discard(dir, name, caller)
+    }
+}
+
+/// What is saved after it was looked at, and before it would be replaced, stays; the next merge sees it.
+#[test]
+fn what_is_saved_while_a_merge_is_made_stays() {
+    let pair = Pair::new();
+    pair.theirs("rm x; echo theirs > text; echo theirs > same");
+    let request = MergeRequest {
+        fork: Escaped(pair.fork.as_os_str().as_encoded_bytes().to_vec()),
+        paths: Vec::new(),
+        choice: OnConflict::Stop,
+        dry_run: false,
+    };
+    let (world, _) = World::as_last_mounted(&pair.store).unwrap();
+    let busy = Busy {
+        world: &world,
+        file: pair.store.join("text"),
+    };
+    let store = Store::of(&world).unwrap();
+    let report = merge(&store, &request, Some(&busy), Caller::myself()).unwrap();
+    world.close();
+    let failed = report.failed.unwrap();
+    assert!(failed.contains("/text: it was changed while"), "{failed}");
+    let saved = fs::read_to_string(pair.store.join("text")).unwrap();
+    assert_eq!(saved, "just saved\n");
+    let again = run(4, &["merge", text(&pair.store), text(&pair.fork)]);
+    assert!(again.contains("/text"), "{again}");
 }

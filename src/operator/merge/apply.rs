@@ -3,19 +3,23 @@
 //! Each step is recorded as part of the merge's run and loses nothing: what is replaced goes to the trash or the
 //! versions. Stopped half-way, what has been merged is found to be there by the next merge.
 
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
-use super::steps::{Filling, Naming, New, Plan, below, moved};
+use super::steps::{Filling, Naming, New, Plan, Seen, below, moved};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, Tree};
 use crate::operator::undo::edit::Text;
 use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
-use crate::world::{Caller, Dir, Renaming, SetAttrs, xattrs};
+use crate::world::{Caller, Dir, Id, Located, Renaming, SetAttrs, xattrs};
 
 /// What carries out the steps.
 pub(super) struct Steps<'t, 'a, 'h> {
     theirs: &'t Tree<'a>,
+    seen: &'t HashMap<WorldPath, Seen>,
+    /// The inodes that the merge itself has written to: they may have several names.
+    written: HashSet<Id>,
     applier: &'h dyn Applier,
     caller: Caller,
     copier: Copier<'t, 'a, 'h>,
@@ -27,11 +31,14 @@ pub(super) struct Steps<'t, 'a, 'h> {
 impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
     pub(super) fn new(
         theirs: &'t Tree<'a>,
+        seen: &'t HashMap<WorldPath, Seen>,
         applier: &'h dyn Applier,
         caller: Caller,
     ) -> Steps<'t, 'a, 'h> {
         Steps {
             theirs,
+            seen,
+            written: HashSet::new(),
             applier,
             caller,
             copier: Copier::new(theirs, applier, caller),
@@ -156,6 +163,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 
     fn discard(&mut self, path: &WorldPath) -> Result<()> {
         self.on(path, |steps, dir, name| {
+            steps.check(&steps.applier.world().hold(dir, name)?)?;
             steps.applier.discard(dir, name, steps.caller).map(drop)
         })?;
         self.done += 1;
@@ -178,6 +186,8 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 
     fn content(&mut self, new: &New, dir: &Dir, name: Name<'_>) -> Result<()> {
         let located = self.applier.world().hold(dir, name)?;
+        self.check(&located)?;
+        self.written.insert(located.node.meta().id);
         let (applier, caller) = (self.applier, self.caller);
         match new {
             New::Text(text) => applier.put_content(&located, &Text(text), caller),
@@ -187,6 +197,22 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
             }
         }
         .map(drop)
+    }
+
+    /// Checks that what is about to be replaced or removed is as it was when that was decided.
+    fn check(&self, located: &Located) -> Result<()> {
+        let meta = located.node.meta();
+        let seen = self
+            .seen
+            .get(&self.at)
+            .filter(|_| !self.written.contains(&meta.id));
+        match seen.is_none_or(|seen| *seen == Seen::of(meta)) {
+            true => Ok(()),
+            false => Err(Error::Conflict {
+                what: "it was changed while the merge was made".to_owned(),
+                remedy: "It is left as it is; the same merge again looks at it anew.".to_owned(),
+            }),
+        }
     }
 
     fn dress(&mut self, filling: &Filling, dir: &Dir, name: Name<'_>) -> Result<()> {

@@ -91,6 +91,7 @@ impl Planner<'_, '_, '_, '_> {
         (here, is_same_as_then): (NodeId, bool),
         is: NodeId,
     ) -> Result<()> {
+        self.look(here, at)?;
         if is_same((self.theirs, is), (&self.ours.tree, here))? {
         } else if is_same_as_then {
             self.fill(at, Filling::Content(New::Theirs(is)));

@@ -18,6 +18,7 @@ impl Planner<'_, '_, '_, '_> {
         let (Some(here), Some(was)) = (self.ours.at(path)?, change.before) else {
             return Ok(());
         };
+        self.look(here, path)?;
         let ours = (&self.ours.tree, here);
         let is_unchanged = self.ours.tree.kind(here) == self.base.kind(was.node)
             && match self.base.kind(was.node) {

@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 use super::contents::{Becomes, decide};
 use super::history::Doubt;
 use super::ours::Ours;
-use super::steps::{Clash, Conflict, Filling, Forced, New, Plan, moved};
+use super::steps::{Clash, Conflict, Filling, Forced, New, Plan, Seen, moved};
 use super::unrecorded::{Base, Edit, Origin};
 use crate::error::Result;
 use crate::name::WorldPath;
@@ -122,6 +122,13 @@ impl Planner<'_, '_, '_, '_> {
         });
     }
 
+    /// Notes what a file of the origin is like before its content is looked at.
+    pub(super) fn look(&mut self, here: NodeId, at: &WorldPath) -> Result<()> {
+        let seen = Seen::of(&self.ours.tree.disk().stat(here)?);
+        self.plan.seen.insert(at.clone(), seen);
+        Ok(())
+    }
+
     pub(super) fn forced(&mut self, forced: Forced) {
         if let Some(clash) = self.plan.clashes.last_mut() {
             clash.forced = Some(forced);
@@ -209,6 +216,7 @@ impl Planner<'_, '_, '_, '_> {
         is: NodeId,
         there: &WorldPath,
     ) -> Result<()> {
+        self.look(here, at)?;
         if let (Some(origin), Some(was)) = (self.origin, was)
             && origin.distrusts(self.base, was)?
         {

@@ -290,7 +290,7 @@ fn carry_out(
     let what = format!("merge {}", report.fork);
     let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
     let seq = begun.seq();
-    let mut steps = Steps::new(theirs, applier, caller);
+    let mut steps = Steps::new(theirs, &planned.seen, applier, caller);
     let failed = steps.run(planned).err();
     if let (Some(error), 0) = (&failed, steps.done) {
         begun.abort(error);

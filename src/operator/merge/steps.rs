@@ -1,8 +1,11 @@
 //! The steps of a merge, and what stands in its way, as data.
 
+use std::collections::HashMap;
+
 use super::history::Doubt;
 use crate::name::WorldPath;
 use crate::operator::past::NodeId;
+use crate::world::{Id, Meta, Time};
 
 /// Something that changed on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -63,6 +66,18 @@ pub(super) struct Plan {
     pub(super) dirs: Vec<WorldPath>,
     /// What stands in the way, and the fork's side of it.
     pub(super) clashes: Vec<Clash>,
+    /// The files of the origin whose contents were looked at, as they were then.
+    pub(super) seen: HashMap<WorldPath, Seen>,
+}
+
+/// A file at the moment that its content was looked at: inode, size, and the time of its last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen(Id, u64, Time);
+
+impl Seen {
+    pub(super) fn of(meta: &Meta) -> Seen {
+        Seen(meta.id, meta.size, meta.mtime)
+    }
 }
 
 /// A conflict, and what it takes to resolve it.
