@@ -214,6 +214,34 @@ fn accepted_hunks_leave_the_list_one_by_one() {
     );
 }
 
+/// Of hunks with the same lines, the one that was accepted is, and the others are still to be reviewed.
+#[test]
+fn hunks_with_the_same_lines_are_told_apart() {
+    need_mount!();
+    let same = |more: &[usize]| -> String {
+        let line = |n: usize| {
+            if more.contains(&n) {
+                "same\nmore\n"
+            } else {
+                "same\n"
+            }
+        };
+        (1..=100).map(line).collect()
+    };
+    let files = |store: &Path| {
+        fs::write(store.join("a"), same(&[])).unwrap();
+        fs::write(store.join("changed"), same(&[20, 50, 80])).unwrap();
+    };
+    let home = Home::prepared(files, &[]);
+    let at = home.home().to_str().unwrap();
+    let ours = run(&home, "cat changed > a");
+    done(0, &["accept", at, &ours, "a", "--hunk", "2"]);
+    assert_eq!(states(at, "/a", &[]), ["open", "accepted", "open"]);
+    done(0, &["reject", at, &ours, "a", "--hunk", "1,3"]);
+    assert_eq!(read(&home, "a"), same(&[50]));
+    assert!(listed(at, &[]).is_empty());
+}
+
 /// What has no hunks, or not these, is said, and nothing is done.
 #[test]
 fn what_has_no_hunks_is_said() {

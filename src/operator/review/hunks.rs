@@ -1,5 +1,6 @@
 //! The hunks of one path of a review: what becomes of each, and the file without some of them. Pure.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
@@ -33,7 +34,8 @@ pub struct ReviewHunk {
     pub hunk: Hunk,
     /// What becomes of it.
     pub state: HunkState,
-    /// SHA-256 (hex) of its changed lines: the same hunk has the same one wherever in the file it is.
+    /// SHA-256 (hex) of its lines, and of how many of the file's hunks before it have the same: the same hunk has the same
+    /// one wherever in the file it is, and no two of a file have the same.
     pub digest: String,
 }
 
@@ -83,28 +85,40 @@ pub(super) fn states(
             Some(_) => HunkState::Open,
         }
     };
-    let hunks = comparison.hunks().into_iter().map(|hunk| ReviewHunk {
-        state: match is_mixed {
-            true => HunkState::Overtaken,
-            false => state(&hunk),
-        },
-        digest: digest(comparison, &hunk),
-        hunk,
+    let mut alike: HashMap<[u8; 32], u64> = HashMap::new();
+    let hunks = comparison.hunks().into_iter().map(|hunk| {
+        let hash = digest(comparison, &hunk);
+        let before = alike.entry(hash.clone().finalize().into()).or_default();
+        let digest = hash.chain_update(before.to_le_bytes());
+        *before += 1;
+        ReviewHunk {
+            state: match is_mixed {
+                true => HunkState::Overtaken,
+                false => state(&hunk),
+            },
+            digest: hex(digest),
+            hunk,
+        }
     });
     hunks.collect()
 }
 
-fn digest(comparison: &Comparison, hunk: &Hunk) -> String {
+/// Hashes the lines of a hunk. The unchanged ones around tell apart hunks that change the same in several places.
+fn digest(comparison: &Comparison, hunk: &Hunk) -> Sha256 {
     let mut hash = Sha256::new();
     for (sign, line) in comparison.lines(hunk) {
-        let sign = match sign {
-            Sign::Same => continue,
+        hash.update(match sign {
+            Sign::Same => b" ",
             Sign::Removed => b"-",
             Sign::Added => b"+",
-        };
-        hash.update(sign);
+        });
+        hash.update((line.len() as u64).to_le_bytes());
         hash.update(line);
     }
+    hash
+}
+
+fn hex(hash: Sha256) -> String {
     hash.finalize()
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -139,13 +153,11 @@ impl Lines {
         self.is_all
     }
 
-    /// Marks hunks that were accepted: each digest stands for one.
+    /// Marks hunks that were accepted.
     pub(super) fn accept(&mut self, digests: &[String]) {
-        for digest in digests {
-            let is_it = |hunk: &&mut ReviewHunk| {
-                hunk.digest == *digest && hunk.state != HunkState::Accepted
-            };
-            if let Some(hunk) = self.hunks.iter_mut().find(is_it) {
+        let accepted: HashSet<&String> = digests.iter().collect();
+        for hunk in &mut self.hunks {
+            if accepted.contains(&hunk.digest) {
                 hunk.state = HunkState::Accepted;
             }
         }
@@ -327,18 +339,28 @@ mod tests {
         );
     }
 
+    /// The first and the last hunk have the same lines, and the second changes the same beside others.
     #[test]
-    fn an_accepted_digest_stands_for_one_hunk() {
-        let before = numbered(&[]);
-        let after = numbered(&[(5, "5\nmore\n"), (30, "30\nmore\n")]);
-        let mut lines = lines(&before, &after, None);
-        let digest = lines.hunks[0].digest.clone();
-        assert_eq!(digest, lines.hunks[1].digest);
-        lines.accept(std::slice::from_ref(&digest));
-        assert_eq!(states_of(&lines), [HunkState::Accepted, HunkState::Open]);
-        assert!(!lines.is_decided());
-        lines.accept(&[digest]);
-        assert!(lines.is_decided());
+    fn an_accepted_digest_stands_for_the_hunk_that_it_was_taken_of() {
+        let before = "same\n".repeat(20) + &numbered(&[]) + &"same\n".repeat(20);
+        let numbers = numbered(&[(20, "20\nmore\n")]);
+        let same = "same\n".repeat(10) + "more\n" + &"same\n".repeat(10);
+        let after = same.clone() + &numbers + &same;
+        for (number, states) in [
+            (0, "accepted open open"),
+            (1, "open accepted open"),
+            (2, "open open accepted"),
+        ] {
+            let mut lines = lines(&before, &after, None);
+            let digest = lines.hunks[number].digest.clone();
+            lines.accept(&[digest.clone(), digest]);
+            let found = states_of(&lines);
+            let found = found
+                .iter()
+                .map(|state| format!("{state:?}").to_lowercase());
+            assert_eq!(found.collect::<Vec<_>>().join(" "), states);
+            assert!(!lines.is_decided());
+        }
     }
 
     proptest! {
