@@ -50,9 +50,16 @@ impl Review<'_> {
                 Comparison::default()
             }
         };
+        // The numbers of its hunks would mean others the next time.
+        if comparison.is_rough() {
+            whole = whole.or(Some(
+                "takes longer than two seconds to compare line by line",
+            ));
+        }
         let is_mixed = contents.between.is_some();
+        let now = contents.now.as_deref().filter(|_| whole.is_none());
         let mut lines = Lines {
-            hunks: states(&comparison, contents.now.as_deref(), is_mixed),
+            hunks: states(&comparison, now, is_mixed),
             comparison,
             now: contents.now,
             ids: nodes[1].and_then(|node| diff.trees().1.ids(node)),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, TextDiff, group_diff_ops, udiff::UnifiedHunkHeader};
 
@@ -60,6 +60,7 @@ pub struct Comparison {
     before: Text,
     after: Text,
     ops: Vec<DiffOp>,
+    is_rough: bool,
 }
 
 /// Changed lines that are close together, with some unchanged ones around them.
@@ -71,12 +72,24 @@ pub struct Hunk {
 impl Comparison {
     /// Compares two texts.
     pub fn new(before: Vec<u8>, after: Vec<u8>) -> Comparison {
-        let ops = compare(&lines(&before), &lines(&after));
+        Comparison::patient(before, after, PATIENCE)
+    }
+
+    fn patient(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> Comparison {
+        let start = Instant::now();
+        let ops = compare(&lines(&before), &lines(&after), patience);
         Comparison {
+            is_rough: start.elapsed() >= patience,
             before: Text::new(before),
             after: Text::new(after),
             ops,
         }
+    }
+
+    /// Returns whether the search for the smallest difference was given up. It is a difference of the two texts all the same,
+    /// but the next comparison of the same texts may find another one.
+    pub fn is_rough(&self) -> bool {
+        self.is_rough
     }
 
     /// Returns the later text.
@@ -146,7 +159,7 @@ impl Comparison {
     }
 }
 
-fn compare(before: &[&[u8]], after: &[&[u8]]) -> Vec<DiffOp> {
+fn compare(before: &[&[u8]], after: &[&[u8]], patience: Duration) -> Vec<DiffOp> {
     match (before.len(), after.len()) {
         (0, 0) => Vec::new(),
         // Most of what comes or goes whole needs no comparing.
@@ -163,7 +176,7 @@ fn compare(before: &[&[u8]], after: &[&[u8]]) -> Vec<DiffOp> {
         _ => {
             let diff = TextDiff::configure()
                 .algorithm(Algorithm::Histogram)
-                .timeout(PATIENCE)
+                .timeout(patience)
                 .diff_slices(before, after);
             diff.ops().to_vec()
         }
@@ -264,6 +277,16 @@ mod tests {
                 (Sign::Added, b"end"),
             ]
         );
+    }
+
+    #[test]
+    fn a_difference_is_rough_where_the_search_was_given_up() {
+        let compared = |patience| {
+            let (before, after) = (numbered(&[]), numbered(&[(2, ""), (14, "fourteen\n")]));
+            Comparison::patient(before.into(), after.into(), patience).is_rough()
+        };
+        assert!(compared(Duration::ZERO));
+        assert!(!compared(Duration::from_secs(600)));
     }
 
     #[test]
