@@ -255,10 +255,10 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
     for note in &report.notes {
         warn(false, note);
     }
-    if report.dry_run {
-        for change in &report.changes {
-            printer.line(format_args!("would {change}"));
-        }
+    let is_told = report.dry_run || report.record.is_some();
+    for change in report.changes.iter().filter(|_| is_told) {
+        let would = if report.dry_run { "would " } else { "" };
+        printer.line(format_args!("{would}{change}"));
     }
     if report.stopped {
         return;

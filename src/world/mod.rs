@@ -45,6 +45,7 @@ mod open_state;
 mod options;
 pub mod origin;
 pub mod outage;
+mod overwrite;
 pub mod own;
 mod pending;
 mod probe;

@@ -11,12 +11,12 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, 
 use rustix::io::Errno;
 
 use super::attr::{SetAttrs, SetTime, set_times, without_setid};
-use super::blocks::copy_range;
 use super::keep::{Destroys, readable};
 use super::likeness::make_alike;
 use super::meta::Meta;
 use super::open_state::OpenState;
 use super::options::COPIED_UP_TO;
+use super::overwrite::overwrite;
 use super::root::{open_beneath, stat_at, stat_fd};
 use super::versions::VersionGuard;
 use super::{Caller, Located, World};
@@ -54,6 +54,11 @@ pub trait NewContent {
     /// # Errors
     /// Any error from reading or writing.
     fn write_to(&self, file: BorrowedFd<'_>) -> Result<()>;
+    /// Returns the size in bytes of the content that this one was made of; `None`: of the one that it replaces. What is
+    /// behind that when it takes its place has been added since, by somebody who has the file open, and stays.
+    fn made_of(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl World {
@@ -260,13 +265,8 @@ impl World {
         let pending = self
             .journal
             .begin(op(keeping.kept, None), &[], Some(&author))?;
-        let size = content.size();
-        let act = || {
-            rustix::fs::ftruncate(&file, 0).map_err(Error::os("ftruncate"))?;
-            copy_range(ready.as_fd(), file.as_fd(), 0, size)?;
-            rustix::fs::ftruncate(&file, size).map_err(Error::os("ftruncate"))
-        };
-        pending.settle(act())?;
+        let was = content.made_of().unwrap_or(meta.size);
+        pending.settle(overwrite(&file, &ready, content.size(), was))?;
         keeping.stands(open_state);
         located.node.stat()
     }

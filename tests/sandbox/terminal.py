@@ -119,6 +119,8 @@ if has("less"):
     person.types("G")
     person.reads("500")
     person.reads("(END)")
+    # It has to wait for a key: between showing and that, it notes a change of the size and acts on it with the next key.
+    time.sleep(0.3)
     person.resize(20, 60)
     person.reads("480")
     person.types("g")

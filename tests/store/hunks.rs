@@ -1,11 +1,17 @@
 //! Single hunks of a review: taken back into the file as it is now, or accepted; what others changed since is never lost.
 
 use std::fs;
+use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use trumanfs::error::Error;
+use trumanfs::name::{Name, WorldPath};
+use trumanfs::world::replace::NewContent;
+use trumanfs::world::{Caller, OpenState, World};
 
 use crate::common::{Home, need_mount};
 use crate::review::{done, listed, run};
@@ -87,6 +93,7 @@ fn a_hunk_goes_and_everything_else_stays() {
 
     let (said, _) = done(0, &["reject", &at, &ours, "a", "--hunk", "2"]);
     assert!(said.contains("put back the content of /a"), "{said}");
+    assert!(said.contains("took back @@ -17,7 +17,7 @@ of /a"), "{said}");
     let without = [(5, "five\n"), (11, "by-hand\n"), (35, "")];
     assert_eq!(read(&home, "a"), numbered(&without));
     assert_eq!(read(&home, "b"), numbered(&CHANGED));
@@ -303,4 +310,60 @@ fn odd_files_have_hunks_too() {
     assert_eq!(moved(), latin().get(5..).unwrap());
     done(0, &["reject", at, &ours, "sub/moved", "--hunk", "1"]);
     assert_eq!(moved(), latin());
+}
+
+/// A file that somebody has open.
+struct Open;
+
+impl OpenState for Open {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+/// A content that is made while somebody adds a line to the file.
+struct Slow<'t> {
+    text: &'t [u8],
+    file: &'t Path,
+}
+
+impl NewContent for Slow<'_> {
+    fn size(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        let mut log = fs::File::options().append(true).open(self.file).unwrap();
+        log.write_all(b"added\n").unwrap();
+        rustix::io::pwrite(file, self.text, 0).unwrap();
+        Ok(())
+    }
+}
+
+/// What is added to an open file while its content is put back was in neither the file nor the versions.
+#[test]
+fn what_is_added_to_an_open_file_meanwhile_stays() {
+    let dir = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
+    let store = fs::canonicalize(dir.path()).unwrap().join("store");
+    fs::create_dir(&store).unwrap();
+    let (world, _) = World::as_last_mounted(&store).unwrap();
+    for (was, text) in [
+        ("old\n", "a longer one\n"),
+        ("a longer one\n", "new\n"),
+        ("", "new\n"),
+    ] {
+        let file = store.join("log");
+        fs::write(&file, was).unwrap();
+        let dir = world.dir(&WorldPath::root()).unwrap();
+        let located = world.hold(&dir, Name::new(b"log").unwrap()).unwrap();
+        let slow = Slow {
+            text: text.as_bytes(),
+            file: &file,
+        };
+        world
+            .put_content(&located, &slow, &Open, Caller::myself())
+            .unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("{text}added\n"));
+    }
+    world.close();
 }

@@ -190,7 +190,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         self.written.insert(located.node.meta().id);
         let (applier, caller) = (self.applier, self.caller);
         match new {
-            New::Text(text) => applier.put_content(&located, &Text(text), caller),
+            New::Text(text) => applier.put_content(&located, &Text(text, None), caller),
             New::Theirs(node) => {
                 let content = self.theirs.content(*node)?;
                 applier.put_content(&located, &Former(&content), caller)

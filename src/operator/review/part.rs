@@ -23,11 +23,13 @@ pub struct HunkPlan {
 impl HunkPlan {
     /// Returns the report of what was carried out.
     pub fn done(self, edited: Edited) -> UndoReport {
+        let changes = self.report.changes.iter();
+        let changes = changes.map(|change| change.replacen("take", "took", 1));
         UndoReport {
             record: Some(edited.record),
             run: edited.run,
             done: (0, 1, 0),
-            changes: Vec::new(),
+            changes: changes.collect(),
             ..self.report
         }
     }

@@ -49,12 +49,19 @@ pub struct Edited {
     pub run: Option<RunId>,
 }
 
-/// A content in memory.
-pub(in crate::operator) struct Text<'t>(pub(in crate::operator) &'t [u8]);
+/// A content in memory, and how long the one is that it was made of, where that is known.
+pub(in crate::operator) struct Text<'t>(
+    pub(in crate::operator) &'t [u8],
+    pub(in crate::operator) Option<u64>,
+);
 
 impl NewContent for Text<'_> {
     fn size(&self) -> u64 {
         self.0.len() as u64
+    }
+
+    fn made_of(&self) -> Option<u64> {
+        self.1
     }
 
     fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
@@ -114,7 +121,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
         session: world.session().to_owned(),
         seq: begun.seq(),
     };
-    match applier.put_content(&located, &Text(&edited), caller) {
+    match applier.put_content(&located, &Text(&edited, Some(content.len() as u64)), caller) {
         Ok(_) => begun.done(),
         Err(error) => {
             begun.abort(&error);

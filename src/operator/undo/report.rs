@@ -54,7 +54,7 @@ pub struct UndoReport {
     pub stopped: bool,
     /// What stays as it is, and why.
     pub notes: Vec<String>,
-    /// Each change, for a dry run.
+    /// Each change, for a dry run; each hunk that was taken back.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<String>,
     /// The error that stopped it half-way.
