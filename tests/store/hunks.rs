@@ -367,3 +367,15 @@ fn what_is_added_to_an_open_file_meanwhile_stays() {
     }
     world.close();
 }
+
+/// A path is listed twice where one file was moved onto another: its hunks are those of the one that is there.
+#[test]
+fn a_file_that_was_moved_onto_another_has_its_hunks() {
+    need_mount!();
+    let home = Home::prepared(four_files, &[]);
+    let at = home.home().to_str().unwrap();
+    let ours = run(&home, "cat changed > a; rm b; mv a b");
+    assert_eq!(listed(at, &[]).len(), 2, "{:?}", listed(at, &[]));
+    done(0, &["reject", at, &ours, "b", "--hunk", "2"]);
+    assert_eq!(read(&home, "b"), numbered(&[(5, "five\n"), (35, "")]));
+}

@@ -5,6 +5,7 @@ use super::hunks::{Lines, ReviewHunk};
 use super::list::Review;
 use crate::error::{Error, Result};
 use crate::name::{Escaped, WorldPath};
+use crate::operator::diff::Status;
 use crate::operator::text::Comparison;
 use crate::operator::undo::apply::Extent;
 use crate::operator::undo::deeds::{Deed, Kind};
@@ -41,11 +42,11 @@ impl Review<'_> {
     /// # Errors
     /// [`Error::Missing`] where it is not listed; as [`Review::lines`].
     pub fn lines_of(&self, path: &WorldPath) -> Result<Lines> {
-        let is_it = |number: &usize| {
-            self.path(*number)
-                .is_some_and(|(_, listed)| listed == *path)
-        };
-        let number = (0..self.len()).find(is_it);
+        let at = (0..self.len()).filter_map(|number| Some((number, self.path(number)?)));
+        let at = at.filter(|(_, (_, listed))| listed == path);
+        // Where something else has come to the path of what was removed, that is what has it now.
+        let is_there = at.max_by_key(|(_, (status, _))| *status != Status::Removed);
+        let number = is_there.map(|(number, _)| number);
         let lines = number.map(|number| self.lines(number)).transpose()?;
         lines.flatten().ok_or_else(|| Error::Missing {
             what: format!("{path} is not among the changes that are to be reviewed"),
