@@ -216,7 +216,7 @@ impl World {
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` if it is not a regular file; `EROFS`; `ENOSPC` if the old content cannot be kept. On failure
-    /// nothing has changed.
+    /// nothing has changed, or the old content is kept and recorded.
     pub fn put_content(
         &self,
         located: &Located,
@@ -266,8 +266,11 @@ impl World {
             .journal
             .begin(op(keeping.kept, None), &[], Some(&author))?;
         let was = content.made_of().unwrap_or(meta.size);
-        pending.settle(overwrite(&file, &ready, content.size(), was))?;
+        let written = overwrite(&file, &ready, content.size(), was);
+        // Stopped half-way, by a full disk say, the file is neither: what it was must stay kept.
+        pending.done();
         keeping.stands(open_state);
+        written?;
         located.node.stat()
     }
 
