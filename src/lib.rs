@@ -31,6 +31,7 @@ pub mod journal;
 pub mod mounts;
 pub mod name;
 pub mod operator;
+pub mod serve;
 pub mod sys;
 pub mod world;
 

@@ -30,9 +30,14 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     (
         "cli",
         &[
-            "client", "daemon", "exec", "operator", "journal", "error", "name",
+            "client", "daemon", "exec", "operator", "journal", "serve", "error", "name",
         ],
         "cli parses and prints: what a store is asked for goes through client",
+    ),
+    (
+        "serve",
+        &["client", "exec", "operator", "journal", "error", "name"],
+        "serve is a user of client and exec, as cli is, and never of cli",
     ),
     (
         "client",
@@ -93,7 +98,7 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
 ];
 
 /// The executors below `exec`. They have the pipeline in common, and do not know each other.
-const EXECUTORS: &[&str] = &["shell", "program", "task"];
+const EXECUTORS: &[&str] = &["shell", "program", "files", "task"];
 
 /// Words that may be used in some places only.
 const WORDS: &[(&[&str], &[&str], &str)] = &[
@@ -111,6 +116,11 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
         &["fuser"],
         &["fuse/", "daemon/session.rs"],
         "the protocol's crate is seen by fuse/ and daemon/session.rs alone: one room to change when it does",
+    ),
+    (
+        &["rmcp", "tokio"],
+        &["serve/mcp/"],
+        "the SDK of the protocol and its runtime are seen by serve/mcp alone",
     ),
     (
         &["ratatui"],

@@ -18,6 +18,8 @@ mod recover;
 mod report;
 mod restore;
 mod review;
+#[cfg(feature = "mcp")]
+mod serve;
 mod shown;
 mod undo;
 mod values;
@@ -100,6 +102,10 @@ enum Command {
     Run(Box<execute::run::RunArgs>),
     /// The bundled shell in a home, or in a store that nobody has mounted
     Shell(execute::ShellArgs),
+    /// Serves a home to programs that run agents
+    #[cfg(feature = "mcp")]
+    #[command(subcommand)]
+    Serve(serve::ServeCommand),
     /// Policies of real programs: which may run in a home, with which flags
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -189,6 +195,8 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Run(args) => return Ok(execute::run::run(*args)),
         Command::Exec(args) => return Ok(execute::exec(&args)),
         Command::Shell(args) => return Ok(execute::shell(&args)),
+        #[cfg(feature = "mcp")]
+        Command::Serve(command) => serve::serve(command),
         Command::Policy(command) => return policy::policy(&command),
         Command::Background => {
             daemon::run_in_background();

@@ -10,7 +10,7 @@ use super::output::{Printer, count, quote, warn};
 use super::shown::complain;
 use crate::client::{Client, UndoHow, UndoWhat};
 use crate::error::Result;
-use crate::operator::undo::deeds::{Deed, Kind};
+use crate::operator::undo::in_words;
 use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, Wanted};
 
 /// What `trumanfs undo` takes.
@@ -223,32 +223,6 @@ fn exit_of(report: &UndoReport) -> Exit {
     }
 }
 
-/// Says what was done to which files.
-pub(super) fn told(deeds: &[Deed]) -> String {
-    let told = deeds.iter().map(|deed| {
-        let verb = match deed.kind {
-            Kind::BroughtBack => "brought back",
-            Kind::Removed => "removed",
-            Kind::Moved => "moved back",
-            Kind::Content => "put back the content of",
-            Kind::Attributes => "put back the attributes of",
-            Kind::Time => "put back the time of",
-        };
-        let paths: Vec<String> = deed.paths.iter().map(ToString::to_string).collect();
-        let more = deed.count - paths.len() as u64;
-        let and = match more {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!("{verb} {}{and}", paths.join(", "))
-    });
-    let told: Vec<String> = told.collect();
-    match told.is_empty() {
-        true => "nothing that shows".to_owned(),
-        false => told.join("; "),
-    }
-}
-
 /// `next`: how to go on where it stopped half-way. `taken_back`: what a redo takes back, in the words of its command.
 fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Option<&str>) {
     print_conflicts(report);
@@ -263,7 +237,7 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
     if report.stopped {
         return;
     }
-    let deeds = told(&report.deeds);
+    let deeds = in_words(&report.deeds);
     let operations = count(report.operations, "operation");
     match (report.dry_run, &report.record, &report.failed) {
         (true, ..) => printer.line(format_args!("would undo {operations}: {deeds}")),

@@ -8,6 +8,8 @@
 pub mod audit;
 pub mod cancel;
 mod drain;
+pub mod files;
+mod held_home;
 pub mod home;
 pub mod interrupt;
 mod limit;
@@ -19,13 +21,16 @@ mod open;
 pub mod pipeline;
 pub mod place;
 pub mod program;
+pub mod quote;
 pub mod request;
+mod resolve;
 pub mod shell;
 mod streams;
 pub mod totals;
 mod with_scratch;
 
 pub use cancel::Cancel;
+pub use held_home::HeldHome;
 pub use home::Home;
 pub use interrupt::Interrupt;
 pub use line_programs::{

@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// Returns a path from the root as one in the whole home.
-    pub(super) fn in_home(&self, path: &WorldPath) -> WorldPath {
+    pub fn in_home(&self, path: &WorldPath) -> WorldPath {
         let joined = [self.prefix.bytes(), path.bytes()].join(&b'/');
         WorldPath::parse(&joined).unwrap_or_default()
     }

@@ -26,6 +26,8 @@ mod first;
 mod kill;
 mod limits;
 mod loads;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod nested;
 mod network;
 mod ordinary_user;

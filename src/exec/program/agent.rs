@@ -11,13 +11,13 @@ use super::extra::Extra;
 use super::network::Settings;
 use super::policy::{Allowed, NetworkRule, Refused};
 use super::programs::{Command, Programs};
-use super::quote::line;
 use super::ready::Ready;
 use super::sandbox::directories_of;
 use super::terminal::Terminal;
 use crate::error::{Error, Result};
 use crate::exec::Cancel;
 use crate::exec::pipeline::{self, Streams};
+use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
 use crate::world::RunId;
 

@@ -54,8 +54,13 @@ impl LineSource {
         }
     }
 
+    /// Returns what every line asks for of the network.
+    pub fn network(&self) -> Option<&Asked> {
+        self.network.as_ref()
+    }
+
     /// Returns the policy in force. A file that is broken now is said so, once, and does not count.
-    fn policy(&self) -> Policy {
+    pub fn policy(&self) -> Policy {
         let (policy, warning) = self.policy.current();
         if let Some(warning) = warning {
             log::warn!("{warning}");
@@ -98,7 +103,7 @@ struct OneLine {
 impl OneLine {
     /// Takes note of a decision. The first refusal counts. Returns what the report calls the program.
     fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &Refused>) -> String {
-        let asked = escape(&super::quote::line(words));
+        let asked = escape(&crate::exec::quote::line(words));
         let mut report = self.report.lock();
         let report = report.get_or_insert_default();
         report.programs.push(asked.clone());

@@ -11,7 +11,6 @@ mod output;
 pub mod policy;
 mod profile;
 mod programs;
-mod quote;
 mod reach;
 mod ready;
 mod refuse;

@@ -3,24 +3,20 @@
 //! Owns what has to be open for that: the home, which stays mounted meanwhile, and what the policy looks paths up in.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{CWD, Gid, Mode, OFlags, Uid};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::fs::{CWD, Mode, OFlags};
 
 use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
-use crate::client::{Client, Hold, Runs, hold};
+use crate::client::{Client, Hold};
 use crate::error::{Error, Result};
-use crate::exec::audit::Audit;
-use crate::exec::mounted_home::MountedHome;
+use crate::exec::Cancel;
+use crate::exec::held_home::HeldHome;
 use crate::exec::place::Place;
-use crate::exec::{Cancel, Home};
 use crate::world::Root;
 
 /// A command to decide about and run.
@@ -70,30 +66,22 @@ impl Programs {
     /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home.
     ///
     /// # Errors
-    /// As [`hold()`]; those of opening the home.
+    /// As [`HeldHome::open`].
     pub fn open(target: &Path, launcher: Launcher) -> Result<Programs> {
-        let hold = hold(target, &|home| {
+        let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
-        })?;
+        };
         // A program will run, and its sandbox begins beside the rest of this.
-        prepare(&launcher, &hold);
-        // Not by the mountpoint: just after mounting, the registry of mounts may not have it yet.
+        let held = HeldHome::open(target, &fits, &|hold| prepare(&launcher, hold))?;
+        let HeldHome { place, home, hold } = held;
         let client = hold.client();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())
-            .map_err(Error::os("open"))?;
         // Of the store, because root may not get into the home of another user; what it shows besides is no danger: a
         // decision says what is meant, not what can be reached.
         let paths = rustix::fs::openat(CWD, client.path(), flags, Mode::empty())
             .map_err(Error::os("open"))?;
-        let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
-        let root = as_owner(hold.owner(), || Root::over(again))?;
         let scratch = rustix::io::fcntl_dupfd_cloexec(hold.scratch(), 0);
         let scratch = scratch.map_err(Error::os("fcntl"))?;
-        let runs = Runs::new(client)?;
-        let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
-        let audit = Audit::new(Root::open(client.path())?, true);
-        let place = Place::new(mounted, hold.path().as_os_str().as_bytes(), Some(audit));
         Ok(Programs {
             hold,
             place,
@@ -219,27 +207,4 @@ impl Programs {
 fn prepare(launcher: &Launcher, hold: &Hold) {
     let (uid, gid) = hold.owner();
     launcher.prepare(uid, gid);
-}
-
-/// Calls a function with the rights of a home's owner, who can enter it where root cannot.
-fn as_owner<T: Send>((uid, gid): (u32, u32), act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let me = rustix::process::geteuid();
-    if !me.is_root() || me.as_raw() == uid {
-        return act();
-    }
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // FUSE compares real, effective and saved ids (fuse_allow_current_process), so fsuid would not do. A thread's
-            // ids are its own as long as the C library is not asked.
-            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-            set_thread_groups(&[])
-                .and_then(|()| set_thread_res_gid(gid, gid, gid))
-                .and_then(|()| set_thread_res_uid(uid, uid, uid))
-                .map_err(Error::os("setresuid"))?;
-            act()
-        });
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(Error::refused("a thread broke down", "")))
-    })
 }

@@ -9,13 +9,13 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::programs::Command;
-use super::quote::line;
 use crate::client;
 use crate::error::{Error, Result};
 use crate::exec::cancel::Cancel;
 use crate::exec::home::Home;
 use crate::exec::pipeline::{self, Admitted, Done, Executor, Streams};
 use crate::exec::place::Place;
+use crate::exec::quote::line;
 use crate::exec::request::{Outcome, ProgramReport, Refusal, Request};
 use crate::exec::{Access, open};
 use crate::name::{WorldPath, escape};

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use super::executor::Execution;
 use super::policy::Policy;
 use super::programs::{Command, Programs};
-use super::quote::line;
 use super::ready::Ready;
 use crate::exec::pipeline::{self, Streams};
+use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
 
 impl Programs {

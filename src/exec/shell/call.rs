@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::absolute::{TMP, below};
 use super::deadline::Deadline;
 use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use crate::error::Error;
 use crate::exec::Home;
 use crate::exec::line_programs::{LinePrograms, Programs};
-use crate::name::{Name, WorldPath};
+use crate::exec::resolve::{Base, TMP};
+use crate::name::WorldPath;
 
 /// The state that a shell keeps from line to line. Each stage of a pipeline and each group in parentheses works on a
 /// copy.
@@ -69,36 +69,7 @@ impl ShellState {
     /// `ENOENT` for an empty path and for any path outside; `ENOENT` or `ENOTDIR` where `..` or a trailing slash
     /// follows something other than a directory.
     pub(super) fn path(&self, typed: &[u8]) -> Result<WorldPath, Error> {
-        if typed.is_empty() {
-            return Err(Error::NotFound);
-        }
-        let (mut path, rest) = match typed.first() {
-            Some(b'/') => {
-                let scratch = || below(TMP, typed).filter(|_| self.programs.is_some());
-                match below(&self.root, typed) {
-                    Some(inside) => (WorldPath::root(), inside),
-                    None => (WorldPath::scratch(), scratch().ok_or(Error::NotFound)?),
-                }
-            }
-            _ => (self.cwd.clone(), typed),
-        };
-        // Whether `path` so far is known to be a directory.
-        let mut known = true;
-        for part in rest.split(|b| *b == b'/') {
-            match part {
-                b"" | b"." => self.directory(&path, &mut known)?,
-                b".." => {
-                    self.directory(&path, &mut known)?;
-                    let above = path.parent().filter(|_| path != WorldPath::scratch());
-                    path = above.ok_or(Error::NotFound)?;
-                }
-                part => {
-                    path.push(Name::new(part)?);
-                    known = false;
-                }
-            }
-        }
-        Ok(path)
+        self.base().resolve(typed)
     }
 
     /// Resolves the path of a file to be created: as [`ShellState::path`], except that a trailing slash is `EISDIR`,
@@ -107,9 +78,15 @@ impl ShellState {
     /// # Errors
     /// As [`ShellState::path`].
     pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, Error> {
-        match self.path(typed) {
-            Err(Error::NotFound) if typed.ends_with(b"/") => Err(Error::IsDirectory),
-            path => path,
+        self.base().resolve_to_make(typed)
+    }
+
+    fn base(&self) -> Base<'_> {
+        Base {
+            home: &*self.home,
+            root: &self.root,
+            cwd: &self.cwd,
+            has_scratch: self.programs.is_some(),
         }
     }
 
@@ -123,14 +100,6 @@ impl ShellState {
             }
         }
         path.to_vec()
-    }
-
-    fn directory(&self, path: &WorldPath, known: &mut bool) -> Result<(), Error> {
-        if !*known && !self.home.stat(path)?.is_dir() {
-            return Err(Error::NotDirectory);
-        }
-        *known = true;
-        Ok(())
     }
 }
 

@@ -5,7 +5,6 @@
 //! (`commands`) see a `call::Call` and access files only through `Home`. Each operation resolves its path anew: a
 //! path that is swapped meanwhile for one that leads out of the home is absent.
 
-mod absolute;
 mod admit;
 mod ansi;
 mod brace;

@@ -21,6 +21,18 @@ pub enum Status {
     Renamed,
 }
 
+impl Status {
+    /// Returns its letter, as git has it.
+    pub fn letter(self) -> char {
+        match self {
+            Status::Added => 'A',
+            Status::Removed => 'D',
+            Status::Modified => 'M',
+            Status::Renamed => 'R',
+        }
+    }
+}
+
 /// One side of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Side {

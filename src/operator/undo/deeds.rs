@@ -42,6 +42,32 @@ pub struct Deed {
     pub paths: Vec<WorldPath>,
 }
 
+/// Says what was done to which files.
+pub fn in_words(deeds: &[Deed]) -> String {
+    let told = deeds.iter().map(|deed| {
+        let verb = match deed.kind {
+            Kind::BroughtBack => "brought back",
+            Kind::Removed => "removed",
+            Kind::Moved => "moved back",
+            Kind::Content => "put back the content of",
+            Kind::Attributes => "put back the attributes of",
+            Kind::Time => "put back the time of",
+        };
+        let paths: Vec<String> = deed.paths.iter().map(ToString::to_string).collect();
+        let more = deed.count - paths.len() as u64;
+        let and = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{verb} {}{and}", paths.join(", "))
+    });
+    let told: Vec<String> = told.collect();
+    match told.is_empty() {
+        true => "nothing that shows".to_owned(),
+        false => told.join("; "),
+    }
+}
+
 /// One change as a line of a dry run.
 type DeedLine = (Kind, WorldPath, String);
 

@@ -37,6 +37,7 @@ pub use applier::{Applier, InProcess};
 pub use apply::apply;
 pub(in crate::operator) use copier::Copier;
 pub(in crate::operator) use culprits::name_culprits;
+pub use deeds::in_words;
 pub use plan::plan;
 pub(in crate::operator) use planner::InTheWay;
 pub use planner::{Conflict, OnConflict, Plan};

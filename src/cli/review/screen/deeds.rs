@@ -2,13 +2,14 @@
 //! conflicts.
 
 use super::super::super::output::count;
-use super::super::super::undo::{conflicts, told};
+use super::super::super::undo::conflicts;
 use super::orders::{Outcome, Undoable, What};
 use crate::client::{Client, Review, UndoHow, UndoWhat};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::name::WorldPath;
 use crate::operator::point::Point;
+use crate::operator::undo::in_words;
 use crate::operator::undo::restore::RestoreRequest;
 use crate::operator::undo::{OnConflict, UndoReport, UndoRequest};
 
@@ -200,7 +201,7 @@ impl<'c> Place<'_, 'c> {
             None => "nothing to do: it is as it was".to_owned(),
             Some(run) => format!(
                 "{}; u or `trumanfs redo {} --run {run}` takes that back",
-                told(&report.deeds),
+                in_words(&report.deeds),
                 self.target
             ),
         }

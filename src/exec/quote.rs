@@ -1,7 +1,7 @@
 //! Words as a line of a shell: how a command is written down.
 
 /// Writes words as a line that a POSIX shell reads as these words.
-pub(super) fn line(words: &[Vec<u8>]) -> Vec<u8> {
+pub fn line(words: &[Vec<u8>]) -> Vec<u8> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(byte);
     let quoted: Vec<Vec<u8>> = words
         .iter()

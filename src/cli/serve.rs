@@ -1,0 +1,101 @@
+//! `serve`: servers for programs that run agents.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::execute::with_policy::{self, launcher, policy};
+use super::exit::Exit;
+use crate::error::{Error, Result, reason};
+use crate::exec::program::network::Asked;
+use crate::exec::program::sandbox::Choice;
+use crate::serve::mcp::{ServerEnd, Settings, serve as serve_mcp};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// How long what runs may take to end after a signal, before the process does.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// The servers.
+#[derive(Subcommand, Debug)]
+pub(super) enum ServeCommand {
+    /// Serves a home as tools by the Model Context Protocol, on standard input and output
+    Mcp(McpArgs),
+}
+
+/// What `trumanfs serve mcp` takes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Tools: bash, read_text_file, write_file, edit_file, list_directory, search_files, grep, move_file, copy_file,\n\
+remove, history, undo, bash_output, bash_kill, and run_PROGRAM for each program of the policy.\n\n\
+Example: claude mcp add home -- trumanfs serve mcp --root ~/project --policy default"
+)]
+pub(super) struct McpArgs {
+    /// A mounted home, or a store, which is mounted for as long as the server runs
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    /// Let the shell and run_PROGRAM run the real programs that this policy allows (a file, or `default`), in a sandbox
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Offer only these tools
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    tools: Vec<String>,
+    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it
+    #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
+    net: Option<Asked>,
+    /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto` [default: auto]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice, requires = "policy")]
+    sandbox: Option<Choice>,
+    /// Let answers have so many tokens at most, of four bytes each: start and end are kept
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    max_tokens: u64,
+}
+
+fn network(text: &str) -> std::result::Result<Asked, String> {
+    with_policy::network(text, Asked::AtMost)
+}
+
+/// Serves until the client goes away, or a signal comes.
+pub(super) fn serve(command: ServeCommand) -> Result<Exit> {
+    let ServeCommand::Mcp(args) = command;
+    let programs = match &args.policy {
+        None => None,
+        Some(file) => {
+            let watched = policy(Some(file), &args.root)?;
+            let launcher = launcher(args.sandbox.unwrap_or_default());
+            Some((watched, launcher, args.net))
+        }
+    };
+    let end = end_by_signal()?;
+    serve_mcp(
+        Settings {
+            root: args.root,
+            programs,
+            tools: args.tools,
+            tokens: args.max_tokens,
+        },
+        end,
+    )?;
+    Ok(Exit::Ok)
+}
+
+/// Has signals end the server: at once what runs, then the process.
+fn end_by_signal() -> Result<ServerEnd> {
+    let failed = |error: std::io::Error| {
+        Error::refused(format!("signals cannot be handled: {}", reason(&error)), "")
+    };
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
+    let end = ServerEnd::default();
+    let ends = end.clone();
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    let waiting = thread.spawn(move || {
+        if signals.forever().next().is_some() {
+            ends.end();
+            std::thread::sleep(GRACE);
+            std::process::exit(1);
+        }
+    });
+    waiting.map_err(failed)?;
+    Ok(end)
+}

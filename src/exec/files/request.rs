@@ -1,0 +1,235 @@
+//! [`FileRequest`]: one operation as the pipeline runs it.
+
+use std::sync::Arc;
+
+use super::edit::{self, Edit, Edited};
+use super::list::{self, Entry};
+use super::read::{self, Window};
+use super::work::{Failed, Work};
+use super::write;
+use crate::error::Error;
+use crate::exec::cancel::{Cancel, Ended};
+use crate::exec::home::Home;
+use crate::exec::pipeline::{self, Admitted, Done, Executor, Streams};
+use crate::exec::place::Place;
+use crate::exec::quote;
+use crate::exec::request::{Limits, Outcome, Refusal, Request, Status};
+use crate::exec::resolve::Base;
+use crate::name::WorldPath;
+use crate::world::{OriginKind, RunId};
+
+/// The status of an operation whose time was up, as timeout(1) has it.
+const LATE: u8 = 124;
+
+/// An operation on files. Paths are as somebody typed them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileCall {
+    /// Lines of a file that is text.
+    Read(Vec<u8>, Window),
+    /// Writes a file, which may be made; what it held before is kept. Directories above it are made.
+    Write(Vec<u8>, Vec<u8>),
+    /// Replaces texts in a file; where the last is true, only says what would be different.
+    Edit(Vec<u8>, Vec<Edit>, bool),
+    /// The entries of a directory.
+    List(Vec<u8>),
+    /// Moves a file or a directory to a path where nothing is.
+    Move(Vec<u8>, Vec<u8>),
+    /// Copies a regular file to a path where nothing is.
+    Copy(Vec<u8>, Vec<u8>),
+    /// Moves a file or a directory, with what is in it, into the trash.
+    Remove(Vec<u8>),
+}
+
+impl FileCall {
+    /// Returns its name and its paths: what records say of it.
+    fn words(&self) -> Vec<Vec<u8>> {
+        let (name, paths): (&str, Vec<&Vec<u8>>) = match self {
+            FileCall::Read(path, _) => ("read_text_file", vec![path]),
+            FileCall::Write(path, _) => ("write_file", vec![path]),
+            FileCall::Edit(path, ..) => ("edit_file", vec![path]),
+            FileCall::List(path) => ("list_directory", vec![path]),
+            FileCall::Move(from, to) => ("move_file", vec![from, to]),
+            FileCall::Copy(from, to) => ("copy_file", vec![from, to]),
+            FileCall::Remove(path) => ("remove", vec![path]),
+        };
+        let name = std::iter::once(name.as_bytes().to_vec());
+        name.chain(paths.into_iter().cloned()).collect()
+    }
+
+    fn changes(&self) -> bool {
+        match self {
+            FileCall::Read(..) | FileCall::List(_) | FileCall::Edit(_, _, true) => false,
+            FileCall::Write(..)
+            | FileCall::Edit(..)
+            | FileCall::Move(..)
+            | FileCall::Copy(..)
+            | FileCall::Remove(_) => true,
+        }
+    }
+}
+
+/// What an operation has besides its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// The lines that were asked for, of how many bytes in all.
+    Lines {
+        /// The number of the first one, from 1; where the end was asked for, nobody has counted.
+        first: Option<u64>,
+        /// The size of the file in bytes.
+        size: u64,
+    },
+    /// The entries of a directory, in the order of their names.
+    Entries(Vec<Entry>),
+    /// A file before and after.
+    Edited(Edited),
+    /// A file was written: whether it was made.
+    Written(bool),
+}
+
+/// One operation.
+pub struct FileRequest<'p> {
+    place: &'p Place,
+    has_scratch: bool,
+    cwd: WorldPath,
+    /// The working directory as `pwd` prints it.
+    shown: Vec<u8>,
+    call: FileCall,
+    found: Option<Found>,
+}
+
+impl<'p> FileRequest<'p> {
+    /// Makes one. `cwd` is absolute; where it is gone, relative paths are absent. `has_scratch`: whether `/tmp` is the
+    /// session's scratch directory.
+    pub fn new(place: &'p Place, has_scratch: bool, cwd: &[u8], call: FileCall) -> FileRequest<'p> {
+        let base = Base {
+            home: &**place.home(),
+            root: place.root(),
+            cwd: &WorldPath::root(),
+            has_scratch,
+        };
+        FileRequest {
+            cwd: base.resolve(cwd).unwrap_or_default(),
+            shown: cwd.to_vec(),
+            place,
+            has_scratch,
+            call,
+            found: None,
+        }
+    }
+
+    /// Carries it out as this run. Returns what came of it.
+    pub fn run(mut self, run: RunId, limits: Limits, cancel: Cancel) -> (Outcome, Option<Found>) {
+        let request = Request {
+            command: quote::line(&self.call.words()),
+            limits,
+            cancel: Some(cancel),
+            run: Some(run),
+        };
+        let outcome = pipeline::execute_gathering(&mut self, &request, None);
+        (outcome, self.found)
+    }
+
+    fn perform(&self, work: &Work<'_>, streams: &mut Streams) -> Result<Option<Found>, Failed> {
+        let out = &mut *streams.stdout;
+        match &self.call {
+            FileCall::Read(path, window) => {
+                let (first, size) = read::read(work, path, window, out)?;
+                Ok(Some(Found::Lines { first, size }))
+            }
+            FileCall::Write(path, content) => {
+                let made = write::write(work, path, content)?;
+                Ok(Some(Found::Written(made)))
+            }
+            FileCall::Edit(path, edits, dry) => {
+                let edited = edit::edit(work, path, edits, *dry)?;
+                Ok(Some(Found::Edited(edited)))
+            }
+            FileCall::List(path) => {
+                let entries = list::list(work, path, out)?;
+                Ok(Some(Found::Entries(entries)))
+            }
+            FileCall::Move(from, to) => write::rename(work, from, to).map(|()| None),
+            FileCall::Copy(from, to) => write::copy(work, from, to).map(|()| None),
+            FileCall::Remove(path) => write::remove(work, path).map(|()| None),
+        }
+    }
+}
+
+impl Executor for FileRequest<'_> {
+    type Plan = ();
+    const KIND: OriginKind = OriginKind::Tool;
+
+    fn place(&self) -> &Place {
+        self.place
+    }
+
+    fn cwd(&self) -> Vec<u8> {
+        self.shown.clone()
+    }
+
+    fn directory(&self) -> &WorldPath {
+        &self.cwd
+    }
+
+    fn plan(&self, _: &Request) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn may_change(&self, (): &()) -> bool {
+        self.call.changes()
+    }
+
+    fn noun(&self, (): &()) -> &'static str {
+        match self.call {
+            FileCall::List(_) => "entries",
+            _ => "lines",
+        }
+    }
+
+    fn unavailable(&self, error: &Error) -> Refusal {
+        Refusal {
+            message: format!("the home cannot be changed: {error}").into_bytes(),
+            return_code: 1,
+        }
+    }
+
+    fn interrupted(&self, cancel: &Cancel) -> Done {
+        Done::cancelled(cancel, "cancelled")
+    }
+
+    fn note(&mut self, _: u8) {}
+
+    fn carry_out(
+        &mut self,
+        admitted: Admitted<()>,
+        home: Arc<dyn Home>,
+        mut streams: Streams,
+    ) -> Done {
+        let cancel = admitted.cancel().cloned().unwrap_or_default();
+        let work = Work {
+            home: &*home,
+            base: Base {
+                home: &*home,
+                root: self.place.root(),
+                cwd: &self.cwd,
+                has_scratch: self.has_scratch,
+            },
+            cancel: &cancel,
+        };
+        let mut done = Ok(None);
+        home.work(&mut || done = self.perform(&work, &mut streams));
+        match done {
+            Ok(found) => {
+                self.found = found;
+                Done::ran(0)
+            }
+            Err(_) if cancel.ended() == Some(Ended::Cancelled) => {
+                Done::cancelled(&cancel, "cancelled")
+            }
+            Err(_) if cancel.ended().is_some() => {
+                Done::early(Status::Timeout, LATE, "the time is up")
+            }
+            Err(message) => Done::early(Status::Failed, 1, message),
+        }
+    }
+}

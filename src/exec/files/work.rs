@@ -1,0 +1,62 @@
+//! What operations on files work with, and how they say why they failed: `path: reason`.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::error::{Error, reason};
+use crate::exec::cancel::Cancel;
+use crate::exec::home::Home;
+use crate::exec::resolve::Base;
+use crate::name::{WorldPath, escape};
+
+/// Why an operation failed: its path and the reason.
+pub(super) type Failed = Vec<u8>;
+
+/// Says of a path why something failed.
+pub(super) fn at(path: &[u8], error: &Error) -> Failed {
+    let reason = reason(&error.errno().into());
+    format!("{}: {reason}", escape(path)).into_bytes()
+}
+
+/// Returns the error that reading or writing ended with.
+pub(super) fn of_io(error: &io::Error) -> Error {
+    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+    Error::os("read or write")(errno)
+}
+
+/// What an operation works with.
+pub(super) struct Work<'w> {
+    /// The home.
+    pub(super) home: &'w dyn Home,
+    /// Where paths begin.
+    pub(super) base: Base<'w>,
+    /// What ends it.
+    pub(super) cancel: &'w Cancel,
+}
+
+impl Work<'_> {
+    /// Resolves a path.
+    pub(super) fn path(&self, typed: &[u8]) -> Result<WorldPath, Failed> {
+        self.base.resolve(typed).map_err(|error| at(typed, &error))
+    }
+
+    /// Resolves the path of a file to be made.
+    pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, Failed> {
+        let path = self.base.resolve_to_make(typed);
+        path.map_err(|error| at(typed, &error))
+    }
+
+    /// Returns whether the operation may go on.
+    pub(super) fn goes_on(&self) -> bool {
+        self.cancel.ended().is_none()
+    }
+
+    /// Fails once the operation has to end.
+    pub(super) fn check(&self) -> Result<(), Failed> {
+        match self.goes_on() {
+            true => Ok(()),
+            false => Err(b"it was ended".to_vec()),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! [`Answer`]: what a tool says, as text and with a shape, and how both become the protocol's result.
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::exec::{Outcome, Status};
+use crate::operator::text::{Comparison, Sign};
+
+/// What a tool says.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answer {
+    /// For a model to read.
+    pub(super) text: String,
+    /// For a program to read.
+    pub(super) data: Map<String, Value>,
+    /// Whether the tool did not do what was asked for.
+    pub(super) is_error: bool,
+}
+
+impl Answer {
+    /// Makes one of a text.
+    pub(super) fn new(text: impl Into<String>) -> Answer {
+        Answer {
+            text: text.into(),
+            ..Answer::default()
+        }
+    }
+
+    /// Makes one that says why nothing came of it.
+    pub(super) fn failed(text: impl Into<String>) -> Answer {
+        Answer {
+            is_error: true,
+            ..Answer::new(text)
+        }
+    }
+
+    /// The same with a value.
+    #[must_use]
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Answer {
+        self.data.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Makes one of what came of a request. The text is what was written; what else there is to say stands behind it.
+    pub(super) fn of_outcome(outcome: &Outcome) -> Answer {
+        let mut text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&outcome.stderr);
+        if !stderr.is_empty() {
+            end_line(&mut text);
+            text.push_str(&stderr);
+        }
+        if outcome.status != Status::Success {
+            end_line(&mut text);
+            let status = word(outcome.status);
+            text.push_str(&format!("[{status}, exit code {}]\n", outcome.return_code));
+        }
+        for warning in &outcome.warnings {
+            end_line(&mut text);
+            text.push_str(&format!("[warning: {warning}]\n"));
+        }
+        let mut data = match serde_json::to_value(outcome) {
+            Ok(Value::Object(data)) => data,
+            _ => Map::new(),
+        };
+        if let Some(error) = &outcome.unavailable {
+            data.insert("error_message".to_owned(), error.told().into());
+            end_line(&mut text);
+            text.push_str(&format!("[{}]\n", error.told()));
+        }
+        Answer {
+            text,
+            data,
+            is_error: !matches!(outcome.status, Status::Success | Status::Failed),
+        }
+    }
+
+    /// Returns the protocol's result.
+    pub(super) fn into_result(self) -> CallToolResult {
+        let mut data = self.data;
+        // Clients that show a model one of the two alone show it the text all the same.
+        data.entry("text").or_insert_with(|| json!(self.text));
+        let content = vec![ContentBlock::text(self.text)];
+        let mut result = match self.is_error {
+            true => CallToolResult::error(content),
+            false => CallToolResult::success(content),
+        };
+        result.structured_content = Some(Value::Object(data));
+        result
+    }
+}
+
+impl From<Error> for Answer {
+    fn from(error: Error) -> Answer {
+        Answer::failed(error.told())
+    }
+}
+
+/// The word for a status, as in JSON.
+pub(super) fn word(status: Status) -> String {
+    let word = serde_json::to_value(status).ok();
+    word.and_then(|word| word.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// Keeps the start and the end of a text that is longer than so many bytes, and says between them how much is left out.
+pub(super) fn cut(text: String, most: usize) -> String {
+    if text.len() <= most {
+        return text;
+    }
+    let half = most / 2;
+    let start = text.floor_char_boundary(half);
+    let end = text.ceil_char_boundary(text.len() - half);
+    let (head, tail) = (
+        text.get(..start).unwrap_or_default(),
+        text.get(end..).unwrap_or_default(),
+    );
+    let left_out = end - start;
+    format!("{head}\n[{left_out} bytes left out]\n{tail}")
+}
+
+/// Returns the difference of two texts as a unified patch without names.
+pub(super) fn patch(before: Vec<u8>, after: Vec<u8>) -> String {
+    let compared = Comparison::new(before, after);
+    let mut text = String::new();
+    for hunk in compared.hunks() {
+        text.push_str(&format!("{hunk}\n"));
+        for (sign, line) in compared.lines(&hunk) {
+            text.push(match sign {
+                Sign::Same => ' ',
+                Sign::Removed => '-',
+                Sign::Added => '+',
+            });
+            text.push_str(&String::from_utf8_lossy(line));
+            if !line.ends_with(b"\n") {
+                text.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_both_ends() {
+        assert_eq!(cut("abc".to_owned(), 3), "abc");
+        let text = format!("start{}end", "ä".repeat(100));
+        let cut = cut(text, 20);
+        assert!(cut.starts_with("start") && cut.ends_with("end"), "{cut}");
+        assert!(cut.contains("bytes left out]"), "{cut}");
+    }
+
+    #[test]
+    fn a_patch_has_hunks_and_ends_of_files() {
+        let text = patch(b"a\nb\n".to_vec(), b"a\nc".to_vec());
+        assert_eq!(
+            text,
+            "@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
+        );
+    }
+}

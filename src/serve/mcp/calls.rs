@@ -1,0 +1,109 @@
+//! A call of a tool, from its arguments to its answer, within the time that a client waits: what takes longer becomes a job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{JsonObject, ProgressNotificationParam};
+use rmcp::service::RequestContext;
+use tokio::time::{Instant, sleep_until};
+
+use super::answer::{Answer, cut};
+use super::jobs::{Job, Jobs};
+use super::work::Work;
+
+/// How long a client waits for an answer: many give up after 60 s.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// How often a client that asked for it hears that a call goes on.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// What a call does, on a thread of its own.
+pub(super) type Act = Box<dyn FnOnce(&Work, JsonObject) -> Answer + Send>;
+
+/// Does a call and waits for its end, so long as a client does. Returns nothing where the client has taken it back.
+pub(super) async fn call(
+    (tool, act, becomes_job): (&str, Act, bool),
+    work: Work,
+    arguments: JsonObject,
+    context: &RequestContext<RoleServer>,
+) -> Option<Answer> {
+    let (session, jobs, cancel) = (
+        work.session.id.clone(),
+        work.jobs.clone(),
+        work.cancel.clone(),
+    );
+    let most = usize::try_from(work.bytes).unwrap_or(usize::MAX);
+    let job = Job::new(tool, &session, cancel.clone(), work.streams.clone());
+    let (end, ended) = tokio::sync::oneshot::channel();
+    let of_thread = job.clone();
+    tokio::task::spawn_blocking(move || {
+        let caught =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(&work, arguments)));
+        let answer = caught
+            .unwrap_or_else(|_| Answer::failed("the call broke off: this is a bug of trumanfs"));
+        let answer = Answer {
+            text: cut(answer.text, most + most / 2),
+            ..answer
+        };
+        let answer = answer.with("session", session);
+        of_thread.finish(answer.clone());
+        // Nobody may wait any more.
+        let _ = end.send(answer);
+    });
+    tokio::select! {
+        answer = ended => Some(answer.unwrap_or_else(|_| Answer::failed("the call broke off"))),
+        () = context.ct.cancelled() => {
+            cancel.cancel();
+            None
+        }
+        () = patience(&job, context) => Some(too_long(&job, &jobs, becomes_job)),
+    }
+}
+
+/// Waits as long as a client does, and tells it meanwhile how far a call is, if it wants to know.
+async fn patience(job: &Arc<Job>, context: &RequestContext<RoleServer>) {
+    let end = Instant::now() + PATIENCE;
+    let Some(token) = context.meta.get_progress_token() else {
+        return sleep_until(end).await;
+    };
+    loop {
+        let next = Instant::now() + PROGRESS;
+        sleep_until(next.min(end)).await;
+        if Instant::now() >= end {
+            return;
+        }
+        let seconds = job.begun.elapsed().as_secs_f64();
+        let bytes: usize = job.streams.iter().map(super::live::Live::len).sum();
+        let said = ProgressNotificationParam::new(token.clone(), seconds)
+            .with_message(format!("{seconds:.0} s, {bytes} bytes of output"));
+        // Who does not listen is not told.
+        let _ = context.peer.notify_progress(said).await;
+    }
+}
+
+/// Makes a job of a call that has not ended yet.
+fn too_long(job: &Arc<Job>, jobs: &Arc<Jobs>, becomes_job: bool) -> Answer {
+    if !becomes_job {
+        job.cancel.cancel();
+        return Answer::failed(format!(
+            "it took longer than {} s and was ended",
+            PATIENCE.as_secs()
+        ));
+    }
+    if let Err(why) = jobs.keep(job) {
+        job.cancel.cancel();
+        return Answer::failed(why);
+    }
+    let [stdout, stderr] = job.news();
+    let text = format!(
+        "{stdout}{stderr}[goes on after {} s as job {}: bash_output says what comes, bash_kill ends it]\n",
+        PATIENCE.as_secs(),
+        job.id
+    );
+    Answer::new(text)
+        .with("job", job.id.clone())
+        .with("running", true)
+        .with("stdout", stdout)
+        .with("stderr", stderr)
+        .with("session", job.session.clone())
+}

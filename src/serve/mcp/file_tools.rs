@@ -1,0 +1,226 @@
+//! The tools for files: their arguments become operations on files, or lines of the shell for searches.
+
+use super::answer::{Answer, patch, word};
+use super::arguments::{
+    Directory, EditFile, Grep, OnePath, OutputMode, ReadTextFile, SearchFiles, WriteFile,
+};
+use super::history;
+use super::work::{USUAL, Work};
+use crate::exec::files::{Edit, FileCall, Found, Window};
+use crate::exec::{Outcome, Status};
+
+/// Makes an answer of an operation on files: its text, or why it failed.
+fn of_file(outcome: &Outcome) -> Answer {
+    if outcome.status == Status::Success {
+        let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+        return Answer::new(text).with("run", outcome.run.to_string());
+    }
+    let why = outcome
+        .error_message
+        .clone()
+        .unwrap_or_else(|| word(outcome.status));
+    Answer::failed(why)
+        .with("run", outcome.run.to_string())
+        .with("status", word(outcome.status))
+}
+
+/// Does an operation that has nothing to say where it succeeds.
+pub(super) fn plain(work: &Work, call: FileCall, done: String) -> Answer {
+    let (outcome, _) = work.file(call);
+    let answer = of_file(&outcome);
+    match answer.is_error {
+        true => answer,
+        false => Answer {
+            text: done,
+            ..answer
+        },
+    }
+}
+
+pub(super) fn read(work: &Work, arguments: ReadTextFile) -> Answer {
+    let window = match (
+        arguments.head,
+        arguments.tail,
+        arguments.offset,
+        arguments.limit,
+    ) {
+        (None, None, None, None) => Window::All,
+        (Some(head), None, None, None) => Window::From(1, head),
+        (None, Some(tail), None, None) => Window::Last(tail),
+        (None, None, offset, limit) => {
+            Window::From(offset.unwrap_or(1).max(1), limit.unwrap_or(u64::MAX))
+        }
+        _ => return Answer::failed("head, tail and offset exclude each other: give one of them"),
+    };
+    let (outcome, found) = work.file(FileCall::Read(arguments.path.into(), window));
+    let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
+    match found {
+        Some(Found::Lines { first, size }) => answer.with("first_line", first).with("size", size),
+        _ => answer,
+    }
+}
+
+pub(super) fn write(work: &Work, arguments: WriteFile) -> Answer {
+    let (path, bytes) = (arguments.path.clone(), arguments.content.len());
+    let (outcome, found) = work.file(FileCall::Write(
+        arguments.path.into(),
+        arguments.content.into(),
+    ));
+    let answer = of_file(&outcome);
+    match found {
+        Some(Found::Written(made)) => {
+            let how = if made {
+                "made"
+            } else {
+                "written; what it held before is kept"
+            };
+            let text = format!("{path}: {bytes} bytes, {how}");
+            Answer { text, ..answer }
+                .with("bytes", bytes)
+                .with("created", made)
+        }
+        _ => answer,
+    }
+}
+
+pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
+    let one = |old: String, new: String, all| Edit {
+        old: old.into(),
+        new: new.into(),
+        all,
+    };
+    let edits = match (arguments.edits, arguments.old_string, arguments.new_string) {
+        (Some(edits), None, None) => {
+            let edits = edits.into_iter();
+            edits
+                .map(|edit| one(edit.old, edit.new, edit.replace_all))
+                .collect()
+        }
+        (None, Some(old), Some(new)) => vec![one(old, new, arguments.replace_all)],
+        _ => return Answer::failed("give either edits, or old_string and new_string"),
+    };
+    if edits.is_empty() {
+        return Answer::failed("edits: there is none");
+    }
+    let dry = arguments.dry_run;
+    let (outcome, found) = work.file(FileCall::Edit(arguments.path.into(), edits, dry));
+    let answer = of_file(&outcome);
+    match found {
+        Some(Found::Edited(edited)) => {
+            let patch = patch(edited.before, edited.after);
+            Answer {
+                text: patch.clone(),
+                ..answer
+            }
+            .with("diff", patch)
+            .with("replaced", edited.places)
+            .with("written", !dry)
+        }
+        _ => answer,
+    }
+}
+
+pub(super) fn list(work: &Work, arguments: Directory) -> Answer {
+    let (outcome, found) = work.file(FileCall::List(arguments.path.into()));
+    let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
+    match found {
+        Some(Found::Entries(entries)) => {
+            answer.with("entries", serde_json::to_value(entries).unwrap_or_default())
+        }
+        _ => answer,
+    }
+}
+
+pub(super) fn remove(work: &Work, arguments: OnePath) -> Answer {
+    let path = arguments.path.clone();
+    let (outcome, _) = work.file(FileCall::Remove(arguments.path.into()));
+    let answer = of_file(&outcome);
+    if answer.is_error {
+        return answer;
+    }
+    let entries = work
+        .workplace
+        .client()
+        .and_then(|client| history::trashed(&client, outcome.run));
+    // What gathered a tree's files has the directory's entry last.
+    let entry = entries.ok().and_then(|entries| entries.last().cloned());
+    let text = match &entry {
+        Some(entry) => format!(
+            "{path} lies in {entry} now; undo with run {} brings it back",
+            outcome.run
+        ),
+        None => format!(
+            "{path} lies in the trash now; undo with run {} brings it back",
+            outcome.run
+        ),
+    };
+    Answer { text, ..answer }.with("trash", entry)
+}
+
+/// Makes an answer of a search: that nothing was found is no failure.
+fn found(outcome: Outcome, nothing: &str) -> Answer {
+    let is_nothing = outcome.stdout.is_empty() && outcome.stderr.is_empty();
+    match (outcome.status, outcome.return_code) {
+        (Status::Success | Status::Failed, 0 | 1) if is_nothing => Answer {
+            text: format!("{nothing}\n"),
+            ..Answer::of_outcome(&Outcome {
+                status: Status::Success,
+                return_code: 0,
+                ..outcome
+            })
+        },
+        _ => {
+            let failed = outcome.status != Status::Success && outcome.stdout.is_empty();
+            Answer {
+                is_error: failed,
+                ..Answer::of_outcome(&outcome)
+            }
+        }
+    }
+}
+
+pub(super) fn search(work: &Work, arguments: &SearchFiles) -> Answer {
+    let path = operand(&arguments.path);
+    let mut words = vec!["find", &path];
+    for pattern in &arguments.exclude {
+        words.extend(["-name", pattern, "-prune", "-o"]);
+    }
+    let pattern = arguments.pattern.trim_start_matches("**/");
+    let whole = format!("*/{}", pattern.trim_start_matches('/'));
+    match pattern.contains('/') {
+        true => words.extend(["-path", &whole, "-print"]),
+        false => words.extend(["-name", pattern, "-print"]),
+    }
+    found(work.line_aside(&words, USUAL), "no file has such a name")
+}
+
+pub(super) fn grep(work: &Work, arguments: &Grep) -> Answer {
+    let mut words = vec!["grep", "-rnE"];
+    if arguments.ignore_case {
+        words.push("-i");
+    }
+    match arguments.output_mode {
+        OutputMode::Content => {}
+        OutputMode::FilesWithMatches => words.push("-l"),
+        OutputMode::Count => words.push("-c"),
+    }
+    let context = arguments.context.to_string();
+    if arguments.context > 0 {
+        words.extend(["-C", &context]);
+    }
+    let glob = arguments
+        .glob
+        .as_ref()
+        .map(|glob| format!("--include={glob}"));
+    words.extend(glob.as_deref());
+    words.extend(["-e", &arguments.pattern, "--", &arguments.path]);
+    found(work.line_aside(&words, USUAL), "no line matches")
+}
+
+/// Keeps a path from being read as an option.
+fn operand(path: &str) -> String {
+    match path.starts_with(['-', '(', '!']) {
+        true => format!("./{path}"),
+        false => path.to_owned(),
+    }
+}

@@ -1,0 +1,277 @@
+//! [`Server`]: answers the protocol's requests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+    Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use super::answer::Answer;
+use super::arguments;
+use super::calls::{Act, call};
+use super::jobs::Jobs;
+use super::live::Live;
+use super::resources;
+use super::sessions::{Session, Sessions};
+use super::tools::{self, RUN};
+use super::work::Work;
+use super::workplace::Workplace;
+use crate::error::{Error, Result};
+use crate::exec::{Cancel, Limits};
+
+/// Bytes of a token.
+const TOKEN: u64 = 4;
+
+const INSTRUCTIONS: &str = "\
+A home that nothing can hurt: what is removed lies in .trash, what is overwritten is kept, and every change is recorded. \
+`history` lists what this session changed, `undo` takes it back. Nothing outside the home exists.";
+
+/// The methods that this server has, whose parameters were not as they should be.
+const METHODS: [&str; 8] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
+
+/// A server of one client.
+pub(super) struct Server {
+    workplace: Arc<Workplace>,
+    sessions: Arc<Sessions>,
+    jobs: Arc<Jobs>,
+    /// The session of a connection that began with `initialize`.
+    default: Mutex<Option<Arc<Session>>>,
+    /// The real programs, by the names of their tools.
+    programs: BTreeMap<String, String>,
+    /// What a client is shown.
+    tools: Vec<Tool>,
+    /// How many bytes of each stream leave.
+    bytes: u64,
+}
+
+impl Server {
+    /// Makes one. `wanted`: the tools to offer; all where there are none.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a tool that there is not.
+    pub(super) fn new(workplace: Arc<Workplace>, wanted: &[String], tokens: u64) -> Result<Server> {
+        let programs = by_tool(workplace.programs());
+        let mut shown: Vec<Tool> = tools::names()
+            .filter_map(tools::find)
+            .map(|tool| tool.shown())
+            .collect();
+        let of_programs = programs
+            .iter()
+            .map(|(name, program)| tools::shown_program(name.clone(), program));
+        shown.extend(of_programs);
+        for name in wanted {
+            if !shown.iter().any(|tool| tool.name == *name) {
+                let names: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
+                return Err(Error::usage(
+                    format!("there is no tool {name:?}"),
+                    format!("There are {}.", names.join(", ")),
+                ));
+            }
+        }
+        if !wanted.is_empty() {
+            shown.retain(|tool| wanted.iter().any(|name| *name == tool.name));
+        }
+        Ok(Server {
+            workplace,
+            sessions: Arc::default(),
+            jobs: Arc::default(),
+            default: Mutex::default(),
+            programs,
+            tools: shown,
+            bytes: tokens.saturating_mul(TOKEN),
+        })
+    }
+
+    /// Returns what goes on after its answer.
+    pub(super) fn jobs(&self) -> Arc<Jobs> {
+        self.jobs.clone()
+    }
+
+    fn begin(&self) -> Arc<Session> {
+        self.sessions.begin(&self.workplace, Limits::default())
+    }
+
+    /// Returns the session that a call belongs to.
+    fn session(
+        &self,
+        named: Option<&str>,
+        has_connection: bool,
+    ) -> std::result::Result<Arc<Session>, String> {
+        if let Some(id) = named {
+            let unknown = || {
+                format!(
+                    "session: {id:?} is not known here, or was forgotten for newer ones: leave it out for a new one"
+                )
+            };
+            return self.sessions.find(id).ok_or_else(unknown);
+        }
+        if !has_connection {
+            return Ok(self.begin());
+        }
+        let mut default = self.default.lock();
+        // A look at it keeps it from being forgotten.
+        let known = default
+            .as_ref()
+            .and_then(|session| self.sessions.find(&session.id));
+        Ok(default
+            .insert(known.unwrap_or_else(|| self.begin()))
+            .clone())
+    }
+
+    /// Returns what a call does, and whether it may become a job.
+    fn act(&self, name: &str) -> Option<(Act, bool)> {
+        self.tools.iter().find(|tool| tool.name == name)?;
+        if let Some(tool) = tools::find(name) {
+            let act = Box::new(|work: &Work, arguments| tool.run(work, arguments));
+            return Some((act, !tool.is_about_jobs()));
+        }
+        let program = self.programs.get(name)?.clone();
+        let act =
+            Box::new(move |work: &Work, arguments| tools::run_program(work, &program, arguments));
+        Some((act, true))
+    }
+}
+
+/// Gives each program the name of a tool: letters, digits, `_` and `-` are what all clients take.
+fn by_tool(programs: Vec<String>) -> BTreeMap<String, String> {
+    let mut by_tool = BTreeMap::new();
+    for program in programs {
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        };
+        let mut name: String = RUN
+            .chars()
+            .chain(program.chars().map(plain))
+            .take(60)
+            .collect();
+        while by_tool.contains_key(&name) {
+            name.push('_');
+        }
+        by_tool.insert(name, program);
+    }
+    by_tool
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let this = Implementation::new("trumanfs", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities)
+            .with_server_info(this)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> std::result::Result<CallToolResponse, ErrorData> {
+        let name = &*request.name;
+        let Some((act, becomes_job)) = self.act(name) else {
+            return Err(ErrorData::invalid_params(
+                format!("there is no tool {name:?}"),
+                None,
+            ));
+        };
+        let mut arguments = request.arguments.unwrap_or_default();
+        let has_connection = context.peer.peer_info().is_some();
+        let session = arguments::session(&mut arguments)
+            .and_then(|named| self.session(named.as_deref(), has_connection));
+        let session = match session {
+            Ok(session) => session,
+            Err(wrong) => return Ok(Answer::failed(wrong).into_result().into()),
+        };
+        let work = Work {
+            workplace: self.workplace.clone(),
+            session,
+            jobs: self.jobs.clone(),
+            cancel: Cancel::default(),
+            streams: [Live::default(), Live::default()],
+            bytes: self.bytes,
+        };
+        let answer = call((name, act, becomes_job), work, arguments, &context).await;
+        let answer = answer.unwrap_or_else(|| Answer::failed("cancelled"));
+        Ok(answer.into_result().into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::list(
+            &self.sessions,
+        )))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ReadResourceResponse, ErrorData> {
+        let (workplace, sessions) = (self.workplace.clone(), self.sessions.clone());
+        let (uri, most) = (
+            request.uri,
+            usize::try_from(self.bytes).unwrap_or(usize::MAX),
+        );
+        let read = tokio::task::spawn_blocking(move || {
+            let found = resources::read(&workplace, &sessions, &uri, most);
+            (uri, found)
+        });
+        match read.await {
+            Ok((_, Ok(Some(found)))) => Ok(found.into()),
+            Ok((uri, Ok(None))) => Err(ErrorData::resource_not_found(
+                format!("there is no resource {uri:?}"),
+                None,
+            )),
+            Ok((_, Err(error))) => Err(ErrorData::internal_error(error.told(), None)),
+            Err(_) => Err(ErrorData::internal_error("reading broke off", None)),
+        }
+    }
+
+    /// A method that the SDK knows comes here where its parameters were not as they should be.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<CustomResult, ErrorData> {
+        let method = request.method;
+        Err(match METHODS.contains(&&*method) {
+            true => ErrorData::invalid_params(
+                format!("{method}: its parameters are not as the protocol has them"),
+                None,
+            ),
+            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
+        })
+    }
+}

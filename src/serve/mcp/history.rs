@@ -1,0 +1,205 @@
+//! `history` and `undo`: what the runs of a session changed, and taking it back. Other sessions' runs are not seen.
+
+use std::time::Instant;
+
+use super::answer::Answer;
+use super::arguments::{History, Undo};
+use super::sessions::Session;
+use super::work::Work;
+use crate::client::{Client, UndoHow, UndoWhat};
+use crate::error::{Error, Kind, Result};
+use crate::journal::{Op, RunId};
+use crate::name::{WorldPath, escape};
+use crate::operator::filter::Filter;
+use crate::operator::run::FoundRun;
+use crate::operator::undo::{OnConflict, UndoReport, in_words};
+use serde_json::json;
+
+/// How many paths of a run are named.
+const NAMED: usize = 20;
+
+/// Finds the runs of a session that changed something, the newest first, and hands them on until that is enough.
+fn changed(
+    client: &Client,
+    session: &Session,
+    mut act: impl FnMut(FoundRun) -> Result<bool>,
+) -> Result<()> {
+    for run in session.runs().iter().rev() {
+        match client.run(&run.to_string()) {
+            Ok(found) => {
+                if !act(found)? {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == Kind::Missing => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Says what the latest runs of a session changed.
+pub(super) fn history(work: &Work, arguments: &History) -> Result<Answer> {
+    let client = work.workplace.client()?;
+    let mut lines = Vec::new();
+    let mut runs = Vec::new();
+    changed(&client, &work.session, |run| {
+        let changes = changes(&client, run.id)?;
+        let command = run.command.clone().unwrap_or_default();
+        lines.push(format!("{}  {command}\n", run.id));
+        for change in changes.iter().take(NAMED) {
+            lines.push(format!("    {change}\n"));
+        }
+        if let Some(more) = changes.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            lines.push(format!("    and {more} more\n"));
+        }
+        runs.push(json!({
+            "run": run.id,
+            "kind": run.kind,
+            "command": command,
+            "first": run.first.to_string(),
+            "last": run.last.to_string(),
+            "changes": changes.iter().take(NAMED).collect::<Vec<_>>(),
+            "changed": changes.len(),
+        }));
+        Ok(runs.len() < arguments.limit && work.cancel.ended().is_none())
+    })?;
+    if runs.is_empty() {
+        lines.push("Nothing was changed in this session.\n".to_owned());
+    }
+    Ok(Answer::new(lines.concat()).with("runs", runs))
+}
+
+/// Returns what a run changed: `A`, `M`, `D` or `R` and the path.
+fn changes(client: &Client, run: RunId) -> Result<Vec<String>> {
+    let diff = client.diff_of_run(&run.to_string(), &WorldPath::root())?;
+    let changes = (0..diff.len()).filter_map(|number| {
+        let (status, path) = diff.nth_path(number)?;
+        Some(format!("{} {path}", status.letter()))
+    });
+    Ok(changes.collect())
+}
+
+/// Takes a run of a session back, or what it did to a path.
+pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
+    let client = work.workplace.client()?;
+    let Some(run) = wanted(&client, work, arguments)? else {
+        return Ok(Answer::failed(
+            "nothing was changed in this session, so there is nothing to take back",
+        ));
+    };
+    let what = UndoWhat {
+        run: Some(run.id.to_string()),
+        paths: arguments
+            .path
+            .iter()
+            .map(|path| path_in_home(work, path))
+            .collect::<Result<_>>()?,
+        ..UndoWhat::default()
+    };
+    let how = UndoHow {
+        on_conflict: OnConflict::Stop,
+        dry_run: arguments.dry_run,
+    };
+    let request = client.undo_request(&what, how)?;
+    let report = client.undo(&request)?;
+    if let Some(undone_by) = report.run {
+        work.session.add(undone_by);
+    }
+    Ok(said(&report, &run))
+}
+
+/// Finds the run that is meant.
+fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<FoundRun>> {
+    let Some(text) = &arguments.run else {
+        let mut last = None;
+        let mut undone = Vec::new();
+        changed(client, &work.session, |run| {
+            let names_undone = run.command.as_deref().filter(|_| !run.undos.is_empty());
+            match names_undone {
+                Some(what) => undone.push(what.to_owned()),
+                None if undone.iter().any(|what| what.contains(&run.id.to_string())) => {}
+                None => last = Some(run),
+            }
+            Ok(last.is_none())
+        })?;
+        return Ok(last);
+    };
+    let run = client.run(text)?;
+    match work.session.runs().contains(&run.id) {
+        true => Ok(Some(run)),
+        // As if it were not there.
+        false => Err(Error::Missing {
+            what: format!("no run of this session is called {text:?}"),
+            remedy: "`history` lists them.".to_owned(),
+        }),
+    }
+}
+
+/// Returns a path of a tool as an undo takes it: from the home.
+fn path_in_home(work: &Work, typed: &str) -> Result<String> {
+    let place = work.workplace.place();
+    let root = String::from_utf8_lossy(place.root()).into_owned();
+    let cwd = String::from_utf8_lossy(&work.session.cwd()).into_owned();
+    let whole = match typed.starts_with('/') {
+        true => typed.to_owned(),
+        false => format!("{cwd}/{typed}"),
+    };
+    let below = whole.strip_prefix(&root).ok_or(Error::NotFound)?;
+    let path = WorldPath::parse(below.as_bytes())?;
+    Ok(format!("/{}", escape(place.in_home(&path).bytes())))
+}
+
+fn said(report: &UndoReport, run: &FoundRun) -> Answer {
+    let of = run.command.clone().unwrap_or_default();
+    let mut text = String::new();
+    for conflict in &report.conflicts {
+        text.push_str(&format!("conflict: {}\n", conflict.what));
+    }
+    for note in &report.notes {
+        text.push_str(&format!("{note}\n"));
+    }
+    text.push_str(&match (&report.failed, report.stopped, report.dry_run) {
+        (Some(failed), ..) => format!("taking back {} stopped half-way: {failed}\n", run.id),
+        (None, true, _) => format!(
+            "nothing was changed: {} ({of}) cannot be taken back as it is\n",
+            run.id
+        ),
+        (None, false, true) => format!(
+            "would take back {} ({of}): {}\n",
+            run.id,
+            in_words(&report.deeds)
+        ),
+        (None, false, false) => {
+            format!("took back {} ({of}): {}\n", run.id, in_words(&report.deeds))
+        }
+    });
+    let data = serde_json::to_value(report).unwrap_or_default();
+    Answer {
+        is_error: report.stopped || report.failed.is_some(),
+        ..Answer::new(text)
+            .with("undone", run.id.to_string())
+            .with("report", data)
+    }
+}
+
+/// Returns the entries of the trash that a run made.
+pub(super) fn trashed(client: &Client, run: RunId) -> Result<Vec<String>> {
+    let found = client.run(&run.to_string())?;
+    let filter = Filter {
+        run: Some(found),
+        ..Filter::default()
+    };
+    let mut log = client.log(&filter)?;
+    let mut entries = Vec::new();
+    let end = Instant::now() + std::time::Duration::from_secs(5);
+    while let Some((_, record)) = log.next_where(|session, header| filter.wants(session, header))? {
+        if let Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } = record.op {
+            entries.push(format!(".trash/{}", escape(&trash.0)));
+        }
+        if Instant::now() > end {
+            break;
+        }
+    }
+    Ok(entries)
+}

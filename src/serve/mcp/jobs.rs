@@ -1,0 +1,130 @@
+//! Calls that go on after their answer: what takes longer than a client waits becomes a job.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::answer::Answer;
+use super::live::Live;
+use crate::exec::Cancel;
+use crate::journal::RunId;
+
+/// How many jobs go on at once.
+const MOST: usize = 16;
+/// How many jobs that have ended are kept until somebody asks.
+const KEPT: usize = 64;
+
+/// A call, from its start.
+pub(super) struct Job {
+    /// Its id.
+    pub(super) id: String,
+    /// The tool.
+    pub(super) tool: String,
+    /// The session it belongs to.
+    pub(super) session: String,
+    /// What ends it.
+    pub(super) cancel: Cancel,
+    /// What it has written so far.
+    pub(super) streams: [Live; 2],
+    /// When it began.
+    pub(super) begun: Instant,
+    /// How much of each stream has been shown.
+    seen: Mutex<[usize; 2]>,
+    ended: Mutex<Option<Answer>>,
+    end: Condvar,
+}
+
+impl Job {
+    /// Makes one that begins now.
+    pub(super) fn new(tool: &str, session: &str, cancel: Cancel, streams: [Live; 2]) -> Arc<Job> {
+        Arc::new(Job {
+            id: RunId::random().to_string(),
+            tool: tool.to_owned(),
+            session: session.to_owned(),
+            cancel,
+            streams,
+            begun: Instant::now(),
+            seen: Mutex::default(),
+            ended: Mutex::default(),
+            end: Condvar::new(),
+        })
+    }
+
+    /// Notes how it ended.
+    pub(super) fn finish(&self, answer: Answer) {
+        *self.ended.lock() = Some(answer);
+        self.end.notify_all();
+    }
+
+    /// Returns what it ended with, waiting so long at most.
+    pub(super) fn ended_within(&self, wait: Duration) -> Option<Answer> {
+        let mut ended = self.ended.lock();
+        if ended.is_none() {
+            self.end.wait_for(&mut ended, wait);
+        }
+        ended.clone()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.lock().is_some()
+    }
+
+    /// Returns what it has written since this was asked last.
+    pub(super) fn news(&self) -> [String; 2] {
+        let mut seen = self.seen.lock();
+        let mut number = 0;
+        self.streams.each_ref().map(|stream| {
+            let new = stream.after(seen.get(number).copied().unwrap_or_default());
+            if let Some(seen) = seen.get_mut(number) {
+                *seen += new.len();
+            }
+            number += 1;
+            String::from_utf8_lossy(&new).into_owned()
+        })
+    }
+}
+
+/// The jobs of a server.
+#[derive(Default)]
+pub(super) struct Jobs(Mutex<Vec<Arc<Job>>>);
+
+impl Jobs {
+    /// Notes that a call goes on.
+    ///
+    /// # Errors
+    /// That too many do.
+    pub(super) fn keep(&self, job: &Arc<Job>) -> Result<(), String> {
+        let mut jobs = self.0.lock();
+        if jobs.iter().filter(|job| !job.has_ended()).count() >= MOST {
+            return Err(format!(
+                "{MOST} jobs go on already, so this one was ended: end some with bash_kill"
+            ));
+        }
+        while jobs.len() >= KEPT + MOST {
+            match jobs.iter().position(|job| job.has_ended()) {
+                Some(oldest) => drop(jobs.remove(oldest)),
+                None => break,
+            }
+        }
+        jobs.push(job.clone());
+        Ok(())
+    }
+
+    /// Returns the job with an id.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Job>> {
+        self.0.lock().iter().find(|job| job.id == id).cloned()
+    }
+
+    /// Ends all that go on, and waits a moment for them.
+    pub(super) fn end_all(&self) {
+        let jobs = self.0.lock().clone();
+        for job in &jobs {
+            job.cancel.cancel();
+        }
+        let end = Instant::now() + Duration::from_secs(2);
+        for job in &jobs {
+            job.ended_within(end.saturating_duration_since(Instant::now()));
+        }
+    }
+}

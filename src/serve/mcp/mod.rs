@@ -1,0 +1,28 @@
+//! The Model Context Protocol over standard input and output: a home as tools, for any agent that speaks it.
+//!
+//! Both eras of the protocol: sessions that `initialize` opens, and revision 2026-07-28, in which each request says who asks.
+//! The SDK (`rmcp`) knows the messages; `transport` bounds what a client may send, `handler` answers, and each tool is a
+//! request to an executor or to the client. Nothing here prints: standard output carries the protocol alone.
+//!
+//! Threads: one reads, one writes, one runs the protocol; each call of a tool has a thread of its own while it lasts.
+
+mod answer;
+mod arguments;
+mod calls;
+mod file_tools;
+mod handler;
+mod history;
+mod job_tools;
+mod jobs;
+mod live;
+mod resources;
+mod serve;
+mod sessions;
+mod tools;
+mod transport;
+mod work;
+mod workplace;
+
+pub use serve::serve;
+pub use transport::End as ServerEnd;
+pub use workplace::Settings;

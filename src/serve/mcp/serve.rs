@@ -1,0 +1,41 @@
+//! A server from its start to its end.
+
+use std::sync::Arc;
+
+use rmcp::ServiceExt;
+
+use super::handler::Server;
+use super::transport::{self, End, Stdio};
+use super::workplace::{Settings, Workplace};
+use crate::error::{Error, Result};
+
+/// How many threads may work for calls at once: more than calls are let in.
+const THREADS: usize = 2 * transport::AT_ONCE;
+
+/// Serves a client on standard input and output, until it goes away or `end` says so. What still runs then is ended.
+///
+/// # Errors
+/// Those of opening the home; [`Error::Usage`] for a tool that there is not.
+pub fn serve(settings: Settings, end: End) -> Result<()> {
+    let (tools, tokens) = (settings.tools.clone(), settings.tokens);
+    let workplace = Workplace::open(settings)?;
+    let server = Server::new(Arc::new(workplace), &tools, tokens)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(THREADS)
+        .build()
+        .map_err(|error| Error::io("eventfd", &error))?;
+    let jobs = server.jobs();
+    let served = runtime.block_on(async {
+        let stdio = Stdio::start(end)?;
+        // Ends without an error once the client has gone away, and with one where it went before it said anything.
+        if let Ok(service) = server.serve(stdio).await {
+            let _ = service.waiting().await;
+        }
+        Ok(())
+    });
+    jobs.end_all();
+    // A thread that hangs in a system call does not keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    served
+}

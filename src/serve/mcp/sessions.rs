@@ -1,0 +1,103 @@
+//! Sessions of a client: a shell whose working directory and variables last, and the runs that were made in it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::workplace::Workplace;
+use crate::exec::Limits;
+use crate::exec::shell::Shell;
+use crate::journal::RunId;
+
+/// How many sessions are kept: the one that was used least lately is forgotten.
+const MOST: usize = 64;
+/// How many runs of a session are kept.
+const RUNS: usize = 10_000;
+
+/// A session. Clones of the `Arc` are the same one.
+pub(super) struct Session {
+    /// Its id.
+    pub(super) id: String,
+    /// Its shell; locked while a line runs.
+    pub(super) shell: Mutex<Shell>,
+    /// The working directory after the last line.
+    cwd: Mutex<Vec<u8>>,
+    runs: Mutex<Vec<RunId>>,
+    used: Mutex<Instant>,
+    /// The last to be dropped: what the shell has open keeps the home from being unmounted.
+    _workplace: Arc<Workplace>,
+}
+
+impl Session {
+    fn new(workplace: &Arc<Workplace>, limits: Limits) -> Session {
+        let shell = workplace.shell(limits);
+        Session {
+            id: RunId::random().to_string(),
+            cwd: Mutex::new(shell.cwd()),
+            shell: Mutex::new(shell),
+            runs: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            _workplace: workplace.clone(),
+        }
+    }
+
+    /// Returns the working directory, also while a line runs.
+    pub(super) fn cwd(&self) -> Vec<u8> {
+        self.cwd.lock().clone()
+    }
+
+    /// Notes the working directory after a line.
+    pub(super) fn set_cwd(&self, cwd: Vec<u8>) {
+        *self.cwd.lock() = cwd;
+    }
+
+    /// Notes a run, before it begins.
+    pub(super) fn add(&self, run: RunId) {
+        let mut runs = self.runs.lock();
+        if runs.len() == RUNS {
+            runs.remove(0);
+        }
+        runs.push(run);
+    }
+
+    /// Returns its runs, oldest first.
+    pub(super) fn runs(&self) -> Vec<RunId> {
+        self.runs.lock().clone()
+    }
+}
+
+/// All sessions of a server.
+#[derive(Default)]
+pub(super) struct Sessions(Mutex<Vec<Arc<Session>>>);
+
+impl Sessions {
+    /// Returns the session with an id.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        let sessions = self.0.lock();
+        let found = sessions.iter().find(|session| session.id == id)?;
+        *found.used.lock() = Instant::now();
+        Some(found.clone())
+    }
+
+    /// Makes a session.
+    pub(super) fn begin(&self, workplace: &Arc<Workplace>, limits: Limits) -> Arc<Session> {
+        let made = Arc::new(Session::new(workplace, limits));
+        let mut sessions = self.0.lock();
+        while sessions.len() >= MOST {
+            let idle = sessions.iter().enumerate();
+            let oldest = idle.min_by_key(|(_, session)| *session.used.lock());
+            let Some(at) = oldest.map(|(at, _)| at) else {
+                break;
+            };
+            sessions.remove(at);
+        }
+        sessions.push(made.clone());
+        made
+    }
+
+    /// Returns all of them, the one that was made last at the end.
+    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+        self.0.lock().clone()
+    }
+}

@@ -1,0 +1,306 @@
+//! The tools: what each is called, says of itself, takes and does.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+
+use super::answer::Answer;
+use super::arguments::{
+    self, Bash, Directory, EditFile, FromTo, Grep, History, Kill, OnePath, OutputOf, ReadTextFile,
+    RunProgram, SearchFiles, Undo, WriteFile,
+};
+use super::work::{LONGEST, USUAL, Work};
+use super::{file_tools, history, job_tools};
+use crate::exec::files::FileCall;
+use crate::exec::program::Command;
+
+/// What a tool does to what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing.
+    Reads,
+    /// It makes something where nothing is.
+    Adds,
+    /// It changes or takes away what is there, and all of it can be brought back.
+    Changes,
+}
+
+/// A tool.
+pub(super) struct ToolSpec {
+    pub(super) name: &'static str,
+    description: &'static str,
+    effect: Effect,
+    /// Whether doing it again makes no difference.
+    is_idempotent: bool,
+    schema: fn() -> JsonObject,
+    run: fn(&Work, JsonObject) -> Answer,
+}
+
+/// All tools but those of the policy's programs.
+const TOOLS: [ToolSpec; 14] = [
+    ToolSpec {
+        name: "bash",
+        description: "Runs a line of the bundled shell in the home: bash's language without loops and functions; cd pwd cat head tail grep find wc mkdir \
+                      touch rm mv cp echo ls which date true false, and the real programs that the policy allows. The working \
+                      directory and variables last in a session. Removed and overwritten files can be brought back with undo.",
+        effect: Effect::Changes,
+        is_idempotent: false,
+        schema: arguments::schema::<Bash>,
+        run: |work, arguments| with(arguments, |arguments| bash(work, &arguments)),
+    },
+    ToolSpec {
+        name: "read_text_file",
+        description: "Reads a text file, or some of its lines: head, tail, or offset and limit.",
+        effect: Effect::Reads,
+        is_idempotent: true,
+        schema: arguments::schema::<ReadTextFile>,
+        run: |work, arguments| with(arguments, |arguments| file_tools::read(work, arguments)),
+    },
+    ToolSpec {
+        name: "write_file",
+        description: "Writes a file, all of it. What it held before is kept and can be brought back with undo.",
+        effect: Effect::Changes,
+        is_idempotent: true,
+        schema: arguments::schema::<WriteFile>,
+        run: |work, arguments| with(arguments, |arguments| file_tools::write(work, arguments)),
+    },
+    ToolSpec {
+        name: "edit_file",
+        description: "Replaces texts in a file: `old_string` by `new_string`, or a list of `edits`. Each text must stand there \
+                      exactly once, unless replace_all is true. Returns the difference.",
+        effect: Effect::Changes,
+        is_idempotent: false,
+        schema: arguments::schema::<EditFile>,
+        run: |work, arguments| with(arguments, |arguments| file_tools::edit(work, arguments)),
+    },
+    ToolSpec {
+        name: "list_directory",
+        description: "Lists the entries of a directory: [DIR] or [FILE], and the name.",
+        effect: Effect::Reads,
+        is_idempotent: true,
+        schema: arguments::schema::<Directory>,
+        run: |work, arguments| with(arguments, |path: Directory| file_tools::list(work, path)),
+    },
+    ToolSpec {
+        name: "search_files",
+        description: "Finds files and directories by name, in everything below a directory.",
+        effect: Effect::Reads,
+        is_idempotent: true,
+        schema: arguments::schema::<SearchFiles>,
+        run: |work, arguments| with(arguments, |arguments| file_tools::search(work, &arguments)),
+    },
+    ToolSpec {
+        name: "grep",
+        description: "Finds lines that match a regular expression, in a file or in everything below a directory.",
+        effect: Effect::Reads,
+        is_idempotent: true,
+        schema: arguments::schema::<Grep>,
+        run: |work, arguments| with(arguments, |arguments| file_tools::grep(work, &arguments)),
+    },
+    ToolSpec {
+        name: "move_file",
+        description: "Moves or renames a file or a directory. Nothing may be at the destination.",
+        effect: Effect::Changes,
+        is_idempotent: false,
+        schema: arguments::schema::<FromTo>,
+        run: |work, arguments| {
+            with(arguments, |paths: FromTo| {
+                let done = format!("{} is now {}", paths.source, paths.destination);
+                file_tools::plain(
+                    work,
+                    FileCall::Move(paths.source.into(), paths.destination.into()),
+                    done,
+                )
+            })
+        },
+    },
+    ToolSpec {
+        name: "copy_file",
+        description: "Copies a regular file. Nothing may be at the destination.",
+        effect: Effect::Adds,
+        is_idempotent: false,
+        schema: arguments::schema::<FromTo>,
+        run: |work, arguments| {
+            with(arguments, |paths: FromTo| {
+                let done = format!("{} is a copy of {}", paths.destination, paths.source);
+                file_tools::plain(
+                    work,
+                    FileCall::Copy(paths.source.into(), paths.destination.into()),
+                    done,
+                )
+            })
+        },
+    },
+    ToolSpec {
+        name: "remove",
+        description: "Moves a file, or a directory with everything in it, into the trash, and says where it lies there. undo \
+                      brings it back.",
+        effect: Effect::Changes,
+        is_idempotent: false,
+        schema: arguments::schema::<OnePath>,
+        run: |work, arguments| with(arguments, |path: OnePath| file_tools::remove(work, path)),
+    },
+    ToolSpec {
+        name: "history",
+        description: "Lists the runs of this session that changed something, the newest first, with the paths that each changed.",
+        effect: Effect::Reads,
+        is_idempotent: true,
+        schema: arguments::schema::<History>,
+        run: |work, arguments| {
+            with(arguments, |arguments| {
+                or_error(history::history(work, &arguments))
+            })
+        },
+    },
+    ToolSpec {
+        name: "undo",
+        description: "Takes back what a run of this session changed: the last one, or the one that is named. What was changed \
+                      since by somebody else is named and stays.",
+        effect: Effect::Changes,
+        is_idempotent: false,
+        schema: arguments::schema::<Undo>,
+        run: |work, arguments| {
+            with(arguments, |arguments| {
+                or_error(history::undo(work, &arguments))
+            })
+        },
+    },
+    ToolSpec {
+        name: "bash_output",
+        description: "Says what a job has written since this was asked last, and whether it goes on.",
+        effect: Effect::Reads,
+        is_idempotent: false,
+        schema: arguments::schema::<OutputOf>,
+        run: |work, arguments| with(arguments, |arguments| job_tools::output(work, &arguments)),
+    },
+    ToolSpec {
+        name: "bash_kill",
+        description: "Ends a job with all its processes.",
+        effect: Effect::Changes,
+        is_idempotent: true,
+        schema: arguments::schema::<Kill>,
+        run: |work, arguments| with(arguments, |arguments| job_tools::kill(work, &arguments)),
+    },
+];
+
+/// The beginning of the names of tools that run a program.
+pub(super) const RUN: &str = "run_";
+
+/// Returns the names of all tools but those of the policy's programs.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|tool| tool.name)
+}
+
+/// Returns the tool of a name.
+pub(super) fn find(name: &str) -> Option<&'static ToolSpec> {
+    static ALL: &[ToolSpec] = &TOOLS;
+    ALL.iter().find(|tool| tool.name == name)
+}
+
+impl ToolSpec {
+    /// Returns what a client is shown of it.
+    pub(super) fn shown(&self) -> Tool {
+        let hints = ToolAnnotations::new()
+            .read_only(self.effect == Effect::Reads)
+            .destructive(self.effect == Effect::Changes)
+            .idempotent(self.is_idempotent)
+            // The shell may run programs that reach the network.
+            .open_world(self.name == "bash");
+        Tool::new(self.name, self.description, (self.schema)()).with_annotations(hints)
+    }
+
+    /// Does it.
+    pub(super) fn run(&self, work: &Work, arguments: JsonObject) -> Answer {
+        (self.run)(work, arguments)
+    }
+
+    /// Returns whether it is about jobs, and becomes none itself.
+    pub(super) fn is_about_jobs(&self) -> bool {
+        self.name.starts_with("bash_")
+    }
+}
+
+/// Returns what a client is shown of a real program.
+pub(super) fn shown_program(name: String, program: &str) -> Tool {
+    let description = format!(
+        "Runs {program} in the home, in a sandbox, as the policy allows it. A refusal names the rule. Its arguments are words: \
+         no shell reads them."
+    );
+    let hints = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(true)
+        .idempotent(false)
+        .open_world(true);
+    Tool::new(
+        Cow::from(name),
+        Cow::from(description),
+        arguments::schema::<RunProgram>(),
+    )
+    .with_annotations(hints)
+}
+
+/// Runs a real program.
+pub(super) fn run_program(work: &Work, program: &str, arguments: JsonObject) -> Answer {
+    with(arguments, |arguments: RunProgram| {
+        let timeout = match time(arguments.timeout) {
+            Ok(timeout) => timeout,
+            Err(wrong) => return Answer::failed(wrong),
+        };
+        let words = std::iter::once(program.as_bytes().to_vec());
+        let command = Command {
+            argv: words
+                .chain(arguments.args.into_iter().map(String::into_bytes))
+                .collect(),
+            cwd: match arguments.cwd {
+                Some(cwd) => cwd.into_bytes(),
+                None => work.session.cwd(),
+            },
+            timeout: arguments.timeout.map(|_| timeout),
+            ..Command::default()
+        };
+        work.program(command, &arguments.stdin)
+    })
+}
+
+/// Reads arguments and acts on them.
+fn with<T: serde::de::DeserializeOwned>(
+    arguments: JsonObject,
+    act: impl FnOnce(T) -> Answer,
+) -> Answer {
+    match arguments::read(arguments) {
+        Ok(arguments) => act(arguments),
+        Err(wrong) => Answer::failed(wrong),
+    }
+}
+
+fn or_error(answer: crate::error::Result<Answer>) -> Answer {
+    answer.unwrap_or_else(Answer::from)
+}
+
+/// Reads a number of seconds.
+fn time(seconds: Option<f64>) -> Result<Duration, String> {
+    let Some(seconds) = seconds else {
+        return Ok(USUAL);
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time <= LONGEST && !time.is_zero() => Ok(time),
+        _ => Err(format!(
+            "timeout: {seconds}: give seconds, up to {}",
+            LONGEST.as_secs()
+        )),
+    }
+}
+
+fn bash(work: &Work, arguments: &Bash) -> Answer {
+    let time = match time(arguments.timeout) {
+        Ok(time) => time,
+        Err(wrong) => return Answer::failed(wrong),
+    };
+    match work.line_in_session(&arguments.command, time) {
+        Some(outcome) => Answer::of_outcome(&outcome),
+        None => {
+            Answer::failed("ended while another line of this session ran: nothing of it was run")
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! [`Work`]: what a call of a tool works with, and what becomes of requests to executors.
+
+use std::io::{Seek, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::answer::Answer;
+use super::jobs::Jobs;
+use super::live::Live;
+use super::sessions::Session;
+use super::workplace::Workplace;
+use crate::exec::files::{FileCall, FileRequest, Found};
+use crate::exec::pipeline::{self, Streams};
+use crate::exec::shell::Shell;
+use crate::exec::{Cancel, Limits, Outcome, Request};
+use crate::journal::RunId;
+
+/// How long an operation on files may take.
+const OF_FILES: Duration = Duration::from_secs(45);
+/// How long a line or a program may take where nobody says otherwise.
+pub(super) const USUAL: Duration = Duration::from_secs(600);
+/// How long anybody may say.
+pub(super) const LONGEST: Duration = Duration::from_secs(3600);
+/// How often a session that is in use is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a call works with.
+pub(super) struct Work {
+    pub(super) workplace: Arc<Workplace>,
+    pub(super) session: Arc<Session>,
+    pub(super) jobs: Arc<Jobs>,
+    /// What ends the call.
+    pub(super) cancel: Cancel,
+    /// What it writes, as it comes.
+    pub(super) streams: [Live; 2],
+    /// How many bytes of each stream leave.
+    pub(super) bytes: u64,
+}
+
+impl Work {
+    /// Returns the limits of a request that takes so long at most.
+    pub(super) fn limits(&self, time: Duration) -> Limits {
+        Limits {
+            time: Some(time),
+            lines: 0,
+            bytes: self.bytes,
+            tail: true,
+            ..Limits::default()
+        }
+    }
+
+    fn streams(&self, stdin: Option<OwnedFd>) -> Streams {
+        let [stdout, stderr] = &self.streams;
+        Streams {
+            stdin,
+            stdout: Box::new(stdout.clone()),
+            stderr: Box::new(stderr.clone()),
+        }
+    }
+
+    /// Adds what was written to what came of a request.
+    fn with_output(&self, outcome: Outcome) -> Outcome {
+        let [stdout, stderr] = &self.streams;
+        Outcome {
+            stdout: stdout.all(),
+            stderr: stderr.all(),
+            ..outcome
+        }
+    }
+
+    /// Runs a line in the session's shell, once that is free. Nothing: the call was ended before.
+    pub(super) fn line_in_session(&self, line: &str, time: Duration) -> Option<Outcome> {
+        let mut shell = loop {
+            match self.session.shell.try_lock_for(LOOK) {
+                Some(shell) => break shell,
+                None if self.cancel.ended().is_some() => return None,
+                None => {}
+            }
+        };
+        let outcome = self.line(&mut shell, line, time);
+        self.session.set_cwd(outcome.cwd.clone());
+        Some(outcome)
+    }
+
+    /// Runs a line in a shell of its own that begins where the session's is. Nobody waits for it.
+    pub(super) fn line_aside(&self, words: &[&str], time: Duration) -> Outcome {
+        let mut shell = self.workplace.shell(Limits::default());
+        // A directory that is gone is said by the line.
+        let _ = shell.set_cwd(&self.session.cwd());
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let line = crate::exec::quote::line(&words);
+        self.line(&mut shell, &String::from_utf8_lossy(&line), time)
+    }
+
+    fn line(&self, shell: &mut Shell, line: &str, time: Duration) -> Outcome {
+        let run = RunId::random();
+        self.session.add(run);
+        let request = Request {
+            command: line.as_bytes().to_vec(),
+            limits: self.limits(time),
+            cancel: Some(self.cancel.clone()),
+            run: Some(run),
+        };
+        let outcome = pipeline::execute(shell, &request, self.streams(None));
+        self.with_output(outcome)
+    }
+
+    /// Runs a real program.
+    pub(super) fn program(&self, command: crate::exec::program::Command, stdin: &str) -> Answer {
+        let stdin = match input(stdin) {
+            Ok(stdin) => stdin,
+            Err(error) => return Answer::failed(format!("standard input: {error}")),
+        };
+        let command = crate::exec::program::Command {
+            cancel: Some(self.cancel.clone()),
+            bytes: Some(self.bytes),
+            tail: true,
+            limits: crate::exec::program::sandbox::Limits::usual(),
+            ..command
+        };
+        let outcome = self.workplace.run_program(command, self.streams(stdin));
+        let Some(outcome) = outcome else {
+            return Answer::failed("no policy is in force: no real program runs");
+        };
+        self.session.add(outcome.run);
+        let mut outcome = self.with_output(outcome);
+        let is_quiet = outcome
+            .program
+            .as_ref()
+            .is_some_and(|program| program.suppress_success_output);
+        if is_quiet && outcome.return_code == 0 {
+            outcome.stdout.clear();
+            outcome.stderr.clear();
+        }
+        Answer::of_outcome(&outcome)
+    }
+
+    /// Does one operation on files.
+    pub(super) fn file(&self, call: FileCall) -> (Outcome, Option<Found>) {
+        let run = RunId::random();
+        self.session.add(run);
+        let place = self.workplace.place();
+        let cwd = self.session.cwd();
+        FileRequest::new(place, self.workplace.has_scratch(), &cwd, call).run(
+            run,
+            self.limits(OF_FILES),
+            self.cancel.clone(),
+        )
+    }
+}
+
+/// Makes a file in memory of a text, where there is any.
+fn input(text: &str) -> std::io::Result<Option<OwnedFd>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let mut file = std::fs::File::from(memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(Some(file.into()))
+}

@@ -1,0 +1,138 @@
+//! [`Workplace`]: the home that a server's tools work in, and what they work with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::client::{Client, Site, site};
+use crate::error::Result;
+use crate::exec::program::network::Asked;
+use crate::exec::program::policy::Watched;
+use crate::exec::program::sandbox::Launcher;
+use crate::exec::program::{Command, LineSource, Programs};
+use crate::exec::shell::Shell;
+use crate::exec::{self, Access, HeldHome, Limits, Outcome, Place};
+
+/// What a server works in, and with.
+pub struct Settings {
+    /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
+    pub root: PathBuf,
+    /// The policy of real programs, and what starts them.
+    pub programs: Option<(Watched, Launcher, Option<Asked>)>,
+    /// The tools to offer; all where there are none.
+    pub tools: Vec<String>,
+    /// How many tokens an answer may have, of four bytes each.
+    pub tokens: u64,
+}
+
+/// Real programs and their policy.
+struct Real {
+    programs: Arc<Programs>,
+    lines: Arc<LineSource>,
+}
+
+/// Where tools work. It stays mounted while this lives, if this mounted it.
+pub(super) struct Workplace {
+    root: PathBuf,
+    place: Place,
+    real: Option<Real>,
+    /// The last to be dropped.
+    _held: Option<HeldHome>,
+}
+
+impl Workplace {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`exec::open`] and [`Programs::open`].
+    pub(super) fn open(settings: Settings) -> Result<Workplace> {
+        let root = settings.root;
+        let Some((policy, launcher, network)) = settings.programs else {
+            let (place, held) = place(&root)?;
+            return Ok(Workplace {
+                root,
+                place,
+                real: None,
+                _held: held,
+            });
+        };
+        let programs = Arc::new(Programs::open(&root, launcher)?);
+        let place = exec::open_in(&root, &programs)?;
+        let lines = LineSource::new(programs.clone(), policy, network);
+        let real = Real {
+            programs,
+            lines: Arc::new(lines),
+        };
+        Ok(Workplace {
+            root,
+            place,
+            real: Some(real),
+            _held: None,
+        })
+    }
+
+    /// Returns where executors work.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns whether `/tmp` is the session's scratch directory.
+    pub(super) fn has_scratch(&self) -> bool {
+        self.real.is_some()
+    }
+
+    /// Makes a shell.
+    pub(super) fn shell(&self, limits: Limits) -> Shell {
+        let shell = Shell::at(self.place.clone(), limits);
+        match &self.real {
+            Some(real) => shell.with_programs(real.lines.clone()),
+            None => shell,
+        }
+    }
+
+    /// Returns the store.
+    ///
+    /// # Errors
+    /// As [`Client::open`].
+    pub(super) fn client(&self) -> Result<Client> {
+        Client::open(&self.root)
+    }
+
+    /// Returns the names of the real programs that the policy knows.
+    pub(super) fn programs(&self) -> Vec<String> {
+        let names = self
+            .real
+            .as_ref()
+            .map(|real| real.lines.policy().programs().map(str::to_owned).collect());
+        names.unwrap_or_default()
+    }
+
+    /// Runs a real program, if the policy that is in force now allows it.
+    pub(super) fn run_program(
+        &self,
+        command: Command,
+        streams: exec::pipeline::Streams,
+    ) -> Option<Outcome> {
+        let real = self.real.as_ref()?;
+        let policy = real.lines.policy();
+        let command = Command {
+            network: real.lines.network().cloned(),
+            ..command
+        };
+        Some(real.programs.run(&policy, &command, streams))
+    }
+}
+
+/// Opens a home for its files alone. A store is mounted where it can be: else each request has it for itself.
+fn place(root: &Path) -> Result<(Place, Option<HeldHome>)> {
+    if site(root)? == Site::Store {
+        match HeldHome::open(root, &|_| Ok(()), &|_| ()) {
+            Ok(held) => return Ok((held.place().clone(), Some(held))),
+            Err(error) => log::warn!(
+                "{} cannot be mounted, and is worked in unmounted: {}",
+                root.display(),
+                error.told()
+            ),
+        }
+    }
+    Ok((exec::open(root, &Access::default())?, None))
+}

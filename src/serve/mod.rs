@@ -1,0 +1,4 @@
+//! Servers for programs that run agents. They use `client` and `exec` as the command line does, and add no rule.
+
+#[cfg(feature = "mcp")]
+pub mod mcp;

@@ -1,0 +1,4 @@
+//! `trumanfs serve mcp`: a real server over its standard streams, in both eras of the protocol.
+
+mod server;
+mod tools;

@@ -1,0 +1,206 @@
+//! A server and its one client, which speaks JSON-RPC a line at a time.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common::binary;
+
+/// How long an answer may take before the test fails.
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
+
+/// How a client says who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// Once, with `initialize`.
+    Sessions,
+    /// With each request (revision 2026-07-28).
+    Stateless,
+}
+
+pub(super) const ERAS: [Era; 2] = [Era::Sessions, Era::Stateless];
+
+pub(super) struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    waiting: HashMap<u64, Value>,
+    /// What came without an id.
+    pub(super) notifications: Vec<Value>,
+    pub(super) era: Era,
+    next: u64,
+}
+
+impl Server {
+    /// Starts a server in a store, and opens the protocol.
+    pub(super) fn start(era: Era, root: &Path, more: &[&str]) -> Server {
+        let mut server = Server::start_silent(era, root, more);
+        if era == Era::Sessions {
+            let params = json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            });
+            let answer = server.ask("initialize", params);
+            assert_eq!(
+                answer["result"]["serverInfo"]["name"], "trumanfs",
+                "{answer}"
+            );
+            server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        }
+        server
+    }
+
+    /// Starts a server in a store, and says nothing.
+    pub(super) fn start_silent(era: Era, root: &Path, more: &[&str]) -> Server {
+        let mut child = Command::new(binary())
+            .args(["serve", "mcp", "--root"])
+            .arg(root)
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Server {
+            input: child.stdin.take(),
+            child,
+            lines,
+            waiting: HashMap::new(),
+            notifications: Vec::new(),
+            era,
+            next: 0,
+        }
+    }
+
+    /// Sends bytes as they are, and a newline.
+    pub(super) fn send_line(&mut self, line: &[u8]) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(line).unwrap();
+        input.write_all(b"\n").unwrap();
+        input.flush().unwrap();
+    }
+
+    pub(super) fn send(&mut self, message: &Value) {
+        self.send_line(message.to_string().as_bytes());
+    }
+
+    /// Sends a request. Returns its id.
+    pub(super) fn request(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let mut params = params;
+        if self.era == Era::Stateless {
+            params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+            params["_meta"]["io.modelcontextprotocol/clientInfo"] =
+                json!({"name": "test", "version": "1"});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        }
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Waits for the answer to a request.
+    pub(super) fn answer(&mut self, id: u64) -> Value {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(answer) = self.waiting.remove(&id) {
+                return answer;
+            }
+            let message = self.message(end.saturating_duration_since(Instant::now()));
+            let message = message.unwrap_or_else(|| panic!("no answer to request {id}"));
+            match message["id"].as_u64() {
+                Some(id) => drop(self.waiting.insert(id, message)),
+                None => self.notifications.push(message),
+            }
+        }
+    }
+
+    /// Returns the next message, whatever it is about.
+    pub(super) fn message(&mut self, wait: Duration) -> Option<Value> {
+        let line = self.lines.recv_timeout(wait).ok()?;
+        // Standard output carries the protocol alone.
+        let message: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        Some(message)
+    }
+
+    pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params);
+        self.answer(id)
+    }
+
+    /// Sends a call of a tool. Returns its id.
+    pub(super) fn begin(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Calls a tool. Returns its result.
+    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let id = self.begin(tool, arguments);
+        let answer = self.answer(id);
+        assert!(answer["result"].is_object(), "{tool}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that must do what it is asked for. Returns its text and its data.
+    pub(super) fn does(&mut self, tool: &str, arguments: Value) -> (String, Value) {
+        let result = self.call(tool, arguments);
+        assert_ne!(result["isError"], true, "{tool}: {result}");
+        (text(&result), result["structuredContent"].clone())
+    }
+
+    /// Calls a tool that must not. Returns its text.
+    pub(super) fn fails(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], true, "{tool}: {result}");
+        text(&result)
+    }
+
+    /// Says nothing more, and waits for the server's end.
+    pub(super) fn finish(mut self) {
+        drop(self.input.take());
+        let end = Instant::now() + LIMIT;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                assert!(status.success(), "{status}");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not end");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let end = Instant::now() + Duration::from_secs(15);
+        while Instant::now() < end {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(super) fn text(result: &Value) -> String {
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,89 @@
+//! What each tool does.
+
+use serde_json::json;
+
+use super::server::{ERAS, Era, Server};
+use crate::common::need_mount;
+
+#[test]
+fn files_are_written_edited_found_removed_and_brought_back() {
+    need_mount!();
+    for era in ERAS {
+        let store = tempfile::tempdir().unwrap();
+        let mut server = Server::start(era, store.path(), &[]);
+        let (_, wrote) = server.does(
+            "write_file",
+            json!({"path": "a/b.txt", "content": "one\ntwo\nthree\n"}),
+        );
+        assert_eq!(wrote["created"], true, "{wrote}");
+        let session = wrote["session"].clone();
+        let (diff, edited) = server.does(
+            "edit_file",
+            json!({"path": "a/b.txt", "old_string": "two", "new_string": "2", "session": session}),
+        );
+        assert_eq!(diff, "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
+        assert_eq!(edited["replaced"], 1);
+        let twice = server.fails(
+            "edit_file",
+            json!({"path": "a/b.txt", "edits": [{"oldText": "e", "newText": "E"}]}),
+        );
+        assert!(twice.contains("3 times"), "{twice}");
+        let (last, _) = server.does("read_text_file", json!({"path": "a/b.txt", "tail": 1}));
+        assert_eq!(last, "three\n");
+        let (found, _) = server.does("grep", json!({"pattern": "^t.*e$"}));
+        assert_eq!(found, "./a/b.txt:3:three\n");
+        let (found, _) = server.does("search_files", json!({"pattern": "*.txt"}));
+        assert_eq!(found, "./a/b.txt\n");
+        let (removed, data) = server.does("remove", json!({"path": "a", "session": session}));
+        assert!(
+            removed.contains(".trash/") && removed.contains("undo"),
+            "{removed}"
+        );
+        let entry = store.path().join(data["trash"].as_str().unwrap());
+        assert!(entry.join("b.txt").exists(), "{}", entry.display());
+        let (history, _) = server.does("history", json!({"session": session}));
+        assert!(history.contains("remove a\n    D /a\n"), "{history}");
+        let (undone, _) = server.does("undo", json!({"session": session}));
+        assert!(undone.contains("brought back /a"), "{undone}");
+        let (text, _) = server.does("read_text_file", json!({"path": "a/b.txt"}));
+        assert_eq!(text, "one\n2\nthree\n");
+        // Nothing outside exists.
+        let outside = server.fails("read_text_file", json!({"path": "/etc/passwd"}));
+        assert_eq!(outside, "/etc/passwd: No such file or directory");
+        server.finish();
+    }
+}
+
+#[test]
+fn a_session_keeps_its_directory_and_its_variables_and_sees_its_own_runs_only() {
+    need_mount!();
+    let store = tempfile::tempdir().unwrap();
+    let mut server = Server::start(Era::Stateless, store.path(), &[]);
+    let (_, first) = server.does(
+        "bash",
+        json!({"command": "mkdir d; cd d; X=5; echo x > mine"}),
+    );
+    let session = first["session"].clone();
+    let (told, _) = server.does(
+        "bash",
+        json!({"command": "pwd; echo $X", "session": session}),
+    );
+    assert_eq!(
+        told,
+        format!("{}/d\n5\n", store.path().canonicalize().unwrap().display())
+    );
+    // Without a session, it is another one.
+    let (told, other) = server.does("bash", json!({"command": "echo $X; ls"}));
+    assert_eq!(told, "\nd\n");
+    assert_ne!(other["session"], session);
+    let (history, _) = server.does("history", json!({"session": other["session"]}));
+    assert_eq!(history, "Nothing was changed in this session.\n");
+    let run = first["run"].clone();
+    let none = server.fails("undo", json!({"session": other["session"], "run": run}));
+    assert!(none.contains("no run of this session"), "{none}");
+    server.does("undo", json!({"session": session, "run": run}));
+    assert!(!store.path().join("d").exists());
+    let unknown = server.fails("bash", json!({"command": "true", "session": "nobody"}));
+    assert!(unknown.contains("not known here"), "{unknown}");
+    server.finish();
+}
