@@ -16,7 +16,7 @@ use crate::exec::quote;
 use crate::exec::request::{Limits, Outcome, Refusal, Request, Status};
 use crate::exec::resolve::Base;
 use crate::name::WorldPath;
-use crate::world::{OriginKind, RunId};
+use crate::world::OriginKind;
 
 /// The status of an operation whose time was up, as timeout(1) has it.
 const LATE: u8 = 124;
@@ -117,13 +117,13 @@ impl<'p> FileRequest<'p> {
         }
     }
 
-    /// Carries it out as this run. Returns what came of it.
-    pub fn run(mut self, run: RunId, limits: Limits, cancel: Cancel) -> (Outcome, Option<Found>) {
+    /// Carries it out. Returns what came of it.
+    pub fn run(mut self, limits: Limits, cancel: Cancel) -> (Outcome, Option<Found>) {
         let request = Request {
             command: quote::line(&self.call.words()),
             limits,
             cancel: Some(cancel),
-            run: Some(run),
+            run: None,
         };
         let outcome = pipeline::execute_gathering(&mut self, &request, None);
         (outcome, self.found)

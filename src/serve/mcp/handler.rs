@@ -65,15 +65,17 @@ impl Server {
     /// # Errors
     /// [`Error::Usage`] for a tool that there is not.
     pub(super) fn new(workplace: Arc<Workplace>, wanted: &[String], tokens: u64) -> Result<Server> {
-        let programs = by_tool(workplace.programs());
+        let named = by_tool(workplace.programs());
+        let runs_programs = !named.is_empty();
         let mut shown: Vec<Tool> = tools::names()
             .filter_map(tools::find)
-            .map(|tool| tool.shown())
+            .map(|tool| tool.shown(runs_programs))
             .collect();
-        let of_programs = programs
-            .iter()
-            .map(|(name, program)| tools::shown_program(name.clone(), program));
-        shown.extend(of_programs);
+        shown.extend(
+            named
+                .iter()
+                .map(|(name, (program, said))| tools::shown_program(name.clone(), program, said)),
+        );
         for name in wanted {
             if !shown.iter().any(|tool| tool.name == *name) {
                 let names: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
@@ -91,7 +93,10 @@ impl Server {
             sessions: Arc::default(),
             jobs: Arc::default(),
             default: Mutex::default(),
-            programs,
+            programs: named
+                .into_iter()
+                .map(|(name, (program, _))| (name, program))
+                .collect(),
             tools: shown,
             bytes: tokens.saturating_mul(TOKEN),
         })
@@ -148,9 +153,9 @@ impl Server {
 }
 
 /// Gives each program the name of a tool: letters, digits, `_` and `-` are what all clients take.
-fn by_tool(programs: Vec<String>) -> BTreeMap<String, String> {
+fn by_tool(programs: Vec<(String, String)>) -> BTreeMap<String, (String, String)> {
     let mut by_tool = BTreeMap::new();
-    for program in programs {
+    for (program, said) in programs {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' {
                 c
@@ -166,7 +171,7 @@ fn by_tool(programs: Vec<String>) -> BTreeMap<String, String> {
         while by_tool.contains_key(&name) {
             name.push('_');
         }
-        by_tool.insert(name, program);
+        by_tool.insert(name, (program, said));
     }
     by_tool
 }

@@ -52,7 +52,7 @@ impl Session {
         *self.cwd.lock() = cwd;
     }
 
-    /// Notes a run, before it begins.
+    /// Notes a run.
     pub(super) fn add(&self, run: RunId) {
         let mut runs = self.runs.lock();
         if runs.len() == RUNS {

@@ -199,14 +199,14 @@ pub(super) fn find(name: &str) -> Option<&'static ToolSpec> {
 }
 
 impl ToolSpec {
-    /// Returns what a client is shown of it.
-    pub(super) fn shown(&self) -> Tool {
+    /// Returns what a client is shown of it. `runs_programs`: whether lines may run real programs.
+    pub(super) fn shown(&self, runs_programs: bool) -> Tool {
         let hints = ToolAnnotations::new()
             .read_only(self.effect == Effect::Reads)
             .destructive(self.effect == Effect::Changes)
             .idempotent(self.is_idempotent)
-            // The shell may run programs that reach the network.
-            .open_world(self.name == "bash");
+            // Programs may reach the network.
+            .open_world(runs_programs && self.name == "bash");
         Tool::new(self.name, self.description, (self.schema)()).with_annotations(hints)
     }
 
@@ -221,11 +221,11 @@ impl ToolSpec {
     }
 }
 
-/// Returns what a client is shown of a real program.
-pub(super) fn shown_program(name: String, program: &str) -> Tool {
+/// Returns what a client is shown of a real program, of which the policy says this.
+pub(super) fn shown_program(name: String, program: &str, said: &str) -> Tool {
     let description = format!(
-        "Runs {program} in the home, in a sandbox, as the policy allows it. A refusal names the rule. Its arguments are words: \
-         no shell reads them."
+        "Runs {program} in the home, in a sandbox, as the policy allows it. {said} A refusal names the rule. Its arguments are \
+         words: no shell reads them."
     );
     let hints = ToolAnnotations::new()
         .read_only(false)

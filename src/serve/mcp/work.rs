@@ -16,7 +16,6 @@ use crate::exec::files::{FileCall, FileRequest, Found};
 use crate::exec::pipeline::{self, Streams};
 use crate::exec::shell::Shell;
 use crate::exec::{Cancel, Limits, Outcome, Request};
-use crate::journal::RunId;
 
 /// How long an operation on files may take.
 const OF_FILES: Duration = Duration::from_secs(45);
@@ -96,15 +95,14 @@ impl Work {
     }
 
     fn line(&self, shell: &mut Shell, line: &str, time: Duration) -> Outcome {
-        let run = RunId::random();
-        self.session.add(run);
         let request = Request {
             command: line.as_bytes().to_vec(),
             limits: self.limits(time),
             cancel: Some(self.cancel.clone()),
-            run: Some(run),
+            run: None,
         };
         let outcome = pipeline::execute(shell, &request, self.streams(None));
+        self.note(&outcome);
         self.with_output(outcome)
     }
 
@@ -125,7 +123,7 @@ impl Work {
         let Some(outcome) = outcome else {
             return Answer::failed("no policy is in force: no real program runs");
         };
-        self.session.add(outcome.run);
+        self.note(&outcome);
         let mut outcome = self.with_output(outcome);
         let is_quiet = outcome
             .program
@@ -140,15 +138,19 @@ impl Work {
 
     /// Does one operation on files.
     pub(super) fn file(&self, call: FileCall) -> (Outcome, Option<Found>) {
-        let run = RunId::random();
-        self.session.add(run);
         let place = self.workplace.place();
         let cwd = self.session.cwd();
-        FileRequest::new(place, self.workplace.has_scratch(), &cwd, call).run(
-            run,
-            self.limits(OF_FILES),
-            self.cancel.clone(),
-        )
+        let request = FileRequest::new(place, self.workplace.has_scratch(), &cwd, call);
+        let (outcome, found) = request.run(self.limits(OF_FILES), self.cancel.clone());
+        self.note(&outcome);
+        (outcome, found)
+    }
+
+    /// Notes a run that may have changed something. Those that did not are not looked for in the journal.
+    fn note(&self, outcome: &Outcome) {
+        if outcome.changed {
+            self.session.add(outcome.run);
+        }
     }
 }
 

@@ -97,13 +97,14 @@ impl Workplace {
         Client::open(&self.root)
     }
 
-    /// Returns the names of the real programs that the policy knows.
-    pub(super) fn programs(&self) -> Vec<String> {
-        let names = self
-            .real
-            .as_ref()
-            .map(|real| real.lines.policy().programs().map(str::to_owned).collect());
-        names.unwrap_or_default()
+    /// Returns the names of the real programs that the policy knows, and what it says of each.
+    pub(super) fn programs(&self) -> Vec<(String, String)> {
+        let Some(real) = &self.real else {
+            return Vec::new();
+        };
+        let policy = real.lines.policy();
+        let said = |name: &str| (name.to_owned(), policy.describe(name).unwrap_or_default());
+        policy.programs().map(said).collect()
     }
 
     /// Runs a real program, if the policy that is in force now allows it.

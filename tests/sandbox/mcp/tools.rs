@@ -87,3 +87,44 @@ fn a_session_keeps_its_directory_and_its_variables_and_sees_its_own_runs_only() 
     assert!(unknown.contains("not known here"), "{unknown}");
     server.finish();
 }
+
+#[test]
+fn each_program_of_the_policy_is_a_tool_that_says_what_it_takes() {
+    need_mount!();
+    for era in ERAS {
+        let (dir, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let policy = dir.path().join("policy.yaml");
+        std::fs::write(
+            &policy,
+            "git: {subcommands: {init: {flags: [-q]}, status: {}}}\ncat: {}\ng++: {flags: []}\n",
+        )
+        .unwrap();
+        let mut server = Server::start(era, store.path(), &["--policy", policy.to_str().unwrap()]);
+        let tools = server.ask("tools/list", json!({}))["result"]["tools"].clone();
+        let tool = |name: &str| {
+            let found = tools
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|tool| tool["name"] == name);
+            found.unwrap_or_else(|| panic!("{name}: {tools}")).clone()
+        };
+        let git = tool("run_git");
+        let said = git["description"].as_str().unwrap();
+        assert!(said.contains("init (-q), status."), "{said}");
+        assert_eq!(tool("bash")["annotations"]["openWorldHint"], true);
+        assert_eq!(tool("grep")["annotations"]["readOnlyHint"], true);
+        // Clients take letters, digits, `_` and `-`.
+        tool("run_g__");
+        let (_, made) = server.does("run_git", json!({"args": ["init", "-q"]}));
+        assert_eq!(made["changed"], true, "{made}");
+        let (said, _) = server.does("run_cat", json!({"stdin": "what it reads\n"}));
+        assert_eq!(said, "what it reads\n");
+        let refused = server.fails("run_git", json!({"args": ["push"]}));
+        assert!(refused.contains("git.subcommands"), "{refused}");
+        let session = made["session"].clone();
+        server.does("undo", json!({"session": session}));
+        assert!(!store.path().join(".git").exists());
+        server.finish();
+    }
+}

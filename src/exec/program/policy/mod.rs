@@ -7,6 +7,7 @@
 //! both. What the keys of a file mean is in `docs/POLICY.md`.
 
 mod decide;
+mod describe;
 mod environment;
 mod error;
 mod file;
