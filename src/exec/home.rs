@@ -8,6 +8,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
 use super::cancel::{Cancel, Ended};
 use crate::error::{Error, Result};
@@ -16,6 +17,15 @@ use crate::world::{Meta, Run, SetAttrs};
 
 /// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
 pub(super) const TRIES: usize = 32;
+
+/// Returns the text of an errno, as strerror(3) in the C locale. Anything refused counts as absent.
+pub(super) fn reason(errno: Errno) -> String {
+    let errno = match errno {
+        Errno::ACCESS | Errno::PERM => Errno::NOENT,
+        errno => errno,
+    };
+    crate::error::reason(&errno.into())
+}
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -36,6 +36,6 @@ pub use interrupt::Interrupt;
 pub use line_programs::{
     AdmittedProgram, LinePrograms, NotRun, OutputRule, Program, Programs, Variable,
 };
-pub use open::{Access, open, open_in};
+pub use open::{Access, open, open_held, open_in};
 pub use place::Place;
 pub use request::{Limits, Outcome, Refusal, Request, Status};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::audit::Audit;
+use super::held_home::HeldHome;
 use super::home::Home;
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
@@ -18,6 +19,7 @@ use super::program::Programs;
 use super::with_scratch::WithScratch;
 use crate::client::{self, Client, Runs, Site};
 use crate::error::{Error, Result, reason};
+use crate::name::WorldPath;
 use crate::world::{Root, ViewOptions};
 
 /// How long other commands that work on a store are waited for.
@@ -41,7 +43,7 @@ pub struct Access {
 pub fn open_in(root: &Path, programs: &Programs) -> Result<Place> {
     let place = match client::site(root)? {
         Site::Home => open(root, &Access::default())?,
-        Site::Store => programs.place().clone(),
+        Site::Store => let_in(root, programs.place())?,
     };
     let scratch = Arc::new(MountedHome::over(programs.scratch()?, None));
     Ok(place.with(|home| Arc::new(WithScratch::new(home, scratch))))
@@ -96,6 +98,30 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
     };
     let place = Place::new(home, root.as_os_str().as_bytes(), audit);
     Ok(place.at(prefix.unwrap_or_default()))
+}
+
+/// Opens the home behind a TARGET for its files alone. A store is mounted, for as long as the hold lasts that is returned;
+/// where that cannot be, it is opened as it is, and why is returned.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_held(root: &Path) -> Result<(Place, Option<HeldHome>, Option<Error>)> {
+    let mut unmounted = None;
+    if client::site(root)? == Site::Store {
+        match HeldHome::open(root, &|_| Ok(()), &|_| ()) {
+            Ok(held) => return Ok((let_in(root, held.place())?, Some(held), None)),
+            Err(why) => unmounted = Some(why),
+        }
+    }
+    Ok((open(root, &Access::default())?, None, unmounted))
+}
+
+/// Returns a place, if this process is let in.
+fn let_in(root: &Path, place: &Place) -> Result<Place> {
+    match place.home().stat(&WorldPath::root()) {
+        Err(error) => Err(not_let_in(root, error)),
+        Ok(_) => Ok(place.clone()),
+    }
 }
 
 /// Says whose a home is that this process is not let into: a home for one user lets nobody else in, not even root.

@@ -1,6 +1,7 @@
 //! Replacing texts in a file.
 
 use std::io::Read;
+use std::time::Duration;
 
 use memchr::memmem;
 use parking_lot::Mutex;
@@ -13,6 +14,9 @@ use crate::name::{WorldPath, escape};
 
 /// The largest file that is edited, in bytes.
 const MOST: u64 = 16 << 20;
+
+/// How often an edit that waits for another looks whether it has to end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Two edits of one process that overlap would each put the other's work back.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -46,7 +50,12 @@ pub(super) fn edit(
     edits: &[Edit],
     dry: bool,
 ) -> Result<Edited, Failed> {
-    let _one = ONE_AT_A_TIME.lock();
+    let _one = loop {
+        work.check()?;
+        if let Some(one) = ONE_AT_A_TIME.try_lock_for(LOOK) {
+            break one;
+        }
+    };
     let path = work.path_to_make(typed)?;
     let before = content(work, typed, &path)?;
     let is_new = before.is_none();

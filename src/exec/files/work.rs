@@ -4,9 +4,9 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::error::{Error, reason};
+use crate::error::Error;
 use crate::exec::cancel::Cancel;
-use crate::exec::home::Home;
+use crate::exec::home::{Home, reason};
 use crate::exec::resolve::Base;
 use crate::name::{WorldPath, escape};
 
@@ -15,7 +15,7 @@ pub(super) type Failed = Vec<u8>;
 
 /// Says of a path why something failed.
 pub(super) fn at(path: &[u8], error: &Error) -> Failed {
-    let reason = reason(&error.errno().into());
+    let reason = reason(error.errno());
     format!("{}: {reason}", escape(path)).into_bytes()
 }
 

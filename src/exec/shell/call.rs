@@ -16,6 +16,7 @@ use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use crate::error::Error;
 use crate::exec::Home;
+pub(super) use crate::exec::home::reason;
 use crate::exec::line_programs::{LinePrograms, Programs};
 use crate::exec::resolve::{Base, TMP};
 use crate::name::WorldPath;
@@ -345,15 +346,6 @@ pub(super) fn of_io(error: &io::Error) -> Error {
         .raw_os_error()
         .map_or(Errno::IO, Errno::from_raw_os_error);
     Error::os("read")(errno)
-}
-
-/// Returns the text of an errno, as strerror(3) in the C locale. Anything refused counts as absent.
-pub(super) fn reason(errno: Errno) -> String {
-    let errno = match errno {
-        Errno::ACCESS | Errno::PERM => Errno::NOENT,
-        errno => errno,
-    };
-    crate::error::reason(&errno.into())
 }
 
 /// Makes a [`Stop::Usage`] with status 1.

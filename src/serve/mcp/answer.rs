@@ -78,8 +78,10 @@ impl Answer {
     /// Returns the protocol's result.
     pub(super) fn into_result(self) -> CallToolResult {
         let mut data = self.data;
-        // Clients that show a model one of the two alone show it the text all the same.
-        data.entry("text").or_insert_with(|| json!(self.text));
+        // Clients that show a model one of the two alone show it the text all the same, once.
+        if !data.contains_key("stdout") && !data.contains_key("diff") {
+            data.insert("text".to_owned(), json!(self.text));
+        }
         let content = vec![ContentBlock::text(self.text)];
         let mut result = match self.is_error {
             true => CallToolResult::error(content),

@@ -35,7 +35,8 @@ pub(super) async fn call(
     let most = usize::try_from(work.bytes).unwrap_or(usize::MAX);
     let job = Job::new(tool, &session, cancel.clone(), work.streams.clone());
     let (end, ended) = tokio::sync::oneshot::channel();
-    let of_thread = job.clone();
+    let (of_thread, all) = (job.clone(), jobs.clone());
+    jobs.begin(&job);
     tokio::task::spawn_blocking(move || {
         let caught =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(&work, arguments)));
@@ -46,7 +47,7 @@ pub(super) async fn call(
             ..answer
         };
         let answer = answer.with("session", session);
-        of_thread.finish(answer.clone());
+        all.end(&of_thread, answer.clone());
         // Nobody may wait any more.
         let _ = end.send(answer);
     });

@@ -10,6 +10,8 @@ use super::live::Live;
 use crate::exec::Cancel;
 use crate::journal::RunId;
 
+/// How long calls that have to end are waited for.
+const GRACE: Duration = Duration::from_secs(3);
 /// How many jobs go on at once.
 const MOST: usize = 16;
 /// How many jobs that have ended are kept until somebody asks.
@@ -51,8 +53,7 @@ impl Job {
         })
     }
 
-    /// Notes how it ended.
-    pub(super) fn finish(&self, answer: Answer) {
+    fn finish(&self, answer: Answer) {
         *self.ended.lock() = Some(answer);
         self.end.notify_all();
     }
@@ -85,17 +86,32 @@ impl Job {
     }
 }
 
-/// The jobs of a server.
+/// The calls of a server that go on, and the jobs among them.
 #[derive(Default)]
-pub(super) struct Jobs(Mutex<Vec<Arc<Job>>>);
+pub(super) struct Jobs {
+    /// Calls that have not ended.
+    calls: Mutex<Vec<Arc<Job>>>,
+    kept: Mutex<Vec<Arc<Job>>>,
+}
 
 impl Jobs {
+    /// Notes a call that begins.
+    pub(super) fn begin(&self, call: &Arc<Job>) {
+        self.calls.lock().push(call.clone());
+    }
+
+    /// Notes how a call ended.
+    pub(super) fn end(&self, call: &Arc<Job>, answer: Answer) {
+        self.calls.lock().retain(|other| !Arc::ptr_eq(other, call));
+        call.finish(answer);
+    }
+
     /// Notes that a call goes on.
     ///
     /// # Errors
     /// That too many do.
     pub(super) fn keep(&self, job: &Arc<Job>) -> Result<(), String> {
-        let mut jobs = self.0.lock();
+        let mut jobs = self.kept.lock();
         if jobs.iter().filter(|job| !job.has_ended()).count() >= MOST {
             return Err(format!(
                 "{MOST} jobs go on already, so this one was ended: end some with bash_kill"
@@ -113,18 +129,23 @@ impl Jobs {
 
     /// Returns the job with an id.
     pub(super) fn find(&self, id: &str) -> Option<Arc<Job>> {
-        self.0.lock().iter().find(|job| job.id == id).cloned()
+        self.kept.lock().iter().find(|job| job.id == id).cloned()
     }
 
-    /// Ends all that go on, and waits a moment for them.
-    pub(super) fn end_all(&self) {
-        let jobs = self.0.lock().clone();
-        for job in &jobs {
-            job.cancel.cancel();
+    /// Ends all calls that go on; does not wait for them.
+    pub(super) fn cancel_all(&self) {
+        for call in self.calls.lock().iter() {
+            call.cancel.cancel();
         }
-        let end = Instant::now() + Duration::from_secs(2);
-        for job in &jobs {
-            job.ended_within(end.saturating_duration_since(Instant::now()));
+    }
+
+    /// Ends all calls that go on, and waits a moment for them.
+    pub(super) fn end_all(&self) {
+        self.cancel_all();
+        let calls = self.calls.lock().clone();
+        let end = Instant::now() + GRACE;
+        for call in &calls {
+            call.ended_within(end.saturating_duration_since(Instant::now()));
         }
     }
 }

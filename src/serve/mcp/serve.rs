@@ -27,6 +27,11 @@ pub fn serve(settings: Settings, end: End) -> Result<()> {
         .map_err(|error| Error::io("eventfd", &error))?;
     let jobs = server.jobs();
     let served = runtime.block_on(async {
+        let (ends, calls) = (end.clone(), jobs.clone());
+        tokio::spawn(async move {
+            ends.comes().await;
+            calls.cancel_all();
+        });
         let stdio = Stdio::start(end)?;
         // Ends without an error once the client has gone away, and with one where it went before it said anything.
         if let Ok(service) = server.serve(stdio).await {

@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,6 +17,7 @@ use rmcp::transport::Transport;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{oneshot, watch};
 
 use crate::error::{Error, Result};
 
@@ -29,22 +29,34 @@ pub(super) const AT_ONCE: usize = 128;
 const WAITING: usize = 64;
 /// How often it is looked whether a client that says nothing more still listens.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long the last messages may take to be read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The code of an error that is the server's own: too much at once (JSON-RPC 2.0, 5.1).
 const BUSY: ErrorCode = ErrorCode(-32000);
 
 /// Ends a server from outside. Clones end together.
 #[derive(Debug, Clone, Default)]
-pub struct End(Arc<AtomicBool>);
+pub struct End(Arc<watch::Sender<bool>>);
 
 impl End {
     /// Ends the server: what runs is ended, too.
     pub fn end(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.send_replace(true);
     }
 
-    fn has_come(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// Waits for it.
+    pub(super) async fn comes(&self) {
+        // The sender lives as long as this.
+        let _ = self.0.subscribe().wait_for(|ended| *ended).await;
     }
+}
+
+/// What goes to standard output.
+enum Outgoing {
+    /// A message.
+    Message(Vec<u8>),
+    /// Nothing: somebody wants to know that everything before has been written.
+    Flush(oneshot::Sender<()>),
 }
 
 /// The ids of the requests that are open.
@@ -53,7 +65,7 @@ type Open = Arc<Mutex<HashSet<RequestId>>>;
 /// A client at standard input and output.
 pub(super) struct Stdio {
     incoming: Receiver<RxJsonRpcMessage<RoleServer>>,
-    outgoing: Sender<Vec<u8>>,
+    outgoing: Sender<Outgoing>,
     open: Open,
     end: End,
 }
@@ -92,8 +104,16 @@ impl Stdio {
 }
 
 /// Writes messages until there are no more senders. Where nobody reads them any more, the server ends.
-fn write_all(mut messages: Receiver<Vec<u8>>, end: End) {
-    while let Some(mut message) = messages.blocking_recv() {
+fn write_all(mut messages: Receiver<Outgoing>, end: End) {
+    while let Some(outgoing) = messages.blocking_recv() {
+        let mut message = match outgoing {
+            Outgoing::Message(message) => message,
+            Outgoing::Flush(done) => {
+                // Who asked may not wait any more.
+                let _ = done.send(());
+                continue;
+            }
+        };
         message.push(b'\n');
         let mut out = io::stdout().lock();
         if out.write_all(&message).and_then(|()| out.flush()).is_err() {
@@ -106,7 +126,7 @@ fn write_all(mut messages: Receiver<Vec<u8>>, end: End) {
 /// The reading end.
 struct Reading {
     to_server: Sender<RxJsonRpcMessage<RoleServer>>,
-    answers: Sender<Vec<u8>>,
+    answers: Sender<Outgoing>,
     open: Open,
     /// Whether the client has made a request that can open the protocol.
     is_opened: bool,
@@ -204,7 +224,7 @@ impl Reading {
     fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
         let answer = TxJsonRpcMessage::<RoleServer>::error(error, id);
         if let Ok(answer) = serde_json::to_vec(&answer) {
-            let _ = self.answers.blocking_send(answer);
+            let _ = self.answers.blocking_send(Outgoing::Message(answer));
         }
     }
 }
@@ -256,7 +276,10 @@ impl Transport<RoleServer> for Stdio {
             let message = serde_json::to_vec(&message).map_err(io::Error::other);
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
             let sent = match message {
-                Ok(message) => outgoing.send(message).await.map_err(gone),
+                Ok(message) => {
+                    let message = Outgoing::Message(message);
+                    outgoing.send(message).await.map_err(gone)
+                }
                 Err(error) => Err(error),
             };
             if let Some(id) = id {
@@ -270,23 +293,31 @@ impl Transport<RoleServer> for Stdio {
     /// reads the answers.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            if self.end.has_come() {
-                return None;
-            }
-            let next = tokio::time::timeout(LOOK, self.incoming.recv()).await;
+            let next = tokio::select! {
+                () = self.end.comes() => return None,
+                next = self.incoming.recv() => next,
+            };
             match next {
-                Ok(Some(message)) => {
+                Some(message) => {
                     forget_cancelled(&message, &self.open);
                     return Some(message);
                 }
-                Ok(None) if self.open.lock().is_empty() || is_deaf() => return None,
-                Ok(None) => tokio::time::sleep(LOOK).await,
-                Err(_) => {}
+                None if self.open.lock().is_empty() => return None,
+                None if is_deaf() => self.end.end(),
+                None => tokio::time::sleep(LOOK).await,
             }
         }
     }
 
+    /// Waits until what was sent has been written, as long as somebody reads it.
     async fn close(&mut self) -> io::Result<()> {
+        let (done, is_done) = oneshot::channel();
+        let flush = async {
+            if self.outgoing.send(Outgoing::Flush(done)).await.is_ok() {
+                let _ = is_done.await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, flush).await;
         Ok(())
     }
 }

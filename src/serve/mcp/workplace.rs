@@ -1,16 +1,16 @@
 //! [`Workplace`]: the home that a server's tools work in, and what they work with.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::client::{Client, Site, site};
+use crate::client::Client;
 use crate::error::Result;
 use crate::exec::program::network::Asked;
 use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::Launcher;
 use crate::exec::program::{Command, LineSource, Programs};
 use crate::exec::shell::Shell;
-use crate::exec::{self, Access, HeldHome, Limits, Outcome, Place};
+use crate::exec::{self, HeldHome, Limits, Outcome, Place};
 
 /// What a server works in, and with.
 pub struct Settings {
@@ -47,7 +47,14 @@ impl Workplace {
     pub(super) fn open(settings: Settings) -> Result<Workplace> {
         let root = settings.root;
         let Some((policy, launcher, network)) = settings.programs else {
-            let (place, held) = place(&root)?;
+            let (place, held, unmounted) = exec::open_held(&root)?;
+            if let Some(why) = unmounted {
+                log::warn!(
+                    "{} cannot be mounted, and is worked in unmounted: {}",
+                    root.display(),
+                    why.told()
+                );
+            }
             return Ok(Workplace {
                 root,
                 place,
@@ -121,19 +128,4 @@ impl Workplace {
         };
         Some(real.programs.run(&policy, &command, streams))
     }
-}
-
-/// Opens a home for its files alone. A store is mounted where it can be: else each request has it for itself.
-fn place(root: &Path) -> Result<(Place, Option<HeldHome>)> {
-    if site(root)? == Site::Store {
-        match HeldHome::open(root, &|_| Ok(()), &|_| ()) {
-            Ok(held) => return Ok((held.place().clone(), Some(held))),
-            Err(error) => log::warn!(
-                "{} cannot be mounted, and is worked in unmounted: {}",
-                root.display(),
-                error.told()
-            ),
-        }
-    }
-    Ok((exec::open(root, &Access::default())?, None))
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::server::{ERAS, Era, Server};
-use crate::common::need_mount;
+use crate::common::{binary, need_mount, need_root};
 
 #[test]
 fn files_are_written_edited_found_removed_and_brought_back() {
@@ -126,5 +126,32 @@ fn each_program_of_the_policy_is_a_tool_that_says_what_it_takes() {
         server.does("undo", json!({"session": session}));
         assert!(!store.path().join(".git").exists());
         server.finish();
+    }
+}
+
+/// Only its owner gets into a home: `exec --policy` and the server said of each file that it was not there.
+#[test]
+fn a_store_of_another_user_is_refused_with_what_to_do() {
+    need_mount!();
+    need_root!("to own a store of another user");
+    let store = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(store.path(), Some(1234), Some(1234)).unwrap();
+    let root = store.path().to_str().unwrap();
+    for words in [
+        &["serve", "mcp", "--root", root][..],
+        &["serve", "mcp", "--root", root, "--policy", "default"],
+        &["exec", "--root", root, "--policy", "default", "ls"],
+    ] {
+        let output = std::process::Command::new(binary())
+            .args(words)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{words:?}: {said}");
+        assert!(
+            said.contains("a home for user 1234 alone") && said.contains("setpriv"),
+            "{words:?}: {said}"
+        );
     }
 }
