@@ -380,3 +380,38 @@ fn things_move_between_the_home_and_tmp() {
     assert_eq!(trash.matches("was /f,").count(), 1, "{trash}");
     assert_eq!(trash.matches("was /d").count(), 2, "{trash}");
 }
+
+/// They were lost on the way.
+#[test]
+fn what_moves_between_the_home_and_tmp_takes_its_attributes_along() {
+    let place = Place::new();
+    need_sandbox!(place);
+    let home = Home::with(&["--xattr"]);
+    let flags = rustix::fs::XattrFlags::empty();
+    let value = |name: &str, path: &Path| {
+        let mut value = [0; 64];
+        rustix::fs::getxattr(path, name, &mut value[..]).map(|len| value[..len].to_vec())
+    };
+    fs::create_dir(home.path("d")).unwrap();
+    for name in ["f", "d/f"] {
+        let path = home.path(name);
+        fs::write(&path, name).unwrap();
+        match rustix::fs::setxattr(&path, "user.note", name.as_bytes(), flags) {
+            Err(rustix::io::Errno::OPNOTSUPP) => skip!("xattr", "the store's file system has none"),
+            set => set.unwrap(),
+        }
+    }
+    let output = place.exec(
+        home.home(),
+        "touch -d @1000 f; mv f d /tmp && ls && mv /tmp/f g && mv /tmp/d e; cp g h",
+    );
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(output.stdout, b"", "{}", describe(&output));
+    assert_eq!(value("user.note", &home.path("g")), Ok(b"f".to_vec()));
+    assert_eq!(value("user.note", &home.path("e/f")), Ok(b"d/f".to_vec()));
+    // `cp` takes none along, and the time of what moved is as it was.
+    let none = value("user.note", &home.path("h"));
+    assert_eq!(none, Err(rustix::io::Errno::NODATA));
+    let moved = fs::metadata(home.path("g")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::mtime(&moved), 1000);
+}

@@ -1,9 +1,10 @@
-//! `cp`: copies files and trees. Hard links between copied files and extended attributes are not preserved: a home
-//! offers no way to create them here. Special files cannot be created either and are reported.
+//! `cp`: copies files and trees. Hard links between copied files are not preserved, because a home offers no way to create
+//! them here; nor are extended attributes, but of files that `mv` moves between file systems. Special files cannot be created either and are reported.
 
 mod content;
 mod keep;
 mod tree;
+mod xattr;
 
 use std::collections::HashSet;
 use std::io;

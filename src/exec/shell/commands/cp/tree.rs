@@ -8,6 +8,7 @@ use rustix::fs::FileType;
 use super::super::target::{blame, clash, into_itself, is_recent, joined, same};
 use super::content::{Broken, content};
 use super::keep::Keep;
+use super::xattr::take_along;
 use crate::error::Error;
 use crate::exec::home::Writing;
 use crate::exec::shell::call::Call;
@@ -212,6 +213,12 @@ impl How {
                 call.complain(&copy.to.1, &error)?;
                 return Ok(false);
             }
+        }
+        if self.moves
+            && let Err(error) = take_along(&from, &to)
+        {
+            // The move goes on, as GNU's does.
+            call.complain(&copy.to.1, &error)?;
         }
         // Closed first, so that no later write changes the time that is set.
         drop(to);
