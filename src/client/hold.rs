@@ -21,6 +21,8 @@ use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id}
 
 /// How long to wait for a home that is being unmounted, and for an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a daemon that was killed may take to end.
+const ENDING: Duration = Duration::from_secs(2);
 /// How often a refused mount is tried again at once.
 const MOST_ATTEMPTS: u32 = 3;
 /// The pause between two attempts.
@@ -47,7 +49,13 @@ impl Drop for Hold {
             return;
         }
         if self.is_lost() {
-            return clear_away(&self.mounted_at());
+            let home = self.mounted_at();
+            // The kernel closes a killed daemon's socket and its connection to the mount one after the other.
+            let end = Instant::now() + ENDING;
+            while table::find(&home).is_some() && !table::has_died(&home) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            return clear_away(&home);
         }
         self.connection.finish();
         let store = &self.client.store;
