@@ -69,6 +69,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ("no-policy", "the machine has no policy of real programs"),
     ("ssh-server", "a server of SSH is installed"),
     ("go", "Go is installed"),
+    (
+        "mcp-clients",
+        "clients of the Model Context Protocol are in target/mcp-clients",
+    ),
 ];
 
 /// Prints that the test is skipped, and returns from it; fails it where what is missing is required: `skip!("loop", "no disk: {why}")`.

@@ -17,6 +17,7 @@ const USER: u32 = 65534;
 
 /// What may be missing besides: the kernel offers it to root alone, or it lies where the user cannot go.
 const LACKING: &[&str] = &[
+    "mcp-clients",
     "root",
     "passthrough",
     "loop",
@@ -78,6 +79,7 @@ pub(crate) fn run_again(at_least: usize) -> Result<String, String> {
         "tests",
         "benches",
         "mount-scripts",
+        "agents",
         ".ci",
     ]);
     copy.arg(at("repository")).current_dir(repository());

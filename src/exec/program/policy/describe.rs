@@ -6,12 +6,12 @@ use super::schema::{Entry, Flags, Policy, Takes};
 const NAMED: usize = 40;
 
 impl Policy {
-    /// Says how a program may be called: its sub-commands, its flags, its time. Nothing: it has no entry.
+    /// Says how a program may be called: what the policy's author says of it, its sub-commands, its flags, its time. Nothing: it has no entry.
     ///
     /// It is a summary. What else the policy and the program's validator ask for, a refusal says.
     pub fn describe(&self, program: &str) -> Option<String> {
         let entry = self.0.entries.get(program)?;
-        let mut said = Vec::new();
+        let mut said: Vec<String> = entry.description.iter().cloned().collect();
         match &entry.subcommands {
             Some(allowed) => {
                 let usable = allowed.iter().filter(|(_, sub)| !sub.disabled);

@@ -32,6 +32,8 @@ impl Policy {
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) line: usize,
+    /// What the policy's author says of it.
+    pub(super) description: Option<String>,
     pub(super) validator: Validator,
     pub(super) run: Run,
     /// Nothing where the program is called without one.

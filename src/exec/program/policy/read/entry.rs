@@ -96,7 +96,8 @@ fn entry(reader: &mut Reader<'_>, field: &Field, validator: Validator) -> Entry 
 fn program_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
     let node = &field.node;
     match field.key.as_str() {
-        "description" | "validator" => drop(r.text(node)),
+        "description" => found.description = r.text(node),
+        "validator" => drop(r.text(node)),
         "default_timeout" => found.run.timeout = r.seconds(node),
         "safe_env" => found.safe_env = r.variables(node),
         "env_overrides" => found.env_overrides = r.variables(node),

@@ -1,0 +1,236 @@
+//! Clients that are not ours: the official SDK for Python, and the inspector on the one for TypeScript.
+//!
+//! `tests/sandbox/mcp/get_clients target/mcp-clients` gets them, as CI does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::server::{ERAS, Era, Server};
+use crate::common::{binary, describe, need_mount, repository, run_limited, skip};
+
+const POLICY: &str = "
+git: {subcommands: {init: {flags: [-q]}, status: {flags: [--short]}}}
+pytest: {flags: [-q]}
+sleep: {arguments: text}
+";
+
+/// Where the clients are, if somebody has got them, and this user may run them.
+fn clients() -> Option<PathBuf> {
+    let place = repository().join("target/mcp-clients");
+    let mut python = Command::new(place.join("python/bin/python"));
+    let runs = python.args(["-c", "import mcp"]).output();
+    let inspector = place.join("node_modules/.bin/mcp-inspector");
+    (inspector.exists() && runs.is_ok_and(|output| output.status.success())).then_some(place)
+}
+
+macro_rules! need_clients {
+    () => {
+        match clients() {
+            Some(place) => place,
+            None => skip!(
+                "mcp-clients",
+                "`tests/sandbox/mcp/get_clients target/mcp-clients` has not been run, or not for this user"
+            ),
+        }
+    };
+}
+
+fn script(name: &str) -> PathBuf {
+    repository().join("tests/sandbox/mcp").join(name)
+}
+
+/// A store in which git has begun, with its policy beside it.
+fn store(dir: &Path) -> PathBuf {
+    let store = dir.join("store");
+    fs::create_dir(&store).unwrap();
+    fs::write(dir.join("store.policy"), POLICY).unwrap();
+    let mut git = Command::new("git");
+    git.args(["init", "-q"]).arg(&store);
+    assert!(git.status().unwrap().success());
+    store
+}
+
+#[test]
+fn the_sdk_for_python_works_in_a_home() {
+    need_mount!();
+    let clients = need_clients!();
+    for era in ["sessions", "stateless"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let mut client = Command::new(clients.join("python/bin/python"));
+        client
+            .arg(script("client.py"))
+            .arg(era)
+            .arg(binary())
+            .arg(&store);
+        let output = run_limited(client, Duration::from_secs(120));
+        assert!(output.status.success(), "{era}: {}", describe(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "all of it\n");
+    }
+}
+
+#[test]
+fn the_inspector_works_in_a_home() {
+    need_mount!();
+    let clients = need_clients!();
+    for era in ["legacy", "modern"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        fs::write(store.join("a.txt"), "one\ntwo\n").unwrap();
+        let ask = |words: &[&str]| -> Value {
+            let mut inspector = Command::new(clients.join("node_modules/.bin/mcp-inspector"));
+            inspector.arg("--cli").arg(binary());
+            inspector.args(["serve", "mcp", "--root"]).arg(&store);
+            inspector
+                .arg("--policy")
+                .arg(dir.path().join("store.policy"));
+            inspector
+                .args(["--protocol-era", era, "--method"])
+                .args(words);
+            // Its own files do not go into anybody's home.
+            inspector.env("HOME", dir.path()).stdin(Stdio::null());
+            let output = run_limited(inspector, Duration::from_secs(60));
+            assert!(
+                output.status.success(),
+                "{era}: {words:?}: {}",
+                describe(&output)
+            );
+            serde_json::from_slice(&output.stdout).unwrap()
+        };
+        let call = |tool: &str, arguments: &[&str]| -> Value {
+            let mut words = vec!["tools/call", "--tool-name", tool];
+            for argument in arguments {
+                words.extend(["--tool-arg", argument]);
+            }
+            ask(&words)
+        };
+        let tools = ask(&["tools/list", "--strict"]);
+        assert!(tools["tools"].as_array().unwrap().len() > 15, "{tools}");
+        let edited = call(
+            "edit_file",
+            &["path=a.txt", "old_string=two", "new_string=zwei"],
+        );
+        assert!(
+            edited["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains("+zwei"),
+            "{edited}"
+        );
+        assert_eq!(
+            fs::read_to_string(store.join("a.txt")).unwrap(),
+            "one\nzwei\n"
+        );
+        let status = call("run_git", &["args=[\"status\", \"--short\"]"]);
+        assert_eq!(
+            status["structuredContent"]["stdout"], "?? a.txt\n",
+            "{status}"
+        );
+        let removed = call("remove", &["path=a.txt"]);
+        assert!(
+            removed["structuredContent"]["trash"].is_string(),
+            "{removed}"
+        );
+        assert!(!store.join("a.txt").exists());
+    }
+}
+
+/// Asks for everything that a server answers, rightly and wrongly, and returns what came: what was asked for, and the message.
+fn everything(era: Era, root: &Path) -> Vec<Value> {
+    let policy = root.with_extension("policy");
+    let mut server = Server::start(era, root, &["--policy", policy.to_str().unwrap()]);
+    let mut seen = Vec::new();
+    let mut ask = |method: &str, params: Value| {
+        let message = server.ask(method, params);
+        seen.push(json!({"method": method, "message": message}));
+        message
+    };
+    if era == Era::Stateless {
+        ask("server/discover", json!({}));
+    } else {
+        ask("ping", json!({}));
+    }
+    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    ask("tools/list", json!({}));
+    ask("resources/list", json!({}));
+    ask("resources/templates/list", json!({}));
+    let first = ask(
+        "tools/call",
+        call("write_file", json!({"path": "a", "content": "x\n"})),
+    );
+    let session = first["result"]["structuredContent"]["session"].clone();
+    for (tool, arguments) in [
+        ("bash", json!({"command": "ls; nothing; cat a"})),
+        ("bash", json!({"command": "while true"})),
+        ("read_text_file", json!({"path": "a"})),
+        (
+            "edit_file",
+            json!({"path": "a", "old_string": "x", "new_string": "y"}),
+        ),
+        ("list_directory", json!({})),
+        ("search_files", json!({"pattern": "*"})),
+        ("grep", json!({"pattern": "y"})),
+        ("copy_file", json!({"source": "a", "destination": "b"})),
+        ("move_file", json!({"source": "b", "destination": "c"})),
+        ("remove", json!({"path": "c"})),
+        ("history", json!({})),
+        ("undo", json!({})),
+        ("bash_output", json!({"job": "none"})),
+        ("run_git", json!({"args": ["status"]})),
+        ("bash", json!({"no": "such argument"})),
+        ("nothing", json!({})),
+    ] {
+        let mut arguments = arguments;
+        arguments["session"] = session.clone();
+        ask("tools/call", call(tool, arguments));
+    }
+    let uri = format!("trumanfs://session/{}/diff", session.as_str().unwrap());
+    ask("resources/read", json!({"uri": uri}));
+    ask("resources/read", json!({"uri": "file:///etc/passwd"}));
+    ask("tools/call", json!({"name": 5}));
+    ask("prompts/list", json!({}));
+    ask("no/such/method", json!({}));
+    let slow = json!({
+        "name": "bash",
+        "arguments": {"command": "sleep 2.2"},
+        "_meta": {"progressToken": "t"},
+    });
+    ask("tools/call", slow);
+    let told = std::mem::take(&mut server.notifications);
+    assert!(!told.is_empty(), "no progress was told");
+    seen.extend(
+        told.into_iter()
+            .map(|message| json!({"method": null, "message": message})),
+    );
+    server.finish();
+    seen
+}
+
+#[test]
+fn each_message_is_as_the_published_schema_has_it() {
+    need_mount!();
+    let clients = need_clients!();
+    for era in ERAS {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = everything(era, &store(dir.path()));
+        let lines: Vec<String> = seen.iter().map(|line| format!("{line}\n")).collect();
+        let file = dir.path().join("seen");
+        fs::write(&file, lines.concat()).unwrap();
+        let version = match era {
+            Era::Sessions => "2025-11-25",
+            Era::Stateless => "2026-07-28",
+        };
+        let mut python = Command::new(clients.join("python/bin/python"));
+        python.arg(script("schema.py")).arg(version).arg(&file);
+        let output = run_limited(python, Duration::from_secs(60));
+        assert!(output.status.success(), "{era:?}: {}", describe(&output));
+        let count: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let sum = ["result", "error", "notification"].map(|kind| count[kind].as_u64().unwrap_or(0));
+        assert_eq!(sum.iter().sum::<u64>(), seen.len() as u64, "{count}");
+        assert!(sum.iter().all(|count| *count > 0), "{count}");
+    }
+}
