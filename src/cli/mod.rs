@@ -8,6 +8,7 @@ mod doctor;
 mod execute;
 mod exit;
 mod fork;
+mod hook;
 mod inspect;
 mod mount;
 mod output;
@@ -106,6 +107,8 @@ enum Command {
     #[cfg(feature = "mcp")]
     #[command(subcommand)]
     Serve(serve::ServeCommand),
+    /// Answers an event of an agent: what it is about to do happens in a home
+    Hook(hook::HookArgs),
     /// Policies of real programs: which may run in a home, with which flags
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -197,6 +200,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Shell(args) => return Ok(execute::shell(&args)),
         #[cfg(feature = "mcp")]
         Command::Serve(command) => serve::serve(command),
+        Command::Hook(args) => hook::hook(&args),
         Command::Policy(command) => return policy::policy(&command),
         Command::Background => {
             daemon::run_in_background();

@@ -20,6 +20,7 @@ mod need;
 mod deadlines;
 mod doors;
 mod escape;
+mod hook;
 mod line_output;
 mod line_sandboxes;
 mod policy;

@@ -1,0 +1,167 @@
+//! The home that a hook stands for, and what is in it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::client::{Site, site};
+use crate::error::{Error, Result};
+use crate::exec::pipeline::Executor;
+use crate::exec::program::policy::Policy;
+use crate::exec::shell::Shell;
+use crate::exec::{self, Access, Home, Limits, LinePrograms, Place, Programs};
+use crate::journal::RunId;
+use crate::name::WorldPath;
+
+/// What a hook is set up with.
+#[derive(Debug, Default)]
+pub struct Setting {
+    /// This program, as it is called in a rewritten line.
+    pub program: PathBuf,
+    /// The home, or the store; without it, the agent's project, or the directory that it works in.
+    pub root: Option<PathBuf>,
+    /// The policy of real programs, and what it is called.
+    pub policy: Option<(PathBuf, Policy)>,
+    /// What keeps anything from being decided: a policy that cannot be read.
+    pub problem: Option<Error>,
+}
+
+/// The home that a hook stands for.
+pub(super) struct Ground {
+    pub(super) root: PathBuf,
+    place: Place,
+    is_home: bool,
+}
+
+impl Ground {
+    /// Opens the home; nothing is mounted, nothing is changed.
+    ///
+    /// # Errors
+    /// As [`exec::open`].
+    pub(super) fn open(setting: &Setting, cwd: &Path) -> Result<Ground> {
+        if let Some(problem) = &setting.problem {
+            return Err(problem.clone());
+        }
+        let root = setting.root.clone().unwrap_or_else(|| cwd.to_owned());
+        let root = std::fs::canonicalize(&root).map_err(|error| Error::Missing {
+            what: format!("{}: {}", root.display(), crate::error::reason(&error)),
+            remedy: "Name the home with --root.".to_owned(),
+        })?;
+        Ok(Ground {
+            is_home: site(&root)? == Site::Home,
+            place: exec::open(&root, &Access::default())?,
+            root,
+        })
+    }
+
+    /// Returns whether what is changed by its paths is recorded and kept: only a mounted home does so.
+    pub(super) fn is_home(&self) -> bool {
+        self.is_home
+    }
+
+    /// Returns a directory of the agent's as one in the home: the root where it lies elsewhere.
+    pub(super) fn directory(&self, cwd: &Path) -> PathBuf {
+        let real = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
+        match real.starts_with(&self.root) {
+            true => real,
+            false => self.root.clone(),
+        }
+    }
+
+    /// Asks the shell why it would not run a line at all.
+    pub(super) fn refusal(&self, line: &str, policy: Option<&Policy>) -> Option<String> {
+        let shell = Shell::at(self.place.clone(), Limits::default());
+        let shell = match policy {
+            Some(policy) => shell.with_programs(Arc::new(Known(policy.clone()))),
+            None => shell,
+        };
+        let request = shell.request(line.as_bytes());
+        let refusal = shell.plan(&request).err()?;
+        Some(String::from_utf8_lossy(&refusal.message).into_owned())
+    }
+
+    /// Returns whether a path leads to something in the home, or to where something may be made.
+    pub(super) fn has(&self, cwd: &Path, typed: &str) -> bool {
+        let Some(below) = self.below(&cwd.join(typed)) else {
+            return false;
+        };
+        let mut path = WorldPath::root();
+        for part in below.components() {
+            let Ok(name) = crate::name::Name::new(part.as_os_str().as_bytes()) else {
+                return false;
+            };
+            path.push(name);
+            match self.place.home().stat(&path) {
+                Ok(_) => {}
+                // Nothing is there, or something that does not exist in the home: a link, what is hidden.
+                Err(_) => {
+                    let on_disk = self
+                        .root
+                        .join(Path::new(std::ffi::OsStr::from_bytes(path.bytes())));
+                    return on_disk.symlink_metadata().is_err();
+                }
+            }
+        }
+        true
+    }
+
+    /// Returns a path from the root, by its text: `..` leads above what stands before it.
+    fn below(&self, path: &Path) -> Option<PathBuf> {
+        let mut plain = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::ParentDir => drop(plain.pop()),
+                Component::CurDir => {}
+                part => plain.push(part),
+            }
+        }
+        if let Ok(below) = plain.strip_prefix(&self.root) {
+            return Some(below.to_owned());
+        }
+        // The root may be known by another name: what exists of the path tells.
+        let exists = plain
+            .ancestors()
+            .find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+        let (above, real) = exists?;
+        let rest = plain.strip_prefix(above).ok()?;
+        real.join(rest)
+            .strip_prefix(&self.root)
+            .ok()
+            .map(Path::to_owned)
+    }
+}
+
+/// The programs of a policy by their names: enough to ask whether a line would run.
+struct Known(Policy);
+
+impl Programs for Known {
+    fn knows(&self, name: &[u8]) -> bool {
+        self.0.programs().any(|known| known.as_bytes() == name)
+    }
+
+    fn prepare(&self) {}
+
+    fn begin(&self, _: Arc<dyn Home>, _: RunId) -> Arc<dyn LinePrograms> {
+        Arc::new(Nothing)
+    }
+}
+
+/// Programs of a line that is not run.
+struct Nothing;
+
+impl LinePrograms for Nothing {
+    fn admit(
+        &self,
+        _: exec::Program<'_>,
+    ) -> std::result::Result<Box<dyn exec::AdmittedProgram + '_>, exec::NotRun> {
+        Err(exec::NotRun::Over)
+    }
+
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    fn report(&self) -> Option<Box<exec::request::ProgramReport>> {
+        None
+    }
+}
