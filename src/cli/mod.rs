@@ -5,6 +5,7 @@
 mod agent;
 mod check;
 mod doctor;
+mod examples;
 mod execute;
 mod exit;
 mod fork;
@@ -12,6 +13,7 @@ mod hook;
 mod inspect;
 mod mount;
 mod output;
+mod pages;
 mod policy;
 mod progress;
 mod purge;
@@ -27,7 +29,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::daemon;
 use crate::error::Result;
@@ -114,8 +116,17 @@ enum Command {
     Policy(policy::PolicyCommand),
     /// Says what this machine can do for sandboxes, by trying it, and how to mend what it cannot
     Doctor(doctor::DoctorArgs),
+    /// Writes the completions of a shell to standard output
+    Completions(pages::CompletionsArgs),
+    /// Writes a manual page for each verb into a directory
+    Man(pages::ManArgs),
     #[command(name = daemon::BACKGROUND, hide = true)]
     Background,
+}
+
+/// Returns the command line: its verbs, their options, and an example of each.
+fn command() -> clap::Command {
+    examples::add(Cli::command())
 }
 
 /// Runs the command that was typed.
@@ -128,7 +139,8 @@ pub fn run() -> ExitCode {
         return sandbox::run_init();
     }
     let as_json = wants_json();
-    let cli = match Cli::try_parse_from(std::env::args_os().map(inspect::ago)) {
+    let typed = command().try_get_matches_from(std::env::args_os().map(inspect::ago));
+    let cli = match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && as_json => return failed_in_json(in_words(&error)),
         Err(error) => {
@@ -202,6 +214,8 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Serve(command) => serve::serve(command),
         Command::Hook(args) => hook::hook(&args),
         Command::Policy(command) => return policy::policy(&command),
+        Command::Completions(args) => pages::completions(&args, self::command()),
+        Command::Man(args) => pages::man(&args, self::command()),
         Command::Background => {
             daemon::run_in_background();
             Ok(Exit::Ok)

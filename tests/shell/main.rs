@@ -23,6 +23,7 @@ mod escape;
 mod hook;
 mod line_output;
 mod line_sandboxes;
+mod pages;
 mod policy;
 mod policy_in_force;
 mod programs;

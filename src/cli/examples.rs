@@ -1,0 +1,155 @@
+//! An example for each verb, which its help and its manual page end with.
+
+use clap::Command;
+
+/// The verb, and what somebody may type.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("mount", "trumanfs mount ~/project ~/agent-home"),
+    ("umount", "trumanfs umount ~/agent-home"),
+    ("status", "trumanfs status ~/agent-home"),
+    ("session list", "trumanfs session list ~/project"),
+    ("session show", "trumanfs session show ~/project last"),
+    ("log", "trumanfs log ~/project --since -30m --path '*.rs'"),
+    ("show", "trumanfs show ~/project 357"),
+    (
+        "diff",
+        "trumanfs diff ~/project before-the-agent..now --patch",
+    ),
+    ("versions", "trumanfs versions ~/project README.md"),
+    ("cat", "trumanfs cat ~/project README.md --at -2h"),
+    ("undo", "trumanfs undo ~/project --session last --dry-run"),
+    ("redo", "trumanfs redo ~/project"),
+    ("review", "trumanfs review ~/project"),
+    ("accept", "trumanfs accept ~/project last src"),
+    (
+        "reject",
+        "trumanfs reject ~/project last README.md --hunk 2",
+    ),
+    ("restore", "trumanfs restore ~/project src --at -1h"),
+    (
+        "checkpoint create",
+        "trumanfs checkpoint create ~/project before-the-agent",
+    ),
+    ("checkpoint list", "trumanfs checkpoint list ~/project"),
+    ("fork", "trumanfs fork ~/project attempt"),
+    ("merge", "trumanfs merge ~/project attempt src --dry-run"),
+    ("trash list", "trumanfs trash list ~/project"),
+    (
+        "trash restore",
+        "trumanfs trash restore ~/project 20260116T101530.123456Z_notes.txt",
+    ),
+    ("trash usage", "trumanfs trash usage ~/project"),
+    (
+        "trash purge",
+        "trumanfs trash purge ~/project --older-than -30d --dry-run",
+    ),
+    ("report", "trumanfs report ~/project --html session.html"),
+    ("fsck", "trumanfs fsck ~/project"),
+    ("agent", "trumanfs agent --ask -- claude"),
+    (
+        "run",
+        "trumanfs run --root ~/project --policy default -- git status",
+    ),
+    (
+        "exec",
+        "trumanfs exec --root ~/project 'grep -rn TODO src | head'",
+    ),
+    ("shell", "trumanfs shell --root ~/project"),
+    ("policy check", "trumanfs policy check policy.yaml"),
+    (
+        "policy explain",
+        "trumanfs policy explain --policy default -- 'git push --force'",
+    ),
+    ("policy trust", "trumanfs policy trust ~/project"),
+    #[cfg(feature = "mcp")]
+    (
+        "serve mcp",
+        "trumanfs serve mcp --root ~/project --policy default",
+    ),
+    ("hook", "trumanfs hook claude-code --root ~/agent-home"),
+    ("doctor", "trumanfs doctor"),
+    ("completions", "trumanfs completions bash"),
+    ("man", "trumanfs man ~/.local/share/man/man1"),
+];
+
+/// Adds the examples to the help of a command and of all below it.
+pub(super) fn add(command: Command) -> Command {
+    below(command, "")
+}
+
+fn below(mut command: Command, path: &str) -> Command {
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|sub| sub.get_name().to_owned())
+        .collect();
+    for name in names {
+        let path = format!("{path} {name}");
+        command = command.mut_subcommand(&name, |sub| below(sub, &path));
+    }
+    let example = EXAMPLES.iter().find(|(verb, _)| *verb == path.trim_start());
+    let Some((_, example)) = example else {
+        return command;
+    };
+    let before = command.get_after_help().map(ToString::to_string);
+    command.after_help(match before {
+        // Who has examples of its own needs no other.
+        Some(before) if before.contains("Example") => before,
+        Some(before) => format!("{before}\n\nExample: {example}"),
+        None => format!("Example: {example}"),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::cli::{command, inspect};
+
+    /// The words of a line with single quotes.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for (number, part) in line.split('\'').enumerate() {
+            match number % 2 {
+                0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                _ => words.push(part.to_owned()),
+            }
+        }
+        words
+    }
+
+    fn leaves(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
+        let subs = || {
+            command
+                .get_subcommands()
+                .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+        };
+        if subs().next().is_none() {
+            let help = command.get_after_help().map(ToString::to_string);
+            found.push((path.trim_start().to_owned(), help.unwrap_or_default()));
+        }
+        for sub in subs() {
+            leaves(sub, &format!("{path} {}", sub.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_verb_has_an_example_and_every_example_is_one() {
+        let mut found = Vec::new();
+        leaves(&command(), "", &mut found);
+        for (verb, help) in &found {
+            assert!(help.contains("Example"), "{verb}: {help:?}");
+            let known = EXAMPLES.iter().any(|(known, _)| known == verb);
+            assert!(known, "{verb} has no example");
+        }
+        assert_eq!(found.len(), EXAMPLES.len());
+        for (verb, example) in EXAMPLES {
+            let parsed = command().try_get_matches_from(
+                words(example)
+                    .into_iter()
+                    .map(|word| inspect::ago(word.into())),
+            );
+            let matches = parsed.unwrap_or_else(|error| panic!("{verb}: {error}"));
+            assert_eq!(matches.subcommand_name(), verb.split(' ').next());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `trumanfs completions` and `trumanfs man`: tried in real shells at a terminal, read by a real man(1).
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::common::{binary, describe, need_tools, repository, run_limited, trumanfs};
+
+#[test]
+fn verbs_options_and_paths_are_completed_in_three_shells() {
+    need_tools!("bash", "zsh", "fish", "python3");
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    fs::create_dir_all(here.join("bin")).unwrap();
+    fs::create_dir(here.join("a long name")).unwrap();
+    fs::create_dir(here.join("verylongname")).unwrap();
+    std::os::unix::fs::symlink(binary(), here.join("bin/trumanfs")).unwrap();
+    let zsh = trumanfs(&["completions", "zsh"]);
+    assert!(zsh.status.success(), "{}", describe(&zsh));
+    fs::write(here.join("_trumanfs"), &zsh.stdout).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        for (typed, expected) in [
+            ("trumanfs umou".to_owned(), "umount "),
+            ("trumanfs mount --symli".to_owned(), "--symlinks"),
+            (
+                format!("trumanfs mount {}/very", here.display()),
+                "verylongname/",
+            ),
+        ] {
+            let mut python = Command::new("python3");
+            python
+                .arg(repository().join("tests/shell/complete.py"))
+                .arg(shell)
+                .arg(here)
+                .args([typed.as_str(), expected])
+                .env("PATH", format!("{}:{path}", here.join("bin").display()));
+            let output = run_limited(python, Duration::from_secs(60));
+            assert!(
+                output.status.success(),
+                "{shell}: {typed}: {}",
+                describe(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn every_verb_has_a_manual_page_that_man_reads_without_a_warning() {
+    need_tools!("man");
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("share/man/man1");
+    let made = trumanfs(&["man".as_ref(), pages.as_os_str()]);
+    assert!(made.status.success(), "{}", describe(&made));
+    let mut count = 0;
+    for entry in fs::read_dir(&pages).unwrap() {
+        let page = entry.unwrap().path();
+        let output = man(&page);
+        assert!(output.status.success(), "{}", describe(&output));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "",
+            "{}",
+            page.display()
+        );
+        count += 1;
+    }
+    assert!(count > 40, "{count}");
+    let text = |verb: &str| {
+        let output = man(&pages.join(format!("trumanfs-{verb}.1")));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let mount = text("mount");
+    assert!(mount.contains("Mounts a store as a home"), "{mount}");
+    assert!(
+        mount.contains("Example: trumanfs mount ~/project ~/agent-home"),
+        "{mount}"
+    );
+    // The first page names the others.
+    let output = man(&pages.join("trumanfs.1"));
+    let first = String::from_utf8_lossy(&output.stdout).into_owned();
+    for verb in ["mount", "agent", "review", "serve", "completions"] {
+        assert!(
+            first.contains(&format!("trumanfs-{verb}(1)")),
+            "{verb}: {first}"
+        );
+    }
+    let refused = trumanfs(&["man".as_ref(), pages.join("trumanfs.1/below").as_os_str()]);
+    assert!(!refused.status.success(), "{}", describe(&refused));
+}
+
+fn man(page: &Path) -> std::process::Output {
+    let mut man = Command::new("man");
+    man.args(["--warnings", "--encoding=UTF-8", "--local-file"]);
+    man.arg(page)
+        .env("MANWIDTH", "100")
+        .env("LC_ALL", "C.UTF-8");
+    run_limited(man, Duration::from_secs(30))
+}
