@@ -41,7 +41,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("trash usage", "trumanfs trash usage ~/project"),
     (
         "trash purge",
-        "trumanfs trash purge ~/project --older-than -30d --dry-run",
+        "trumanfs trash purge ~/project --older-than 30d --dry-run",
     ),
     ("report", "trumanfs report ~/project --html session.html"),
     ("fsck", "trumanfs fsck ~/project"),
