@@ -1,11 +1,46 @@
 //! trumanfs: a home directory that an AI agent cannot hurt.
 //!
-//! The rooms, and who may use whom (kept true by `tests/architecture.rs`):
+//! The program is made of this library, and other programs can use it: [`client`] has what an operator can ask of a store,
+//! each verb once, [`exec`] has the executors (the bundled shell, real programs, single operations on files). Neither prints,
+//! ends the process, or panics. Both find out by themselves whether a store is mounted.
+//!
+//! ```
+//! use trumanfs::client::{Client, UndoHow, UndoWhat};
+//! use trumanfs::exec::shell::Shell;
+//! use trumanfs::exec::{self, Access, Limits, Status};
+//! use trumanfs::operator::undo::OnConflict;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = tempfile::tempdir()?;
+//! std::fs::write(store.path().join("notes.txt"), "what matters\n")?;
+//!
+//! // A line of the bundled shell, in a store that nobody has mounted.
+//! let mut shell = Shell::at(exec::open(store.path(), &Access::default())?, Limits::default());
+//! let outcome = shell.run(b"echo gone > notes.txt; rm -r notes.txt; ls | wc -l; cat /etc/passwd");
+//! assert_eq!(outcome.status, Status::Failed);
+//! assert_eq!(outcome.stdout, b"0\n");
+//! assert_eq!(outcome.stderr, b"cat: /etc/passwd: No such file or directory\n");
+//!
+//! // What that run did, taken back. (A shell that has changed something has the store for itself, unless that is mounted.)
+//! drop(shell);
+//! let client = Client::open(store.path())?;
+//! let what = UndoWhat { run: Some(outcome.run.to_string()), ..UndoWhat::default() };
+//! let how = UndoHow { on_conflict: OnConflict::Stop, dry_run: false };
+//! let report = client.undo(&client.undo_request(&what, how)?)?;
+//! assert!(report.failed.is_none() && !report.stopped);
+//! assert_eq!(std::fs::read(store.path().join("notes.txt"))?, b"what matters\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The rooms, and who may use whom (`docs/ARCHITECTURE.md`, kept true by `tests/architecture.rs`):
 //!
 //! ```text
-//! main → cli ─┬─► exec ── Home ──► (a mounted home → kernel → fuse), or world where nothing is mounted
-//!             ├─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
-//!             └─► operator ──► world, journal   (while mounted: through daemon/control, which calls operator)
+//! main → cli ─┬─► serve ─► exec, client, operator
+//!             ├─► exec ── Home ──► a mounted home (kernel → fuse), or world where nothing is mounted
+//!             ├─► client ─┬─► operator ──► world, journal         (where nothing is mounted)
+//!             │           └─► control ··· socket ··· daemon ─► operator      (while mounted)
+//!             └─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
 //! leaves anyone may use: error, name
 //! ```
 //!
@@ -14,8 +49,11 @@
 //! - [`fuse`]: decodes requests, asks the world, replies.
 //! - [`daemon`]: mounting, signals, the control socket, changes made behind the mount.
 //! - [`mounts`]: the homes of this machine, and the store behind each.
-//! - [`exec`]: how somebody without a process of their own works in a home: the bundled shell.
+//! - [`client`]: what an operator can ask of a store; one client for every front end.
+//! - [`control`]: the protocol between client and daemon.
+//! - [`exec`]: how somebody without a process of their own works in a home.
 //! - [`operator`]: what an operator reads and does; prints nothing.
+//! - [`serve`]: servers for programs that run agents.
 //! - [`cli`]: what was typed, and every word printed.
 //! - [`sys`]: the only room with `unsafe`.
 #![warn(missing_docs)]

@@ -6,6 +6,25 @@
 //!
 //! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an [`Error`](crate::error::Error), and
 //! [`Error::kind`](crate::error::Error::kind) is what front ends make exit codes of.
+//!
+//! ```
+//! use trumanfs::client::Client;
+//! use trumanfs::operator::filter::Filter;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let store = tempfile::tempdir()?;
+//! # let place = trumanfs::exec::open(store.path(), &Default::default())?;
+//! # trumanfs::exec::shell::Shell::at(place, Default::default()).run(b"echo x > a; rm a");
+//! let client = Client::open(store.path())?;
+//! let mut log = client.log(&Filter::default())?;
+//! let mut operations = Vec::new();
+//! while let Some((_session, record)) = log.next_record()? {
+//!     operations.push(record.op.word());
+//! }
+//! assert!(operations.ends_with(&["create", "unlink", "end"]), "{operations:?}");
+//! # Ok(())
+//! # }
+//! ```
 
 mod agents;
 mod change;

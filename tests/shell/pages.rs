@@ -98,3 +98,68 @@ fn man(page: &Path) -> std::process::Output {
         .env("LC_ALL", "C.UTF-8");
     run_limited(man, Duration::from_secs(30))
 }
+
+/// `mount-scripts/package` packs what `mount-scripts/install` installs: all of it, and nothing else.
+#[test]
+fn the_package_lists_what_is_installed() {
+    need_tools!("objcopy");
+    let dir = tempfile::tempdir().unwrap();
+    let mut install = Command::new(repository().join("mount-scripts/install"));
+    install
+        .env("BINARY", binary())
+        .env("DESTDIR", dir.path())
+        .env("PREFIX", "/usr")
+        .env("HELPERDIR", "/usr/sbin")
+        .env("UNITDIR", "/usr/lib/systemd/system")
+        .env("PROFILEDIR", "/usr/share/trumanfs/apparmor");
+    let output = run_limited(install, Duration::from_secs(60));
+    assert!(output.status.success(), "{}", describe(&output));
+    let mut find = Command::new("find");
+    find.arg(dir.path()).args([
+        "-not",
+        "-type",
+        "d",
+        "-not",
+        "-path",
+        "*/.debug/*",
+        "-printf",
+        "%P\n",
+    ]);
+    let output = run_limited(find, Duration::from_secs(30));
+    let installed: Vec<String> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert!(installed.len() > 50, "{installed:?}");
+    let manifest =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
+    let assets: Vec<&str> = manifest
+        .lines()
+        .filter_map(|line| {
+            line.trim()
+                .strip_prefix("[\"target/package/")?
+                .split('"')
+                .next()
+        })
+        .collect();
+    let fits = |asset: &str, file: &str| match asset.split_once('*') {
+        Some((start, end)) => file.starts_with(start) && file.ends_with(end),
+        None => asset == file,
+    };
+    for file in &installed {
+        assert!(
+            assets.iter().any(|asset| fits(asset, file)),
+            "{file} is installed, and not packaged"
+        );
+    }
+    for asset in &assets {
+        assert!(
+            installed.iter().any(|file| fits(asset, file)),
+            "{asset} is packaged, and not installed"
+        );
+    }
+    // The unit starts the program that is installed beside it.
+    let unit =
+        fs::read_to_string(dir.path().join("usr/lib/systemd/system/trumanfs@.service")).unwrap();
+    assert!(unit.contains("ExecStart=/usr/bin/trumanfs mount"), "{unit}");
+}

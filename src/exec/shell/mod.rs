@@ -54,6 +54,24 @@ use syntax::{List, What};
 const REFUSED: u8 = 2;
 
 /// A shell in a home. Its working directory and its variables last from line to line.
+///
+/// ```
+/// use trumanfs::exec::shell::Shell;
+/// use trumanfs::exec::{self, Access, Limits};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = tempfile::tempdir()?;
+/// let mut shell = Shell::at(exec::open(store.path(), &Access::default())?, Limits::default());
+/// shell.run(b"mkdir -p src; cd src; name=main.rs");
+/// let outcome = shell.run(b"touch $name; ls");
+/// assert_eq!(outcome.stdout, b"main.rs\n");
+/// // What it has not, it refuses by name before anything of the line runs.
+/// let refused = shell.run(b"touch other; while true; do rm main.rs; done");
+/// assert_eq!(refused.return_code, 2);
+/// assert_eq!(shell.run(b"ls").stdout, b"main.rs\n");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Shell {
     place: Place,
     state: ShellState,

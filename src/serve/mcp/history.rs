@@ -83,6 +83,11 @@ fn changes(client: &Client, run: RunId) -> Result<Vec<String>> {
 /// Takes a run of a session back, or what it did to a path.
 pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
     let client = work.workplace.client()?;
+    if work.workplace.is_unmounted() && !arguments.dry_run {
+        return Ok(Answer::failed(
+            "the store could not be mounted, so this server has it for itself: `trumanfs undo` takes it back when the server has ended",
+        ));
+    }
     let Some(run) = wanted(&client, work, arguments)? else {
         return Ok(Answer::failed(
             "nothing was changed in this session, so there is nothing to take back",

@@ -35,6 +35,8 @@ pub(super) struct Workplace {
     root: PathBuf,
     place: Place,
     real: Option<Real>,
+    /// Whether the store could not be mounted: then this process has it for itself once something was changed.
+    is_unmounted: bool,
     /// The last to be dropped.
     _held: Option<HeldHome>,
 }
@@ -48,7 +50,7 @@ impl Workplace {
         let root = settings.root;
         let Some((policy, launcher, network)) = settings.programs else {
             let (place, held, unmounted) = exec::open_held(&root)?;
-            if let Some(why) = unmounted {
+            if let Some(why) = &unmounted {
                 log::warn!(
                     "{} cannot be mounted, and is worked in unmounted: {}",
                     root.display(),
@@ -59,6 +61,7 @@ impl Workplace {
                 root,
                 place,
                 real: None,
+                is_unmounted: unmounted.is_some(),
                 _held: held,
             });
         };
@@ -73,6 +76,7 @@ impl Workplace {
             root,
             place,
             real: Some(real),
+            is_unmounted: false,
             _held: None,
         })
     }
@@ -80,6 +84,11 @@ impl Workplace {
     /// Returns where executors work.
     pub(super) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Returns whether the store is worked in unmounted.
+    pub(super) fn is_unmounted(&self) -> bool {
+        self.is_unmounted
     }
 
     /// Returns whether `/tmp` is the session's scratch directory.

@@ -39,7 +39,12 @@ pub(super) struct Server {
 impl Server {
     /// Starts a server in a store, and opens the protocol.
     pub(super) fn start(era: Era, root: &Path, more: &[&str]) -> Server {
-        let mut server = Server::start_silent(era, root, more);
+        Server::start_by(&[], era, root, more)
+    }
+
+    /// As [`Server::start`], by another program, which is to execute what follows its own words.
+    pub(super) fn start_by(by: &[&str], era: Era, root: &Path, more: &[&str]) -> Server {
+        let mut server = Server::spawn(by, era, root, more);
         if era == Era::Sessions {
             let params = json!({
                 "protocolVersion": "2025-11-25",
@@ -58,7 +63,19 @@ impl Server {
 
     /// Starts a server in a store, and says nothing.
     pub(super) fn start_silent(era: Era, root: &Path, more: &[&str]) -> Server {
-        let mut child = Command::new(binary())
+        Server::spawn(&[], era, root, more)
+    }
+
+    fn spawn(by: &[&str], era: Era, root: &Path, more: &[&str]) -> Server {
+        let mut command = match by {
+            [] => Command::new(binary()),
+            [program, words @ ..] => {
+                let mut command = Command::new(program);
+                command.args(words).arg(binary());
+                command
+            }
+        };
+        let mut child = command
             .args(["serve", "mcp", "--root"])
             .arg(root)
             .args(more)

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::server::{ERAS, Era, Server};
-use crate::common::{binary, need_mount, need_root};
+use crate::common::{binary, describe, need_mount, need_root, trumanfs};
 
 #[test]
 fn files_are_written_edited_found_removed_and_brought_back() {
@@ -154,4 +154,38 @@ fn a_store_of_another_user_is_refused_with_what_to_do() {
             "{words:?}: {said}"
         );
     }
+}
+
+/// Where nothing can be mounted, the server has the store for itself, and an undo in it waited in vain.
+#[test]
+fn where_nothing_can_be_mounted_a_store_is_worked_in_all_the_same() {
+    need_mount!();
+    need_root!("to take /dev/fuse away in a mount namespace");
+    let store = tempfile::tempdir().unwrap();
+    let without = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        "mount --bind /dev/null /dev/fuse && exec \"$@\"",
+        "sh",
+    ];
+    let mut server = Server::start_by(&without, Era::Sessions, store.path(), &[]);
+    server.does("write_file", json!({"path": "a", "content": "x\n"}));
+    let (removed, data) = server.does("remove", json!({"path": "a"}));
+    assert!(removed.contains(".trash/"), "{removed}");
+    let (history, _) = server.does("history", json!({}));
+    assert!(history.contains("remove a"), "{history}");
+    let undo = server.fails("undo", json!({}));
+    assert!(undo.contains("when the server has ended"), "{undo}");
+    server.finish();
+    let run = data["run"].as_str().unwrap();
+    let undo = trumanfs(&[
+        "undo".as_ref(),
+        store.path().as_os_str(),
+        "--run".as_ref(),
+        run.as_ref(),
+    ]);
+    assert!(undo.status.success(), "{}", describe(&undo));
+    assert_eq!(std::fs::read(store.path().join("a")).unwrap(), b"x\n");
 }
