@@ -17,7 +17,7 @@ begin = {
 words, first = begin[shell]
 pid, terminal = pty.fork()
 if pid == 0:
-    os.environ.update(PS1="> ", TERM="dumb", HOME=directory)
+    os.environ.update(PS1="> ", TERM="dumb", HOME=directory, TMPDIR=directory, XDG_RUNTIME_DIR=directory)
     os.execvp(words[0], words)
 
 
