@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::exit::Exit;
+use super::installed::{Installed, look};
 use super::output::{Printer, Style};
 use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
@@ -23,9 +24,11 @@ struct Report {
     /// What makes the sandbox, where nobody asks for another backend.
     backend: Option<&'static str>,
     capabilities: Vec<Capability>,
+    /// What is installed beside the program.
+    installed: Vec<Installed>,
 }
 
-/// Says what this machine can do for sandboxes, by trying it. Ends with 1 where there can be none.
+/// Says what this machine can do for sandboxes, by trying it, and what is installed. Ends with 1 where there can be no sandbox.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let found = probe(&Launcher::of_this_program());
     let sandbox = found.backend.is_some();
@@ -33,6 +36,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         sandbox,
         backend: found.backend.map(Backend::name),
         capabilities: found.capabilities,
+        installed: look(),
     };
     let mut out = Printer::new();
     match args.json {
@@ -52,6 +56,18 @@ fn print(report: &Report, out: &mut Printer) {
         };
         let sign = out.style(style, &format!("{sign:8}"));
         out.line(format_args!("{sign}{:16}{}", one.name, one.found));
+        if let Some(remedy) = &one.remedy {
+            out.line(format_args!("{:24}{remedy}", ""));
+        }
+    }
+    for one in &report.installed {
+        let (sign, style) = match one.remedy {
+            None => ("ok", Style::Added),
+            Some(_) => ("without", Style::Changed),
+        };
+        let sign = out.style(style, &format!("{sign:8}"));
+        let found = one.found.as_deref().unwrap_or("not found");
+        out.line(format_args!("{sign}{:16}{found}", one.name));
         if let Some(remedy) = &one.remedy {
             out.line(format_args!("{:24}{remedy}", ""));
         }

@@ -11,6 +11,7 @@ mod exit;
 mod fork;
 mod hook;
 mod inspect;
+mod installed;
 mod mount;
 mod output;
 mod pages;
@@ -114,7 +115,7 @@ enum Command {
     /// Policies of real programs: which may run in a home, with which flags
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
-    /// Says what this machine can do for sandboxes, by trying it, and how to mend what it cannot
+    /// Says what this machine can do for sandboxes, by trying it, what is installed, and how to mend what is not as it should be
     Doctor(doctor::DoctorArgs),
     /// Writes the completions of a shell to standard output
     Completions(pages::CompletionsArgs),

@@ -29,6 +29,49 @@ fn a_machine_that_can_says_so() {
     );
 }
 
+#[test]
+fn what_is_installed_is_named_with_what_to_do_about_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = |path: &std::path::Path| -> serde_json::Value {
+        let mut command = Command::new(binary());
+        command.args(["doctor", "--json"]).env("PATH", path);
+        let output = run_limited(command, Duration::from_secs(60));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all = report["installed"].as_array().unwrap();
+        assert_eq!(all.len(), 7, "{report}");
+        let one = |name: &str| all.iter().find(|one| one["name"] == name).unwrap().clone();
+        assert!(
+            one("fusermount3")["remedy"]
+                .as_str()
+                .unwrap()
+                .contains("fuse3")
+        );
+        one("in PATH")
+    };
+    let none = look(dir.path());
+    assert!(
+        none["remedy"].as_str().unwrap().contains("not in PATH"),
+        "{none}"
+    );
+    let there = dir.path().join("trumanfs");
+    std::os::unix::fs::symlink(binary(), &there).unwrap();
+    let this = look(dir.path());
+    assert!(
+        this["remedy"].is_null() && this["found"].is_string(),
+        "{this}"
+    );
+    std::fs::remove_file(&there).unwrap();
+    std::fs::write(&there, "").unwrap();
+    let other = look(dir.path());
+    assert!(
+        other["remedy"]
+            .as_str()
+            .unwrap()
+            .contains("another program"),
+        "{other}"
+    );
+}
+
 /// Runs doctor behind a command that takes something away, and returns what it says in JSON.
 fn doctor(before: &[&str], code: i32) -> serde_json::Value {
     let (program, arguments) = before.split_first().unwrap();
