@@ -1,11 +1,12 @@
 //! `serve`: servers for programs that run agents.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::execute::with_policy::{self, launcher, policy};
+use super::execute::with_policy::{self, policy};
 use super::exit::Exit;
 use crate::error::{Error, Result, reason};
 use crate::exec::program::network::Asked;
@@ -63,8 +64,8 @@ pub(super) fn serve(command: ServeCommand) -> Result<Exit> {
         None => None,
         Some(file) => {
             let watched = policy(Some(file), &args.root)?;
-            let launcher = launcher(args.sandbox.unwrap_or_default());
-            Some((watched, launcher, args.net))
+            let choice = args.sandbox.unwrap_or_default();
+            Some((Arc::new(watched), choice, args.net))
         }
     };
     let end = end_by_signal()?;

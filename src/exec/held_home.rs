@@ -55,6 +55,11 @@ impl HeldHome {
         Ok(HeldHome { place, home, hold })
     }
 
+    /// Returns whether the daemon is gone, and the home with it.
+    pub fn is_lost(&self) -> bool {
+        self.hold.is_lost()
+    }
+
     /// Returns where executors work.
     pub fn place(&self) -> &Place {
         &self.place

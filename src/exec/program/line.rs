@@ -39,17 +39,21 @@ const SIGNALLED: i32 = 128;
 /// The programs of a policy, as lines of a shell may run them.
 pub struct LineSource {
     programs: Arc<Programs>,
-    policy: Watched,
+    policy: Arc<Watched>,
     network: Option<Asked>,
 }
 
 impl LineSource {
     /// Makes one of a home and a policy, which each line follows. `network`: what every line asks for of the network that
     /// the policy allows its programs; without, they have all of that.
-    pub fn new(programs: Arc<Programs>, policy: Watched, network: Option<Asked>) -> LineSource {
+    pub fn new(
+        programs: Arc<Programs>,
+        policy: impl Into<Arc<Watched>>,
+        network: Option<Asked>,
+    ) -> LineSource {
         LineSource {
             programs,
-            policy,
+            policy: policy.into(),
             network,
         }
     }

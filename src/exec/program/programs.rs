@@ -142,7 +142,7 @@ impl Programs {
     }
 
     /// Returns whether the home's daemon has ended, and the home with it.
-    pub(super) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.hold.is_lost()
     }
 

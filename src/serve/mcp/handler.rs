@@ -21,7 +21,7 @@ use super::resources;
 use super::sessions::{Session, Sessions};
 use super::tools::{self, RUN};
 use super::work::Work;
-use super::workplace::Workplace;
+use super::workplace::{Settings, Workplace};
 use crate::error::{Error, Result};
 use crate::exec::{Cancel, Limits};
 
@@ -46,7 +46,11 @@ const METHODS: [&str; 8] = [
 
 /// A server of one client.
 pub(super) struct Server {
-    workplace: Arc<Workplace>,
+    workplace: Arc<Mutex<Arc<Workplace>>>,
+    /// What the home is opened with, should its daemon end.
+    settings: Settings,
+    /// Held while the home is opened anew.
+    opening: Arc<Mutex<()>>,
     sessions: Arc<Sessions>,
     jobs: Arc<Jobs>,
     /// The session of a connection that began with `initialize`.
@@ -60,11 +64,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Makes one. `wanted`: the tools to offer; all where there are none.
+    /// Makes one.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a tool that there is not.
-    pub(super) fn new(workplace: Arc<Workplace>, wanted: &[String], tokens: u64) -> Result<Server> {
+    /// Those of opening the home; [`Error::Usage`] for a tool that there is not.
+    pub(super) fn new(settings: Settings) -> Result<Server> {
+        let workplace = Workplace::open(settings.clone())?;
+        let (wanted, tokens) = (&settings.tools, settings.tokens);
         let named = by_tool(workplace.programs());
         let runs_programs = !named.is_empty();
         let mut shown: Vec<Tool> = tools::names()
@@ -89,7 +95,9 @@ impl Server {
             shown.retain(|tool| wanted.iter().any(|name| *name == tool.name));
         }
         Ok(Server {
-            workplace,
+            workplace: Arc::new(Mutex::new(Arc::new(workplace))),
+            settings: settings.clone(),
+            opening: Arc::default(),
             sessions: Arc::default(),
             jobs: Arc::default(),
             default: Mutex::default(),
@@ -108,7 +116,34 @@ impl Server {
     }
 
     fn begin(&self) -> Arc<Session> {
-        self.sessions.begin(&self.workplace, Limits::default())
+        let workplace = self.workplace.lock().clone();
+        self.sessions.begin(&workplace, Limits::default())
+    }
+
+    /// Returns where calls work. A home whose daemon has ended is opened anew.
+    async fn workplace(&self) -> std::result::Result<Arc<Workplace>, Answer> {
+        let current = self.workplace.lock().clone();
+        if !current.is_lost() {
+            return Ok(current);
+        }
+        let (settings, opening) = (self.settings.clone(), self.opening.clone());
+        let (workplace, sessions) = (self.workplace.clone(), self.sessions.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            let _one = opening.lock();
+            let current = workplace.lock().clone();
+            if !current.is_lost() {
+                return Ok(current);
+            }
+            let opened = Arc::new(Workplace::open(settings)?);
+            sessions.move_to(&opened, Limits::default());
+            *workplace.lock() = opened.clone();
+            Ok(opened)
+        });
+        let broken = |_| Answer::failed("the home could not be opened anew");
+        opened
+            .await
+            .map_err(broken)?
+            .map_err(|error: Error| Answer::from(error))
     }
 
     /// Returns the session that a call belongs to.
@@ -208,6 +243,10 @@ impl ServerHandler for Server {
                 None,
             ));
         };
+        let workplace = match self.workplace().await {
+            Ok(workplace) => workplace,
+            Err(answer) => return Ok(answer.into_result().into()),
+        };
         let mut arguments = request.arguments.unwrap_or_default();
         let has_connection = context.peer.peer_info().is_some();
         let session = arguments::session(&mut arguments)
@@ -217,7 +256,7 @@ impl ServerHandler for Server {
             Err(wrong) => return Ok(Answer::failed(wrong).into_result().into()),
         };
         let work = Work {
-            workplace: self.workplace.clone(),
+            workplace,
             session,
             jobs: self.jobs.clone(),
             cancel: Cancel::default(),
@@ -244,7 +283,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> std::result::Result<ReadResourceResponse, ErrorData> {
-        let (workplace, sessions) = (self.workplace.clone(), self.sessions.clone());
+        let (workplace, sessions) = (self.workplace.lock().clone(), self.sessions.clone());
         let (uri, most) = (
             request.uri,
             usize::try_from(self.bytes).unwrap_or(usize::MAX),

@@ -1,12 +1,10 @@
 //! A server from its start to its end.
 
-use std::sync::Arc;
-
 use rmcp::ServiceExt;
 
 use super::handler::Server;
 use super::transport::{self, End, Stdio};
-use super::workplace::{Settings, Workplace};
+use super::workplace::Settings;
 use crate::error::{Error, Result};
 
 /// How many threads may work for calls at once: more than calls are let in.
@@ -17,9 +15,7 @@ const THREADS: usize = 2 * transport::AT_ONCE;
 /// # Errors
 /// Those of opening the home; [`Error::Usage`] for a tool that there is not.
 pub fn serve(settings: Settings, end: End) -> Result<()> {
-    let (tools, tokens) = (settings.tools.clone(), settings.tokens);
-    let workplace = Workplace::open(settings)?;
-    let server = Server::new(Arc::new(workplace), &tools, tokens)?;
+    let server = Server::new(settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(THREADS)

@@ -26,7 +26,7 @@ pub(super) struct Session {
     runs: Mutex<Vec<RunId>>,
     used: Mutex<Instant>,
     /// The last to be dropped: what the shell has open keeps the home from being unmounted.
-    _workplace: Arc<Workplace>,
+    workplace: Mutex<Arc<Workplace>>,
 }
 
 impl Session {
@@ -38,8 +38,18 @@ impl Session {
             shell: Mutex::new(shell),
             runs: Mutex::default(),
             used: Mutex::new(Instant::now()),
-            _workplace: workplace.clone(),
+            workplace: Mutex::new(workplace.clone()),
         }
+    }
+
+    /// Goes on in a home that was opened anew. The working directory stays, variables do not.
+    fn move_to(&self, workplace: &Arc<Workplace>, limits: Limits) {
+        let mut shell = workplace.shell(limits);
+        // A directory that is gone is said by the next line.
+        let _ = shell.set_cwd(&self.cwd());
+        // A line that still runs in the lost home ends by itself.
+        *self.shell.lock() = shell;
+        *self.workplace.lock() = workplace.clone();
     }
 
     /// Returns the working directory, also while a line runs.
@@ -94,6 +104,13 @@ impl Sessions {
         }
         sessions.push(made.clone());
         made
+    }
+
+    /// Has all of them go on in a home that was opened anew.
+    pub(super) fn move_to(&self, workplace: &Arc<Workplace>, limits: Limits) {
+        for session in self.all() {
+            session.move_to(workplace, limits);
+        }
     }
 
     /// Returns all of them, the one that was made last at the end.

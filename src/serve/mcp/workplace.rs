@@ -7,17 +7,18 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::exec::program::network::Asked;
 use crate::exec::program::policy::Watched;
-use crate::exec::program::sandbox::Launcher;
+use crate::exec::program::sandbox::{Choice, Launcher};
 use crate::exec::program::{Command, LineSource, Programs};
 use crate::exec::shell::Shell;
 use crate::exec::{self, HeldHome, Limits, Outcome, Place};
 
 /// What a server works in, and with.
+#[derive(Clone)]
 pub struct Settings {
     /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
     pub root: PathBuf,
-    /// The policy of real programs, and what starts them.
-    pub programs: Option<(Watched, Launcher, Option<Asked>)>,
+    /// The policy of real programs, and what makes their sandboxes.
+    pub programs: Option<(Arc<Watched>, Choice, Option<Asked>)>,
     /// The tools to offer; all where there are none.
     pub tools: Vec<String>,
     /// How many tokens an answer may have, of four bytes each.
@@ -38,7 +39,7 @@ pub(super) struct Workplace {
     /// Whether the store could not be mounted: then this process has it for itself once something was changed.
     is_unmounted: bool,
     /// The last to be dropped.
-    _held: Option<HeldHome>,
+    held: Option<HeldHome>,
 }
 
 impl Workplace {
@@ -48,7 +49,7 @@ impl Workplace {
     /// As [`exec::open`] and [`Programs::open`].
     pub(super) fn open(settings: Settings) -> Result<Workplace> {
         let root = settings.root;
-        let Some((policy, launcher, network)) = settings.programs else {
+        let Some((policy, choice, network)) = settings.programs else {
             let (place, held, unmounted) = exec::open_held(&root)?;
             if let Some(why) = &unmounted {
                 log::warn!(
@@ -62,9 +63,10 @@ impl Workplace {
                 place,
                 real: None,
                 is_unmounted: unmounted.is_some(),
-                _held: held,
+                held: held,
             });
         };
+        let launcher = Launcher::of_this_program().with_choice(choice);
         let programs = Arc::new(Programs::open(&root, launcher)?);
         let place = exec::open_in(&root, &programs)?;
         let lines = LineSource::new(programs.clone(), policy, network);
@@ -77,13 +79,22 @@ impl Workplace {
             place,
             real: Some(real),
             is_unmounted: false,
-            _held: None,
+            held: None,
         })
     }
 
     /// Returns where executors work.
     pub(super) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Returns whether the home is gone that was mounted for this: its daemon has ended.
+    pub(super) fn is_lost(&self) -> bool {
+        let held = self.held.as_ref().is_some_and(HeldHome::is_lost);
+        held || self
+            .real
+            .as_ref()
+            .is_some_and(|real| real.programs.is_lost())
     }
 
     /// Returns whether the store is worked in unmounted.

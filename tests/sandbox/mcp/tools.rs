@@ -189,3 +189,40 @@ fn where_nothing_can_be_mounted_a_store_is_worked_in_all_the_same() {
     assert!(undo.status.success(), "{}", describe(&undo));
     assert_eq!(std::fs::read(store.path().join("a")).unwrap(), b"x\n");
 }
+
+/// Calls said "Transport endpoint is not connected" until the server was started anew.
+#[test]
+fn a_home_whose_daemon_was_killed_is_opened_anew() {
+    need_mount!();
+    for more in [&[][..], &["--policy", "default"]] {
+        let store = tempfile::tempdir().unwrap();
+        let mut server = Server::start(Era::Sessions, store.path(), more);
+        server.does("bash", json!({"command": "mkdir d; cd d; echo x > a"}));
+        let status = trumanfs(&[
+            "status".as_ref(),
+            store.path().as_os_str(),
+            "--json".as_ref(),
+        ]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        let daemon = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
+        let daemon = rustix::process::Pid::from_raw(daemon).unwrap();
+        rustix::process::kill_process(daemon, rustix::process::Signal::KILL).unwrap();
+        // The directory stays, and so do the runs.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let answer = server.call("bash", json!({"command": "cat a"}));
+            if answer["structuredContent"]["stdout"] == "x\n" {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "{answer}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        server.does("remove", json!({"path": "a"}));
+        server.does("undo", json!({}));
+        server.does("undo", json!({}));
+        assert!(!store.path().join("d").exists());
+        server.finish();
+        let left = trumanfs(&["status".as_ref(), store.path().as_os_str()]);
+        assert!(!left.status.success(), "{}", describe(&left));
+    }
+}
