@@ -63,7 +63,7 @@ impl Workplace {
                 place,
                 real: None,
                 is_unmounted: unmounted.is_some(),
-                held: held,
+                held,
             });
         };
         let launcher = Launcher::of_this_program().with_choice(choice);
