@@ -1,4 +1,4 @@
-//! Clients that are not ours: the official SDK for Python, and the inspector on the one for TypeScript.
+//! Clients that are not ours: the official SDKs for Python and for TypeScript, and the inspector. And the published schema.
 //!
 //! `tests/sandbox/mcp/get_clients target/mcp-clients` gets them, as CI does.
 
@@ -24,7 +24,9 @@ fn clients() -> Option<PathBuf> {
     let mut python = Command::new(place.join("python/bin/python"));
     let runs = python.args(["-c", "import mcp"]).output();
     let inspector = place.join("node_modules/.bin/mcp-inspector");
-    (inspector.exists() && runs.is_ok_and(|output| output.status.success())).then_some(place)
+    let schema = place.join("schema/2026-07-28.json");
+    (inspector.exists() && schema.exists() && runs.is_ok_and(|output| output.status.success()))
+        .then_some(place)
 }
 
 macro_rules! need_clients {
@@ -67,6 +69,22 @@ fn the_sdk_for_python_works_in_a_home() {
             .arg(era)
             .arg(binary())
             .arg(&store);
+        let output = run_limited(client, Duration::from_secs(120));
+        assert!(output.status.success(), "{era}: {}", describe(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "all of it\n");
+    }
+}
+
+#[test]
+fn the_sdk_for_typescript_works_in_a_home() {
+    need_mount!();
+    let clients = need_clients!();
+    for era in ["sessions", "stateless"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let mut client = Command::new("node");
+        client.arg(script("client.mjs")).arg(era).arg(binary());
+        client.arg(&store).arg(&clients);
         let output = run_limited(client, Duration::from_secs(120));
         assert!(output.status.success(), "{era}: {}", describe(&output));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "all of it\n");
@@ -144,6 +162,9 @@ fn everything(era: Era, root: &Path) -> Vec<Value> {
     let policy = root.with_extension("policy");
     let mut server = Server::start(era, root, &["--policy", policy.to_str().unwrap()]);
     let mut seen = Vec::new();
+    if let Some(opened) = server.opened.clone() {
+        seen.push(json!({"method": "initialize", "message": opened}));
+    }
     let mut ask = |method: &str, params: Value| {
         let message = server.ask(method, params);
         seen.push(json!({"method": method, "message": message}));
@@ -210,6 +231,54 @@ fn everything(era: Era, root: &Path) -> Vec<Value> {
     seen
 }
 
+/// Messages that differ from seen ones in a single place, with the definition that must refuse each: a check that passes everything
+/// would pass the seen ones as well.
+fn spoiled(seen: &[Value]) -> Vec<Value> {
+    let one = |found: &dyn Fn(&Value) -> bool| seen.iter().find(|line| found(line)).unwrap();
+    let called = one(&|line| line["message"]["result"]["content"].is_array());
+    let listed = one(&|line| line["message"]["result"]["tools"].is_array());
+    let read = one(&|line| line["message"]["result"]["contents"].is_array());
+    let refused = one(&|line| line["message"]["error"].is_object());
+    let told = one(&|line| line["method"].is_null());
+    let spoil = |(line, place, value, refused): (&Value, &str, Value, &str)| {
+        let mut line = line.clone();
+        *line["message"].pointer_mut(place).unwrap() = value;
+        line["refused"] = json!(refused);
+        line
+    };
+    let no_type = json!("no type");
+    [
+        (called, "/result/content/0/text", json!(5), "CallToolResult"),
+        (
+            listed,
+            "/result/tools/0/name",
+            json!(null),
+            "ListToolsResult",
+        ),
+        (
+            listed,
+            "/result/tools/0/inputSchema/type",
+            no_type,
+            "ListToolsResult",
+        ),
+        (
+            read,
+            "/result/contents/0/uri",
+            json!("no uri"),
+            "ReadResourceResult",
+        ),
+        (refused, "/error/code", json!("-32601"), "JSONRPCMessage"),
+        (
+            told,
+            "/params/progress",
+            json!("half"),
+            "ServerNotification",
+        ),
+    ]
+    .map(spoil)
+    .to_vec()
+}
+
 #[test]
 fn each_message_is_as_the_published_schema_has_it() {
     need_mount!();
@@ -217,18 +286,22 @@ fn each_message_is_as_the_published_schema_has_it() {
     for era in ERAS {
         let dir = tempfile::tempdir().unwrap();
         let seen = everything(era, &store(dir.path()));
-        let lines: Vec<String> = seen.iter().map(|line| format!("{line}\n")).collect();
+        let spoiled = spoiled(&seen);
+        let lines = seen.iter().chain(&spoiled);
+        let lines: Vec<String> = lines.map(|line| format!("{line}\n")).collect();
         let file = dir.path().join("seen");
         fs::write(&file, lines.concat()).unwrap();
-        let version = match era {
-            Era::Sessions => "2025-11-25",
-            Era::Stateless => "2026-07-28",
+        let schema = match era {
+            Era::Sessions => "schema/2025-11-25.json",
+            Era::Stateless => "schema/2026-07-28.json",
         };
         let mut python = Command::new(clients.join("python/bin/python"));
-        python.arg(script("schema.py")).arg(version).arg(&file);
+        python.arg(script("schema.py")).arg(clients.join(schema));
+        python.arg(&file);
         let output = run_limited(python, Duration::from_secs(60));
         assert!(output.status.success(), "{era:?}: {}", describe(&output));
         let count: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(count["refused"], spoiled.len(), "{count}");
         let sum = ["result", "error", "notification"].map(|kind| count[kind].as_u64().unwrap_or(0));
         assert_eq!(sum.iter().sum::<u64>(), seen.len() as u64, "{count}");
         assert!(sum.iter().all(|count| *count > 0), "{count}");

@@ -33,6 +33,8 @@ pub(super) struct Server {
     /// What came without an id.
     pub(super) notifications: Vec<Value>,
     pub(super) era: Era,
+    /// The answer to `initialize`.
+    pub(super) opened: Option<Value>,
     next: u64,
 }
 
@@ -56,6 +58,7 @@ impl Server {
                 answer["result"]["serverInfo"]["name"], "trumanfs",
                 "{answer}"
             );
+            server.opened = Some(answer);
             server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         }
         server
@@ -99,6 +102,7 @@ impl Server {
             waiting: HashMap::new(),
             notifications: Vec::new(),
             era,
+            opened: None,
             next: 0,
         }
     }
