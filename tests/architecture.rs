@@ -128,6 +128,11 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
         "the crate of the screen is seen by cli/review/screen alone",
     ),
     (
+        &["ed25519_dalek"],
+        &["exec/task/key.rs"],
+        "keys and signatures of file tasks are one file's: what is verified is verified strictly there",
+    ),
+    (
         &["clap", "println!", "print!", "eprintln!", "eprint!", "dbg!"],
         &["cli/"],
         "what was typed and every word that is printed belong to cli/",
@@ -171,6 +176,10 @@ const BY_PATH_ALLOWED: &[(&str, &str)] = &[
     (
         "exec/program/policy/trust.rs",
         "records of trust lie outside stores",
+    ),
+    (
+        "exec/task/host_files.rs",
+        "keys, trust and configuration of file tasks lie outside bases, and an operator names them by path",
     ),
 ];
 

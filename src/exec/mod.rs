@@ -3,7 +3,7 @@
 //! One [`pipeline`]: a [`Request`] is admitted or refused as a whole, then runs within its [`Limits`], ends in an
 //! [`Outcome`] and leaves a line in the [`audit`] log. The bundled [`shell`] is the first executor. What it does to
 //! files goes through [`Home`] alone, which is a mounted home or, where nothing is mounted, the world in process: both
-//! have the same rules.
+//! have the same rules. [`task`] has what hosts and executors of single file operations sign.
 
 pub mod audit;
 pub mod cancel;
@@ -26,6 +26,7 @@ pub mod request;
 mod resolve;
 pub mod shell;
 mod streams;
+pub mod task;
 pub mod totals;
 mod with_scratch;
 

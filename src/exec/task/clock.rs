@@ -1,0 +1,87 @@
+//! The time of leases: Unix seconds, which never go back.
+//!
+//! The latest time that was seen is kept in the state directory, so a clock that is set back does not revive a lease.
+//! The state directory is the caller's alone as long as the clock is open.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::host_files;
+use super::quota::LARGEST;
+use crate::error::{Error, Result};
+
+/// The file in the state directory.
+const FILE: &str = "clock";
+
+/// In builds with `debug_assertions`, the variable that is the clock.
+pub const VARIABLE: &str = "TRUMANFS_TEST_NOW";
+
+/// Returns what the system's clock says, in Unix seconds; before 1970 it is 0.
+pub fn now() -> u64 {
+    if cfg!(debug_assertions)
+        && let Some(text) = std::env::var_os(VARIABLE)
+    {
+        // What is no number is 1970: no lease is valid then.
+        return text
+            .to_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// A clock that does not go back.
+#[derive(Debug)]
+pub struct Clock {
+    file: PathBuf,
+    /// The latest time that is on disk.
+    latest: Mutex<u64>,
+}
+
+impl Clock {
+    /// Opens the clock of a state directory.
+    ///
+    /// # Errors
+    /// The latest time cannot be read.
+    pub fn open(state_dir: &Path) -> Result<Clock> {
+        let file = state_dir.join(FILE);
+        let latest = match host_files::read(&file, 64) {
+            Ok(text) => time(&text).ok_or_else(|| {
+                Error::refused(
+                    format!("{}: not a number of seconds", file.display()),
+                    "It is the latest time that was seen. Make sure that the system's clock is right, then remove it.",
+                )
+            })?,
+            Err(Error::Missing { .. }) => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(Clock {
+            file,
+            latest: Mutex::new(latest),
+        })
+    }
+
+    /// Returns the time: the system's, or the latest one seen where that is later. A later one is on disk when this
+    /// returns; that is at most one write a second.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn now(&self) -> Result<u64> {
+        let system = now();
+        let mut latest = self.latest.lock();
+        if system > *latest {
+            host_files::replace(&self.file, 0o600, format!("{system}\n").as_bytes())?;
+            *latest = system;
+        }
+        Ok(*latest)
+    }
+}
+
+fn time(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
+    let time = text.parse().ok()?;
+    (time <= LARGEST).then_some(time)
+}

@@ -1,0 +1,238 @@
+//! The configuration of an executor: `task.toml`.
+//!
+//! Owns what is checked before a task is looked at: that the bases are what they seem, and that nothing the executor
+//! relies on lies below one of them, where an occupant could change it. What lies where is decided by canonical paths
+//! and by device and inode, so a bind mount hides nothing.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::host_files::{self, Identity};
+use super::path::AbsolutePath;
+use super::strict;
+use crate::error::{Error, Result};
+
+/// How long the file may be, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// The longest lease that a configuration can allow, in seconds: a year.
+const LONGEST_LEASE: u64 = 366 * 86400;
+
+/// The largest skew that a configuration can allow, in seconds.
+const LARGEST_SKEW: u64 = 300;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    audience: String,
+    bases: Vec<String>,
+    state_dir: PathBuf,
+    vault_dir: PathBuf,
+    key: PathBuf,
+    trust: PathBuf,
+    revocations: Option<PathBuf>,
+    max_lease_s: u64,
+    #[serde(default = "default_skew")]
+    skew_s: u64,
+}
+
+fn default_skew() -> u64 {
+    30
+}
+
+/// The configuration of an executor, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Whom leases must be for; who signs results.
+    pub audience: String,
+    /// The directories below which tasks work, canonical, none in another.
+    pub bases: Vec<PathBuf>,
+    /// Where log, clock and lock are; of mode 0700.
+    pub state_dir: PathBuf,
+    /// Where removed files of plain bases are kept; of mode 0700.
+    pub vault_dir: PathBuf,
+    /// The file of the executor's private key.
+    pub key: PathBuf,
+    /// The file of trusted keys.
+    pub trust: PathBuf,
+    /// The list of revoked leases, where there is to be one.
+    pub revocations: Option<PathBuf>,
+    /// How long a lease may last, in seconds.
+    pub max_lease_s: u64,
+    /// How far the clock of a kernel may be ahead, in seconds.
+    pub skew_s: u64,
+}
+
+/// A configuration while it is checked.
+struct Checker<'a> {
+    file: &'a Path,
+    bases: Vec<(PathBuf, Identity)>,
+}
+
+impl Config {
+    /// Reads a configuration and checks it. Relative paths count from its directory. Makes `state_dir` and
+    /// `vault_dir` where they are absent.
+    ///
+    /// # Errors
+    /// It cannot be read, has an unknown key or a value out of bounds, a base is none, something lies below a base, or
+    /// what it names is absent.
+    pub fn load(file: &Path) -> Result<Config> {
+        let text = host_files::read(file, LONGEST)?;
+        let mut checker = Checker {
+            file,
+            bases: Vec::new(),
+        };
+        let wire = checker.parse(&text)?;
+        strict::check_id("audience", &wire.audience)
+            .map_err(|why| checker.refused(&why.to_string()))?;
+        checker.within("max_lease_s", wire.max_lease_s, 1, LONGEST_LEASE)?;
+        checker.within("skew_s", wire.skew_s, 0, LARGEST_SKEW)?;
+        if wire.bases.is_empty() {
+            return Err(checker.refused("bases is empty"));
+        }
+        for base in &wire.bases {
+            checker.base(base)?;
+        }
+        let home = host_files::canonical(match file.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir,
+            _ => Path::new("."),
+        })?;
+        let config = Config {
+            audience: wire.audience,
+            state_dir: checker.directory("state_dir", &home.join(wire.state_dir))?,
+            vault_dir: checker.directory("vault_dir", &home.join(wire.vault_dir))?,
+            key: checker.file("key", home.join(wire.key))?,
+            trust: checker.file("trust", home.join(wire.trust))?,
+            revocations: match wire.revocations {
+                Some(list) => Some(checker.file("revocations", home.join(list))?),
+                None => None,
+            },
+            max_lease_s: wire.max_lease_s,
+            skew_s: wire.skew_s,
+            bases: checker.bases.into_iter().map(|(base, _)| base).collect(),
+        };
+        Ok(config)
+    }
+}
+
+impl Checker<'_> {
+    fn refused(&self, why: &str) -> Error {
+        Error::refused(
+            format!("{}: {why}", self.file.display()),
+            "docs/TASKS.md has every key of the configuration.",
+        )
+    }
+
+    /// Returns an error that names the key it is about.
+    fn about(&self, key: &str, error: Error) -> Error {
+        let kind = error.kind();
+        let (what, remedy) = error.into_words();
+        kind.error(format!("{}: {key}: {what}", self.file.display()), remedy)
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<Wire> {
+        let text = std::str::from_utf8(text).map_err(|_| self.refused("not UTF-8"))?;
+        toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+            self.refused(&format!("line {line}: {}", error.message()))
+        })
+    }
+
+    fn within(&self, key: &str, value: u64, lowest: u64, highest: u64) -> Result<()> {
+        match (lowest..=highest).contains(&value) {
+            true => Ok(()),
+            false => Err(self.refused(&format!("{key} is {value}, not {lowest} to {highest}"))),
+        }
+    }
+
+    /// Takes one base, after those before it.
+    fn base(&mut self, text: &str) -> Result<()> {
+        let wrong = |why: String| self.refused(&format!("bases: {why}"));
+        let base = AbsolutePath::parse(text).map_err(|why| wrong(why.to_string()))?;
+        let canonical =
+            host_files::canonical(base.as_path()).map_err(|error| self.about("bases", error))?;
+        if canonical != base.as_path() {
+            let own = canonical.display();
+            return Err(wrong(format!(
+                "{text} leads through a link; its own path is {own}"
+            )));
+        }
+        let (identity, is_directory) =
+            host_files::identity(&canonical).map_err(|error| self.about("bases", error))?;
+        if !is_directory {
+            return Err(wrong(format!("{text} is not a directory")));
+        }
+        let chain = chain(&canonical)?;
+        for (other, known) in &self.bases {
+            let inside = chain.contains(known)
+                || chain_has(other, identity)?
+                || canonical.starts_with(other)
+                || other.starts_with(&canonical);
+            if inside {
+                let other = other.display();
+                return Err(wrong(format!(
+                    "one of {text} and {other} lies in the other"
+                )));
+            }
+        }
+        self.bases.push((canonical, identity));
+        Ok(())
+    }
+
+    /// Makes a directory of the executor's own, or checks it. Returns its canonical path.
+    fn directory(&self, key: &str, path: &Path) -> Result<PathBuf> {
+        let about = |error| self.about(key, error);
+        // Before it is made: nothing is to be made below a base.
+        let parent = path.parent().unwrap_or(path);
+        let parent = host_files::canonical(parent).map_err(about)?;
+        self.outside(key, &parent)?;
+        host_files::private_directory(path).map_err(about)?;
+        let path = host_files::canonical(path).map_err(about)?;
+        self.outside(key, &path)?;
+        for (base, _) in &self.bases {
+            let (own, _) = host_files::identity(&path).map_err(about)?;
+            if base.starts_with(&path) || chain_has(base, own)? {
+                let (path, base) = (path.display(), base.display());
+                return Err(self.refused(&format!("{key}: the base {base} lies in {path}")));
+            }
+        }
+        Ok(path)
+    }
+
+    /// Checks a file that the executor relies on. Returns its path as it was given: a link is refused by who reads it.
+    fn file(&self, key: &str, path: PathBuf) -> Result<PathBuf> {
+        let canonical = host_files::canonical(&path).map_err(|error| self.about(key, error))?;
+        self.outside(key, &canonical)?;
+        // A link in a base that leads out of it would be an occupant's to change.
+        let parent = path.parent().unwrap_or(&path);
+        let parent = host_files::canonical(parent).map_err(|error| self.about(key, error))?;
+        self.outside(key, &parent)?;
+        Ok(path)
+    }
+
+    fn outside(&self, key: &str, path: &Path) -> Result<()> {
+        let chain = chain(path)?;
+        for (base, identity) in &self.bases {
+            if path.starts_with(base) || chain.contains(identity) {
+                let (path, base) = (path.display(), base.display());
+                return Err(self.refused(&format!(
+                    "{key}: {path} lies in the base {base}, where an occupant could change it"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a path and all directories above it are.
+fn chain(path: &Path) -> Result<Vec<Identity>> {
+    path.ancestors()
+        .map(|above| host_files::identity(above).map(|(identity, _)| identity))
+        .collect()
+}
+
+fn chain_has(path: &Path, wanted: Identity) -> Result<bool> {
+    Ok(chain(path)?.contains(&wanted))
+}

@@ -1,0 +1,238 @@
+//! Files of the host that an operator names: keys, trust, configuration, lists. They lie outside every base.
+//!
+//! The only place of this room that opens a path of the host. A file is read only where it is a regular one and not
+//! longer than it may be, so neither a FIFO nor a device holds anybody up.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result, reason};
+
+/// Returns the error for what the system says of a path.
+fn failed(path: &Path, errno: Errno) -> Error {
+    let what = format!("{}: {}", path.display(), reason(&errno.into()));
+    match errno {
+        Errno::NOENT | Errno::NOTDIR => Error::Missing {
+            what,
+            remedy: "Check the path.".to_owned(),
+        },
+        Errno::EXIST => Error::Conflict {
+            what: format!("{}: there is already something", path.display()),
+            remedy: "Nothing is overwritten; choose another name or move it away.".to_owned(),
+        },
+        Errno::LOOP => Error::refused(
+            format!("{}: a symbolic link", path.display()),
+            "Name the file itself.",
+        ),
+        _ => Error::System {
+            what,
+            remedy: String::new(),
+        },
+    }
+}
+
+fn io_failed(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    move |error| failed(path, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Opens a regular file for reading.
+fn open(path: &Path, more: OFlags) -> Result<(File, Stat)> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | more;
+    let file = openat(CWD, path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
+    let stat = fstat(&file).map_err(|errno| failed(path, errno))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((file.into(), stat)),
+        _ => Err(Error::refused(
+            format!("{}: not a regular file", path.display()),
+            "Name a file.",
+        )),
+    }
+}
+
+fn read_from(file: File, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>> {
+    // With this capacity, reading never moves what has been read, which would leave a copy in memory.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(limit.min(1 << 20).saturating_add(2)));
+    let at_most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(at_most)
+        .read_to_end(&mut bytes)
+        .map_err(io_failed(path))?;
+    match bytes.len() > limit {
+        true => Err(Error::refused(
+            format!("{}: more than {limit} bytes", path.display()),
+            "It is not what it should be.",
+        )),
+        false => Ok(bytes),
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// It is absent, no regular file, too long, or cannot be read.
+pub fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
+    let (file, _) = open(path, OFlags::empty())?;
+    read_from(file, path, limit).map(|mut bytes| std::mem::take(&mut *bytes))
+}
+
+/// As [`read`], for what nobody but its owner may read: no symbolic link, of the effective user, with mode 0600 or
+/// 0400.
+///
+/// # Errors
+/// As [`read`], or it is not so.
+pub fn read_secret(path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>> {
+    let (file, stat) = open(path, OFlags::NOFOLLOW)?;
+    let me = rustix::process::geteuid().as_raw();
+    if stat.st_uid != me {
+        return Err(Error::refused(
+            format!(
+                "{}: belongs to user {}, not to user {me}",
+                path.display(),
+                stat.st_uid
+            ),
+            "A private key belongs to the user who signs with it.",
+        ));
+    }
+    let mode = stat.st_mode & 0o7777;
+    if mode != 0o600 && mode != 0o400 {
+        return Err(Error::refused(
+            format!(
+                "{}: has mode {mode:04o}, so others may have read it",
+                path.display()
+            ),
+            format!(
+                "If nobody has: chmod 600 {}. Else make a new key.",
+                path.display()
+            ),
+        ));
+    }
+    read_from(file, path, limit)
+}
+
+/// Makes a file that is not there yet, with these modes, on disk when this returns.
+///
+/// # Errors
+/// Something has the name, or it cannot be written; then there is no such file.
+pub fn create(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(mode);
+    let file = openat(CWD, path, flags, mode).map_err(|errno| failed(path, errno))?;
+    let written = write(file, path, mode, bytes).and_then(|()| sync_directory(path));
+    if written.is_err() {
+        remove(path);
+    }
+    written
+}
+
+/// Puts a file in the place of another, or of none, in one step: a reader sees the one or the other.
+///
+/// # Errors
+/// It cannot be written; the other is then as it was.
+pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(mode);
+    let file = openat(CWD, &new, flags, mode).map_err(|errno| failed(&new, errno))?;
+    let written = write(file, &new, mode, bytes)
+        .and_then(|()| renameat(CWD, &new, CWD, path).map_err(|errno| failed(path, errno)));
+    match written {
+        Ok(()) => sync_directory(path),
+        Err(error) => {
+            remove(&new);
+            Err(error)
+        }
+    }
+}
+
+/// Removes a file that this process has just made. A failure leaves it, which harms nobody.
+pub fn remove(path: &Path) {
+    let _ = unlinkat(CWD, path, rustix::fs::AtFlags::empty());
+}
+
+fn write(file: OwnedFd, path: &Path, mode: Mode, bytes: &[u8]) -> Result<()> {
+    // The umask may have taken bits away.
+    fchmod(&file, mode).map_err(|errno| failed(path, errno))?;
+    let mut file = File::from(file);
+    file.write_all(bytes).map_err(io_failed(path))?;
+    fsync(&file).map_err(|errno| failed(path, errno))
+}
+
+fn sync_directory(path: &Path) -> Result<()> {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(CWD, dir, flags, Mode::empty()).map_err(|errno| failed(dir, errno))?;
+    fsync(&opened).map_err(|errno| failed(dir, errno))
+}
+
+/// Returns the path without links, of something that is there.
+///
+/// # Errors
+/// It is absent.
+pub fn canonical(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(io_failed(path))
+}
+
+/// What a path leads to, by device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+/// Returns what a path leads to, and whether it is a directory.
+///
+/// # Errors
+/// It is absent.
+pub fn identity(path: &Path) -> Result<(Identity, bool)> {
+    let stat = rustix::fs::statat(CWD, path, rustix::fs::AtFlags::empty())
+        .map_err(|errno| failed(path, errno))?;
+    let identity = Identity {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    };
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    Ok((identity, is_directory))
+}
+
+/// Makes a directory that its owner alone may enter, or checks that there is one.
+///
+/// # Errors
+/// It cannot be made, belongs to somebody else, or others may enter it.
+pub fn private_directory(path: &Path) -> Result<()> {
+    match mkdirat(CWD, path, Mode::from_raw_mode(0o700)) {
+        Ok(()) => return sync_directory(path),
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(failed(path, errno)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(CWD, path, flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
+    let stat = fstat(&opened).map_err(|errno| failed(path, errno))?;
+    let mode = stat.st_mode & 0o7777;
+    if stat.st_uid != rustix::process::geteuid().as_raw() || mode & 0o077 != 0 {
+        return Err(Error::refused(
+            format!(
+                "{}: belongs to user {}, with mode {mode:04o}",
+                path.display(),
+                stat.st_uid
+            ),
+            format!(
+                "It has to belong to the user who runs tasks, and to nobody else: chmod 700 {}.",
+                path.display()
+            ),
+        ));
+    }
+    Ok(())
+}

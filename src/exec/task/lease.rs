@@ -1,0 +1,307 @@
+//! Leases: the permission to do one task, signed by a kernel key. Each check of the order in `docs/TASKS.md` that
+//! concerns the lease is a function of its own here, pure, and touches no file.
+
+use std::path::{Path, PathBuf};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::{Deserialize, Serialize};
+
+use super::envelope::{Envelope, PayloadType};
+use super::failure::{Code, Failure};
+use super::key::{PrivateKey, PublicKey};
+use super::manifest::Capability;
+use super::path::AbsolutePath;
+use super::quota::{LARGEST, Quota};
+use super::revocations::Revocations;
+use super::strict::{self, Malformed};
+use crate::error::Error;
+
+/// How many capabilities or bases a lease may name.
+const MOST: usize = 64;
+
+/// How often a lease may be used at most.
+const MOST_USES: u64 = 1_000_000;
+
+/// The payload of a lease. Its members stand in this order in what `lease issue` writes; a reader takes any order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    /// The format: 1.
+    pub v: u64,
+    /// Which lease it is; what a list of revoked ones names, and uses are counted by.
+    pub lease_id: String,
+    /// Who issued it, for people.
+    pub iss: String,
+    /// The executor that it is for.
+    pub aud: String,
+    /// The task that it is for.
+    pub task_id: String,
+    /// The SHA-256 of what is to be carried out: the manifest's exact bytes, or those of the result to undo.
+    pub manifest_sha256: String,
+    /// What may be done.
+    pub capabilities: Vec<String>,
+    /// Where: the directories below which all paths lie.
+    pub bases: Vec<AbsolutePath>,
+    /// When it was issued (Unix seconds).
+    pub iat: u64,
+    /// The first second in which it is valid (Unix).
+    pub nbf: u64,
+    /// The first second in which it is valid no more (Unix).
+    pub exp: u64,
+    /// How often it may be used.
+    pub max_uses: u64,
+    /// What the task may use.
+    #[serde(deserialize_with = "strict::object")]
+    pub quota: Quota,
+}
+
+fn invalid(why: impl AsRef<str>) -> Failure {
+    Code::InvalidLease.because(why)
+}
+
+impl Lease {
+    /// Returns a new id: 128 random bits in hexadecimal digits.
+    ///
+    /// # Errors
+    /// The kernel has no random numbers.
+    pub fn new_id() -> Result<String, Error> {
+        let mut bytes = [0; 16];
+        let got =
+            getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(Error::os("getrandom"))?;
+        match got == bytes.len() {
+            true => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            false => Err(Error::Damaged(
+                "getrandom returned too few bytes".to_owned(),
+            )),
+        }
+    }
+
+    /// Reads a payload. It says nothing of who signed it: [`Lease::verify`] does.
+    ///
+    /// # Errors
+    /// It is not strict JSON, a member is missing, unknown, of the wrong type, or out of its bounds.
+    pub fn parse(payload: &[u8]) -> Result<Lease, Malformed> {
+        let lease: Lease = strict::read(payload, PayloadType::Lease.limit())?;
+        lease.check()?;
+        Ok(lease)
+    }
+
+    /// Checks the bounds of each member.
+    ///
+    /// # Errors
+    /// One is out of them.
+    pub fn check(&self) -> Result<(), Malformed> {
+        strict::check_version(self.v)?;
+        strict::check_id("lease_id", &self.lease_id)?;
+        strict::check_id("iss", &self.iss)?;
+        strict::check_id("aud", &self.aud)?;
+        strict::check_id("task_id", &self.task_id)?;
+        strict::check_sha256("manifest_sha256", &self.manifest_sha256)?;
+        let several = |member: &str, count: usize| match (1..=MOST).contains(&count) {
+            true => Ok(()),
+            false => Err(Malformed::new(format!("{count} {member}, not 1 to {MOST}"))),
+        };
+        several("capabilities", self.capabilities.len())?;
+        several("bases", self.bases.len())?;
+        for capability in &self.capabilities {
+            strict::check_id("capabilities", capability)?;
+        }
+        for (member, time) in [("iat", self.iat), ("nbf", self.nbf), ("exp", self.exp)] {
+            if time > LARGEST {
+                return Err(Malformed::new(format!(
+                    "{member} is {time}, which is no time"
+                )));
+            }
+        }
+        if self.exp <= self.nbf || self.exp <= self.iat {
+            return Err(Malformed::new("exp is not after nbf and iat"));
+        }
+        if !(1..=MOST_USES).contains(&self.max_uses) {
+            return Err(Malformed::new(format!(
+                "max_uses is {}, not 1 to {MOST_USES}",
+                self.max_uses
+            )));
+        }
+        self.quota.check()
+    }
+
+    /// Returns the exact bytes to sign.
+    ///
+    /// # Errors
+    /// A member is out of its bounds.
+    pub fn to_payload(&self) -> Result<Vec<u8>, Malformed> {
+        self.check()?;
+        serde_json::to_vec(self).map_err(|error| Malformed::new(error.to_string()))
+    }
+
+    /// Issues the lease: signs it as a kernel.
+    ///
+    /// # Errors
+    /// A member is out of its bounds, or the envelope is longer than one may be.
+    pub fn issue(&self, key: &PrivateKey) -> Result<Envelope, Malformed> {
+        let envelope = Envelope::sign(PayloadType::Lease, self.to_payload()?, key);
+        let (length, limit) = (envelope.to_text().len(), PayloadType::Lease.limit());
+        match length > limit {
+            true => Err(Malformed::new(format!(
+                "the lease has {length} bytes, more than {limit}"
+            ))),
+            false => Ok(envelope),
+        }
+    }
+
+    /// Reads a lease from its envelope: steps "bounds and strictness" and "signature".
+    ///
+    /// # Errors
+    /// INVALID_LEASE: the envelope or the payload is malformed, or none of these keys has signed it as a lease.
+    pub fn verify<'k>(
+        text: &[u8],
+        keys: impl IntoIterator<Item = &'k PublicKey>,
+    ) -> Result<Lease, Failure> {
+        let envelope = Envelope::parse(text)
+            .map_err(|why| invalid(format!("the lease is malformed: {why}")))?;
+        if envelope.verify(PayloadType::Lease, keys).is_none() {
+            return Err(invalid(
+                "no kernel key that is trusted now has signed this as a lease",
+            ));
+        }
+        Lease::parse(&envelope.payload)
+            .map_err(|why| invalid(format!("the lease is malformed: {why}")))
+    }
+
+    /// Step "audience".
+    ///
+    /// # Errors
+    /// INVALID_LEASE: it is for another executor.
+    pub fn check_audience(&self, audience: &str) -> Result<(), Failure> {
+        match self.aud == audience {
+            true => Ok(()),
+            false => Err(invalid("the lease is for another executor")),
+        }
+    }
+
+    /// Step "task". For an undo, whose id is in the lease alone, there is nothing to compare.
+    ///
+    /// # Errors
+    /// INVALID_LEASE: it is for another task.
+    pub fn check_task(&self, task_id: &str) -> Result<(), Failure> {
+        match self.task_id == task_id {
+            true => Ok(()),
+            false => Err(invalid("the lease is for another task")),
+        }
+    }
+
+    /// Step "manifest digest".
+    ///
+    /// # Errors
+    /// INVALID_LEASE: it is for another text.
+    pub fn check_digest(&self, sha256: &str) -> Result<(), Failure> {
+        match self.manifest_sha256 == sha256 {
+            true => Ok(()),
+            false => Err(invalid("the lease is for a manifest with another digest")),
+        }
+    }
+
+    /// Step "time". Skew loosens `iat` and `nbf` only.
+    ///
+    /// # Errors
+    /// LEASE_EXPIRED: `exp` has come. INVALID_LEASE: it lasts longer than `max_lease_s` from the earlier of `iat` and
+    /// `nbf`, or is not valid yet.
+    pub fn check_time(&self, now: u64, skew_s: u64, max_lease_s: u64) -> Result<(), Failure> {
+        let begin = self.iat.min(self.nbf);
+        let lifetime = self.exp.saturating_sub(begin);
+        if lifetime > max_lease_s {
+            return Err(invalid(format!(
+                "the lease lasts {lifetime} s, and here at most {max_lease_s} s"
+            )));
+        }
+        if now >= self.exp {
+            return Err(Code::LeaseExpired.because(format!(
+                "the lease expired at {}, and it is {now}",
+                self.exp
+            )));
+        }
+        let latest = now.saturating_add(skew_s);
+        if self.iat > latest || self.nbf > latest {
+            return Err(invalid(format!(
+                "the lease is not valid before {}, and it is {now}",
+                self.iat.max(self.nbf)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Step "revocation".
+    ///
+    /// # Errors
+    /// INVALID_LEASE: it is revoked.
+    pub fn check_revocation(&self, revocations: &Revocations) -> Result<(), Failure> {
+        match revocations.has(&self.lease_id) {
+            false => Ok(()),
+            true => Err(invalid("the lease is revoked")),
+        }
+    }
+
+    /// Step "uses"; `used` is how often it was used before.
+    ///
+    /// # Errors
+    /// INVALID_LEASE: it is used up.
+    pub fn check_uses(&self, used: u64) -> Result<(), Failure> {
+        match used < self.max_uses {
+            true => Ok(()),
+            false => Err(invalid(format!(
+                "the lease is used up: {used} of {} uses",
+                self.max_uses
+            ))),
+        }
+    }
+
+    /// Step "capability".
+    ///
+    /// # Errors
+    /// UNSUPPORTED_CAPABILITY: there is none of this id. INVALID_LEASE: the lease does not have it.
+    pub fn check_capability(&self, id: &str) -> Result<Capability, Failure> {
+        let Some(capability) = Capability::parse(id) else {
+            return Err(Code::UnsupportedCapability
+                .because(format!("{id:?} is not FILE_MOVE, FILE_COPY or FILE_DELETE")));
+        };
+        match self.capabilities.iter().any(|leased| leased == id) {
+            true => Ok(capability),
+            false => Err(invalid(format!("the lease does not have {capability}"))),
+        }
+    }
+
+    /// Returns where the task may work: the configured bases as far as the lease has them, the deeper one of two that
+    /// lie in each other. May be empty.
+    pub fn bases_within(&self, configured: &[PathBuf]) -> Vec<PathBuf> {
+        let mut bases: Vec<PathBuf> = Vec::new();
+        for own in configured {
+            for leased in &self.bases {
+                let leased = leased.as_path();
+                let deeper: &Path = match (leased.starts_with(own), own.starts_with(leased)) {
+                    (true, _) => leased,
+                    (_, true) => own,
+                    _ => continue,
+                };
+                if !bases.iter().any(|known| known == deeper) {
+                    bases.push(deeper.to_path_buf());
+                }
+            }
+        }
+        bases
+    }
+
+    /// Step "paths", as far as it needs no file system: the path lies below a base that the configuration and the
+    /// lease have.
+    ///
+    /// # Errors
+    /// EXECUTION_FAILED: it does not.
+    pub fn check_path(&self, path: &AbsolutePath, configured: &[PathBuf]) -> Result<(), Failure> {
+        let below = |base: &Path| path.below(base).is_some();
+        let is_leased = self.bases.iter().any(|base| below(base.as_path()));
+        match is_leased && configured.iter().any(|base| below(base)) {
+            true => Ok(()),
+            false => Err(Code::ExecutionFailed
+                .because("a path does not lie below a base that the lease has")),
+        }
+    }
+}

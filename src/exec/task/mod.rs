@@ -1,0 +1,31 @@
+//! File tasks: one file operation that a host hands over under a lease, answered by a signed result.
+//!
+//! The host (a "kernel" that plans for an agent) signs a lease for one manifest; the executor does exactly what the
+//! manifest says, or refuses, and signs what came of it. `docs/TASKS.md` has the formats, this room the code for them:
+//! strict JSON ([`strict`]), signed envelopes ([`envelope`]), keys and who is trusted ([`key`], [`trust`]), the
+//! [`config`] of an executor, and what is signed: [`lease`], [`result`], [`revocations`].
+
+pub mod clock;
+pub mod config;
+pub mod envelope;
+pub mod failpoint;
+pub mod failure;
+pub mod host_files;
+pub mod key;
+pub mod lease;
+pub mod manifest;
+pub mod path;
+pub mod quota;
+pub mod result;
+pub mod revocations;
+pub mod strict;
+pub mod trust;
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+mod tests;

@@ -1,0 +1,98 @@
+//! What a task may use: the quota of a lease. Every limit is required and has bounds.
+
+use serde::{Deserialize, Serialize};
+
+use super::strict::Malformed;
+
+/// The largest whole number that every reader of JSON has exactly.
+pub const LARGEST: u64 = (1 << 53) - 1;
+
+/// The limits, by name, with their lowest and highest values.
+const BOUNDS: [(&str, u64, u64); 5] = [
+    ("wall_ms", 1, DAY_MS),
+    ("cpu_ms", 1, DAY_MS),
+    ("memory_bytes", 1, LARGEST),
+    ("io_bytes", 0, LARGEST),
+    ("file_bytes", 0, LARGEST),
+];
+
+const DAY_MS: u64 = 86_400_000;
+
+/// What a task may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// Time from start to end, in milliseconds.
+    pub wall_ms: u64,
+    /// Time on processors, in milliseconds.
+    pub cpu_ms: u64,
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
+    /// Data that is copied, in bytes.
+    pub io_bytes: u64,
+    /// The length of one file, in bytes.
+    pub file_bytes: u64,
+}
+
+impl Default for Quota {
+    /// What `lease issue` gives where nothing is said: a minute, ten seconds, 256 MiB, and files of 1 GiB.
+    fn default() -> Quota {
+        Quota {
+            wall_ms: 60_000,
+            cpu_ms: 10_000,
+            memory_bytes: 256 << 20,
+            io_bytes: 1 << 30,
+            file_bytes: 1 << 30,
+        }
+    }
+}
+
+impl Quota {
+    /// Checks that each limit is within its bounds.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn check(&self) -> Result<(), Malformed> {
+        for ((name, lowest, highest), value) in BOUNDS.iter().zip(self.values()) {
+            if !(lowest..=highest).contains(&&value) {
+                return Err(Malformed::new(format!(
+                    "quota.{name} is {value}, not {lowest} to {highest}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a limit by its name.
+    ///
+    /// # Errors
+    /// There is no such limit.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<(), Malformed> {
+        let place = match name {
+            "wall_ms" => &mut self.wall_ms,
+            "cpu_ms" => &mut self.cpu_ms,
+            "memory_bytes" => &mut self.memory_bytes,
+            "io_bytes" => &mut self.io_bytes,
+            "file_bytes" => &mut self.file_bytes,
+            other => {
+                let names: Vec<&str> = BOUNDS.iter().map(|(name, ..)| *name).collect();
+                return Err(Malformed::new(format!(
+                    "{other:?} is no limit; there are {}",
+                    names.join(", ")
+                )));
+            }
+        };
+        *place = value;
+        Ok(())
+    }
+
+    fn values(&self) -> [u64; 5] {
+        [
+            self.wall_ms,
+            self.cpu_ms,
+            self.memory_bytes,
+            self.io_bytes,
+            self.file_bytes,
+        ]
+    }
+}

@@ -1,0 +1,290 @@
+//! JSON as it must be wherever a signature counts: one text has one meaning, for every reader.
+//!
+//! Owns what is refused before a type is read: a text that is too long or too deep, is not UTF-8, has a key twice, or
+//! goes on behind its value. Types that are read by [`read`] deny unknown members, and an object is never taken from
+//! an array. Nothing here takes more than linear time, and no text makes it recurse deeper than [`DEEPEST`].
+
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use sha2::{Digest, Sha256};
+
+/// How many arrays and objects may stand in one another.
+pub const DEEPEST: usize = 32;
+
+/// How many bytes of a message are kept: it may quote what somebody sent.
+const LONGEST_MESSAGE: usize = 240;
+
+/// What is wrong with a text, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed(String);
+
+impl Malformed {
+    /// Returns it with these words, cut where they are many, and without control characters.
+    pub fn new(words: impl AsRef<str>) -> Malformed {
+        let mut text = String::new();
+        for c in words.as_ref().chars() {
+            match crate::name::is_deceptive(c) {
+                true => crate::name::escape_char(c, &mut text),
+                false => text.push(c),
+            }
+            if text.len() > LONGEST_MESSAGE {
+                text.push('…');
+                break;
+            }
+        }
+        Malformed(text)
+    }
+
+    /// Says of what it is: `lease: no member "aud"`.
+    #[must_use]
+    pub fn of(self, what: &str) -> Malformed {
+        Malformed(format!("{what}: {}", self.0))
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Checks a text of at most `limit` bytes.
+///
+/// # Errors
+/// It is too long or too deep, not UTF-8, not JSON, has a key twice (compared after unescaping), or goes on behind
+/// its value.
+pub fn check(text: &[u8], limit: usize) -> Result<(), Malformed> {
+    if text.len() > limit {
+        return Err(Malformed::new(format!(
+            "{} bytes, more than {limit}",
+            text.len()
+        )));
+    }
+    let text = std::str::from_utf8(text)
+        .map_err(|error| Malformed::new(format!("not UTF-8 from byte {}", error.valid_up_to())))?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    Checked { depth: 0 }
+        .deserialize(&mut reader)
+        .map_err(|error| Malformed::new(error.to_string()))?;
+    reader
+        .end()
+        .map_err(|error| Malformed::new(error.to_string()))
+}
+
+/// Reads an object of at most `limit` bytes, after [`check`].
+///
+/// # Errors
+/// As [`check`], or it is no such object.
+pub fn read<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Malformed> {
+    check(text, limit)?;
+    let read: Result<Object<T>, _> = serde_json::from_slice(text);
+    read.map(|object| object.0)
+        .map_err(|error| Malformed::new(error.to_string()))
+}
+
+/// Returns the SHA-256 of bytes, in lower-case hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Checks that a text is a SHA-256 as [`sha256`] writes it.
+///
+/// # Errors
+/// It is not; `member` names it.
+pub fn check_sha256(member: &str, text: &str) -> Result<(), Malformed> {
+    let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    match text.len() == 64 && text.bytes().all(is_digit) {
+        true => Ok(()),
+        false => Err(Malformed::new(format!(
+            "{member} is no SHA-256 in 64 lower-case hexadecimal digits"
+        ))),
+    }
+}
+
+/// Checks that a text is an id: 1 to 256 visible characters of ASCII (0x21 to 0x7e).
+///
+/// # Errors
+/// It is not; `member` names it.
+pub fn check_id(member: &str, text: &str) -> Result<(), Malformed> {
+    match (1..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+        true => Ok(()),
+        false => Err(Malformed::new(format!(
+            "{member} is not 1 to 256 visible characters of ASCII"
+        ))),
+    }
+}
+
+/// Checks the version of a format: there is only 1.
+///
+/// # Errors
+/// It is another.
+pub fn check_version(version: u64) -> Result<(), Malformed> {
+    match version {
+        1 => Ok(()),
+        other => Err(Malformed::new(format!("v is {other}, only 1 is known"))),
+    }
+}
+
+/// A value of which nothing is kept.
+struct Checked {
+    /// How many arrays and objects it stands in.
+    depth: usize,
+}
+
+impl Checked {
+    fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
+        match self.depth < DEEPEST {
+            true => Ok(self.depth + 1),
+            false => Err(E::custom(format!("deeper than {DEEPEST} levels"))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Checked {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Checked {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+        let depth = self.below()?;
+        while array.next_element_seed(Checked { depth })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        let depth = self.below()?;
+        let mut keys = HashSet::new();
+        while let Some(key) = object.next_key::<String>()? {
+            if keys.contains(&key) {
+                return Err(A::Error::custom(format!("key {key:?} stands twice")));
+            }
+            keys.insert(key);
+            object.next_value_seed(Checked { depth })?;
+        }
+        Ok(())
+    }
+}
+
+/// What is read from an object only. A type with `derive` would also be read from an array of its members.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfObject<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(OfObject(PhantomData))
+    }
+}
+
+/// For `deserialize_with`: a member that is an object.
+///
+/// # Errors
+/// It is something else.
+pub fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Object::deserialize(deserializer).map(|object| object.0)
+}
+
+/// For `deserialize_with`: a member that is an array of objects.
+///
+/// # Errors
+/// It is something else.
+pub fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let all = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|object| object.0).collect())
+}
+
+/// For `deserialize_with` and `default`: an object that may be left out, but is not `null`.
+///
+/// # Errors
+/// It is something else.
+pub fn object_if_there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    object(deserializer).map(Some)
+}
+
+/// For `deserialize_with` and `default`: a value that may be left out, but is not `null`.
+///
+/// # Errors
+/// It is something else.
+pub fn if_there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// For `deserialize_with`: a value that may be `null`, but is not left out.
+///
+/// # Errors
+/// It is something else.
+pub fn nullable<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer)
+}

@@ -1,0 +1,234 @@
+//! Who is trusted: `trust.json`, the public keys of kernels and executors, each with its role and the time in which it
+//! counts.
+//!
+//! `active` keys may sign. A `retired` one signs no more: no lease of a retired kernel key counts, while results that a
+//! retired executor key signed in its time stay valid. A key that somebody else may have is taken out of the file, not
+//! retired, for its holder can write any time into a result.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::host_files;
+use super::key::PublicKey;
+use super::strict::{self, Malformed};
+use crate::error::Error;
+
+/// How long the file may be, in bytes.
+const LONGEST: usize = 256 << 10;
+
+/// How many keys it may have.
+const MOST_KEYS: usize = 256;
+
+/// What a key's signatures stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum Role {
+    /// It signs leases and lists of revoked ones.
+    Kernel,
+    /// It signs results.
+    Executor,
+}
+
+impl From<Role> for &'static str {
+    fn from(role: Role) -> &'static str {
+        match role {
+            Role::Kernel => "kernel",
+            Role::Executor => "executor",
+        }
+    }
+}
+
+impl TryFrom<String> for Role {
+    type Error = Malformed;
+
+    fn try_from(text: String) -> Result<Role, Malformed> {
+        match text.as_str() {
+            "kernel" => Ok(Role::Kernel),
+            "executor" => Ok(Role::Executor),
+            _ => Err(Malformed::new(format!(
+                "role {text:?} is neither kernel nor executor"
+            ))),
+        }
+    }
+}
+
+/// Whether a key may sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum State {
+    /// It may.
+    Active,
+    /// It does no more; what it signed as an executor stays valid.
+    Retired,
+}
+
+impl From<State> for &'static str {
+    fn from(state: State) -> &'static str {
+        match state {
+            State::Active => "active",
+            State::Retired => "retired",
+        }
+    }
+}
+
+impl TryFrom<String> for State {
+    type Error = Malformed;
+
+    fn try_from(text: String) -> Result<State, Malformed> {
+        match text.as_str() {
+            "active" => Ok(State::Active),
+            "retired" => Ok(State::Retired),
+            _ => Err(Malformed::new(format!(
+                "state {text:?} is neither active nor retired"
+            ))),
+        }
+    }
+}
+
+/// An entry of the file, as it is written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The SHA-256 of the key's 32 bytes.
+    pub keyid: String,
+    /// What its signatures stand for.
+    pub role: Role,
+    /// The key, as SPKI in PEM.
+    pub public_key: String,
+    /// The first second in which it counts (Unix).
+    pub not_before: u64,
+    /// The first second in which it counts no more (Unix).
+    pub not_after: u64,
+    /// Whether it may sign.
+    pub state: State,
+}
+
+impl Entry {
+    /// Returns the entry of a key that may sign in this time.
+    pub fn new(key: &PublicKey, role: Role, not_before: u64, not_after: u64) -> Entry {
+        Entry {
+            keyid: key.keyid().to_owned(),
+            role,
+            public_key: key.to_pem(),
+            not_before,
+            not_after,
+            state: State::Active,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    v: u64,
+    #[serde(deserialize_with = "strict::objects")]
+    keys: Vec<Entry>,
+}
+
+/// A trusted key.
+#[derive(Debug, Clone)]
+pub struct TrustedKey {
+    /// The key.
+    pub key: PublicKey,
+    /// What its signatures stand for.
+    pub role: Role,
+    /// Whether it may sign.
+    pub state: State,
+    not_before: u64,
+    not_after: u64,
+}
+
+impl TrustedKey {
+    /// Returns whether a time lies in the key's.
+    pub fn is_valid_at(&self, time: u64) -> bool {
+        (self.not_before..self.not_after).contains(&time)
+    }
+}
+
+/// The trusted keys.
+#[derive(Debug, Clone)]
+pub struct Trust {
+    keys: Vec<TrustedKey>,
+}
+
+impl Trust {
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// It is not as `docs/TASKS.md` says, an id does not fit its key, or a key stands twice.
+    pub fn parse(text: &[u8]) -> Result<Trust, Malformed> {
+        let wire: Wire = strict::read(text, LONGEST)?;
+        strict::check_version(wire.v)?;
+        if wire.keys.len() > MOST_KEYS {
+            let count = wire.keys.len();
+            return Err(Malformed::new(format!(
+                "{count} keys, more than {MOST_KEYS}"
+            )));
+        }
+        let mut keys: Vec<TrustedKey> = Vec::with_capacity(wire.keys.len());
+        for (index, entry) in wire.keys.into_iter().enumerate() {
+            let number = format!("keys[{index}]");
+            let key = PublicKey::from_pem(&entry.public_key).map_err(|why| why.of(&number))?;
+            if key.keyid() != entry.keyid {
+                return Err(Malformed::new(format!(
+                    "keyid {:?} is not of this key, whose id is {}",
+                    entry.keyid,
+                    key.keyid()
+                ))
+                .of(&number));
+            }
+            if keys.iter().any(|known| known.key == key) {
+                return Err(Malformed::new("the key stands twice").of(&number));
+            }
+            if entry.not_before >= entry.not_after {
+                return Err(Malformed::new("not_after is not after not_before").of(&number));
+            }
+            keys.push(TrustedKey {
+                key,
+                role: entry.role,
+                state: entry.state,
+                not_before: entry.not_before,
+                not_after: entry.not_after,
+            });
+        }
+        Ok(Trust { keys })
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not as [`Trust::parse`] wants it.
+    pub fn load(path: &Path) -> Result<Trust, Error> {
+        let text = host_files::read(path, LONGEST)?;
+        Trust::parse(&text).map_err(|why| {
+            Error::refused(
+                format!("{}: {why}", path.display()),
+                "`trumanfs key new` prints the entry of a key.",
+            )
+        })
+    }
+
+    /// Returns the keys that may sign leases now.
+    pub fn kernel_keys(&self, now: u64) -> impl Iterator<Item = &PublicKey> {
+        let counts = move |key: &&TrustedKey| {
+            key.role == Role::Kernel && key.state == State::Active && key.is_valid_at(now)
+        };
+        self.keys.iter().filter(counts).map(|key| &key.key)
+    }
+
+    /// Returns the keys of executors, also those that sign no more: whether a result is valid depends on its time
+    /// ([`Trust::executor_key_counts_at`]).
+    pub fn executor_keys(&self) -> impl Iterator<Item = &PublicKey> {
+        self.keys
+            .iter()
+            .filter(|key| key.role == Role::Executor)
+            .map(|key| &key.key)
+    }
+
+    /// Returns whether a result that this executor key has signed is valid, where it was finished then.
+    pub fn executor_key_counts_at(&self, key: &PublicKey, finished_at: u64) -> bool {
+        let mut own = self.keys.iter().filter(|known| known.key == *key);
+        own.any(|known| known.role == Role::Executor && known.is_valid_at(finished_at))
+    }
+}
