@@ -200,3 +200,28 @@ fn whose_changes_has_to_be_said() {
     done(0, &["accept", at, "--session", "last", "a"]);
     assert!(listed(at, &[]).is_empty());
 }
+
+/// A file that was changed and got another name, or lost one, was not listed as changed: only the name was.
+#[test]
+fn a_second_name_hides_no_change() {
+    need_mount!();
+    let files = |store: &Path| {
+        three_files(store);
+        fs::hard_link(store.join("c"), store.join("d")).unwrap();
+    };
+    let home = Home::prepared(files, &[]);
+    let at = home.home().to_str().unwrap();
+    home.sh("echo two > a; ln a second; ln b third; echo two > c; rm d; mv third moved");
+    assert_eq!(
+        listed(at, &[]),
+        ["m /a", "m /c", "r /d", "a /moved", "a /second"]
+    );
+    let diff = trumanfs(&["diff", at]);
+    let text = String::from_utf8_lossy(&diff.stdout).into_owned();
+    for path in ["M  /a", "M  /c", "A  /second"] {
+        assert!(text.contains(path), "{path}: {}", describe(&diff));
+    }
+    done(0, &["reject", at, "--session", "last", "/a", "--hunk", "1"]);
+    assert_eq!(fs::read(home.path("second")).unwrap(), b"one\n");
+    assert_eq!(listed(at, &[]), ["m /c", "r /d", "a /moved", "a /second"]);
+}

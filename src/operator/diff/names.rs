@@ -169,7 +169,8 @@ impl<'t, 'a> Names<'t, 'a> {
                 None => Ordering::Equal,
             });
         }
-        let mut told = NodeSet::default();
+        // The nodes that have left a name or come to one, and those of them that are told with both.
+        let (mut told, mut moved_on) = (NodeSet::default(), NodeSet::default());
         let mut taken: HashSet<usize> = HashSet::new();
         let mut lost = Vec::new();
         // First the same node at another name,
@@ -180,7 +181,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 continue;
             };
             taken.insert(to);
-            told.insert(was.node);
+            moved_on.insert(was.node);
             if self.is_below(was.spot) || self.is_below(is.spot) {
                 self.pair(was, is, self.asked.nodes.contains(was.node))?;
             }
@@ -210,7 +211,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 }
             }
         }
-        self.find_unmoved(&told)?;
+        self.find_unmoved(&told, &moved_on)?;
         let mut found = std::mem::take(&mut self.found);
         found.sort_unstable_by(|a, b| {
             let order = self.order(a.thing.spot, b.thing.spot);
@@ -221,20 +222,14 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     /// Finds nodes that changed in place.
-    fn find_unmoved(&mut self, told: &NodeSet) -> Result<()> {
+    fn find_unmoved(&mut self, told: &NodeSet, moved_on: &NodeSet) -> Result<()> {
         let asked = std::mem::take(&mut self.asked.nodes);
-        for node in asked.iter().filter(|node| !told.contains(*node)) {
-            let (before, after) = (self.before, self.after);
-            let mut from = self.paths.spot_of(false, before, node);
-            let mut to = self.paths.spot_of(true, after, node);
-            if from.is_none() || to.is_none() {
-                // It has several names, and the one asked for is in the trash.
-                let Some(place) = self.stayed.get(&node).copied() else {
-                    continue;
-                };
-                from = self.paths.spot(false, before, place);
-                to = self.paths.spot(true, after, place);
-            }
+        for node in asked.iter().filter(|node| !moved_on.contains(*node)) {
+            let (from, to) = match told.contains(node) {
+                // What is told of another name says nothing of the change.
+                true => self.kept_name(node)?,
+                false => self.name_on_both_sides(node),
+            };
             let Some((from, to)) = from.zip(to).filter(|(_, to)| self.is_below(*to)) else {
                 continue;
             };
@@ -246,6 +241,36 @@ impl<'t, 'a> Names<'t, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns where a node is before and after.
+    fn name_on_both_sides(&mut self, node: NodeId) -> (Option<Spot>, Option<Spot>) {
+        let (before, after) = (self.before, self.after);
+        let from = self.paths.spot_of(false, before, node);
+        let to = self.paths.spot_of(true, after, node);
+        if from.is_some() && to.is_some() {
+            return (from, to);
+        }
+        // It has several names, and the one asked for is in the trash.
+        let Some(place) = self.stayed.get(&node).copied() else {
+            return (None, None);
+        };
+        let from = self.paths.spot(false, before, place);
+        (from, self.paths.spot(true, after, place))
+    }
+
+    /// Returns a name that a node has before and after, while others came or went.
+    fn kept_name(&mut self, node: NodeId) -> Result<(Option<Spot>, Option<Spot>)> {
+        let (before, after) = (self.before, self.after);
+        for place in before.every_place(node) {
+            if after.lookup_id(place.0, place.1)? == Some(node)
+                && let Some(from) = self.paths.spot(false, before, place)
+                && let Some(to) = self.paths.spot(true, after, place)
+            {
+                return Ok((Some(from), Some(to)));
+            }
+        }
+        Ok((None, None))
     }
 
     /// Adds a change if the two sides differ.
