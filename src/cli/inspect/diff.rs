@@ -150,19 +150,19 @@ fn split(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
     (range, path)
 }
 
-/// Returns the letter of a change, and its colour.
-pub(in crate::cli) fn letter(change: &Difference) -> (char, Style) {
-    match change.status {
-        Status::Added => ('A', Style::Added),
-        Status::Removed => ('D', Style::Removed),
-        Status::Modified => ('M', Style::Changed),
-        Status::Renamed => ('R', Style::Changed),
-    }
+/// Returns the letter of a kind of change, and its colour.
+pub(in crate::cli) fn letter(status: Status) -> (char, Style) {
+    let style = match status {
+        Status::Added => Style::Added,
+        Status::Removed => Style::Removed,
+        Status::Modified | Status::Renamed => Style::Changed,
+    };
+    (status.letter(), style)
 }
 
 /// `R  /old → /new  mode 644 → 755, 12 bytes → 14 bytes`
 fn line(printer: &mut Printer, change: &Difference) {
-    let (letter, style) = letter(change);
+    let (letter, style) = letter(change.status);
     let letter = printer.style(style, &letter.to_string());
     let path = path_of(change);
     let details = details(change);
@@ -196,15 +196,7 @@ fn details(change: &Difference) -> String {
         if before.kind != after.kind {
             details.push(format!("{} → {}", before.kind, after.kind));
         }
-        if before.mode != after.mode {
-            details.push(format!("mode {:o} → {:o}", before.mode, after.mode));
-        }
-        if (before.uid, before.gid) != (after.uid, after.gid) {
-            details.push(format!(
-                "owner {}:{} → {}:{}",
-                before.uid, before.gid, after.uid, after.gid
-            ));
-        }
+        details.extend(before.rights_until(after));
         if change.content && before.size == after.size {
             details.push(format!("{}, other content", bytes(after.size)));
         } else if change.content {

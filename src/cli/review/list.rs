@@ -83,7 +83,7 @@ fn list(args: &ReviewArgs, client: &Client, scope: Scope) -> Result<Exit> {
 
 /// `M  /src/main.rs  2026-01-16 10:15:30 by vim, sed (run 4k2m9x0c7d1f)`
 fn line(printer: &mut Printer, change: &Change) {
-    let (letter, style) = letter(&change.difference);
+    let (letter, style) = letter(change.difference.status);
     let letter = printer.style(style, &letter.to_string());
     let who: Vec<String> = change.by.iter().map(|by| named(&by.who)).collect();
     let time = change.time.as_deref().map(time).unwrap_or_default();

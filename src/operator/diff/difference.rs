@@ -22,6 +22,16 @@ pub enum Status {
 }
 
 impl Status {
+    /// Returns it as a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Added => "added",
+            Status::Removed => "removed",
+            Status::Modified => "modified",
+            Status::Renamed => "renamed",
+        }
+    }
+
     /// Returns its letter, as git has it.
     pub fn letter(self) -> char {
         match self {
@@ -48,6 +58,23 @@ pub struct Side {
     pub size: u64,
     #[serde(skip)]
     pub(in crate::operator) node: NodeId,
+}
+
+impl Side {
+    /// Returns in words how the permission bits and the owner differ on another side.
+    pub fn rights_until(&self, after: &Side) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.mode != after.mode {
+            words.push(format!("mode {:o} → {:o}", self.mode, after.mode));
+        }
+        if (self.uid, self.gid) != (after.uid, after.gid) {
+            words.push(format!(
+                "owner {}:{} → {}:{}",
+                self.uid, self.gid, after.uid, after.gid
+            ));
+        }
+        words
+    }
 }
 
 /// A difference at one path.

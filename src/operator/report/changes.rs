@@ -298,12 +298,7 @@ impl Folder<'_> {
 }
 
 fn badge(html: &mut Html, status: Status) {
-    let (class, letter) = match status {
-        Status::Added => ("added", "A"),
-        Status::Modified => ("modified", "M"),
-        Status::Renamed => ("renamed", "R"),
-        Status::Removed => ("removed", "D"),
-    };
+    let (class, letter) = (status.word(), status.letter());
     html.raw(&format!(
         "<span class=\"badge {class}\" title=\"{class}\"><span aria-hidden=\"true\">{letter}</span><span class=\"sr\">{class}: </span></span> "
     ));
@@ -333,15 +328,7 @@ fn describe(change: &Difference) -> String {
             } else if change.content {
                 words.push(size(after.size));
             }
-            if before.mode != after.mode {
-                words.push(format!("mode {:o} → {:o}", before.mode, after.mode));
-            }
-            if (before.uid, before.gid) != (after.uid, after.gid) {
-                words.push(format!(
-                    "owner {}:{} → {}:{}",
-                    before.uid, before.gid, after.uid, after.gid
-                ));
-            }
+            words.extend(before.rights_until(&after));
         }
         _ => {}
     }

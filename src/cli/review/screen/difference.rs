@@ -105,15 +105,7 @@ fn head(change: &Change) -> Vec<String> {
         ));
     }
     if let (Some(before), Some(after)) = (difference.before, difference.after) {
-        if before.mode != after.mode {
-            head.push(format!("mode {:o} → {:o}", before.mode, after.mode));
-        }
-        if (before.uid, before.gid) != (after.uid, after.gid) {
-            head.push(format!(
-                "owner {}:{} → {}:{}",
-                before.uid, before.gid, after.uid, after.gid
-            ));
-        }
+        head.extend(before.rights_until(&after));
     }
     if difference.xattrs {
         head.push("extended attributes differ".to_owned());

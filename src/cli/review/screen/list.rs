@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style as Look;
 use ratatui::text::Span;
 
+use super::super::super::inspect::letter;
 use super::super::super::output::Style;
 use super::difference::safe;
 use super::groups::{Group, Row, clock};
@@ -12,7 +13,6 @@ use super::orders::{Item, Whose};
 use super::state::{Focus, State};
 use super::style::Styles;
 use super::text::{beginning_of, end_of, put, row};
-use crate::operator::diff::Status;
 
 /// Columns for who changed a path and when.
 const ABOUT: u16 = 20;
@@ -84,7 +84,8 @@ fn line(
     buffer: &mut Buffer,
 ) {
     let (letter, style) = letter(item.status);
-    let from = put(buffer, area, indent, letter, styles.of(style)) + 1;
+    let letter = letter.to_string();
+    let from = put(buffer, area, indent, &letter, styles.of(style)) + 1;
     let about = match area.width >= 2 * ABOUT {
         true => ABOUT,
         false => 0,
@@ -131,13 +132,4 @@ fn about_item(who: Option<&Whose>, time: i64, newest: Option<i64>) -> String {
     let program = beginning_of(&safe(who.program.as_bytes()), 8);
     let pad = 8usize.saturating_sub(Span::raw(program.as_str()).width());
     format!("{program}{:pad$} {run:4} {when}", "")
-}
-
-fn letter(status: Status) -> (&'static str, Style) {
-    match status {
-        Status::Added => ("A", Style::Added),
-        Status::Removed => ("D", Style::Removed),
-        Status::Modified => ("M", Style::Changed),
-        Status::Renamed => ("R", Style::Changed),
-    }
 }
