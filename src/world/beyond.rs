@@ -89,16 +89,7 @@ impl World {
     /// # Errors
     /// As [`World::hold`].
     pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Located> {
-        let found = self.view.admit_for(dir, name, caller)?;
-        let node = dir.node(name)?;
-        if node.meta().id != found.meta.id {
-            return Err(Error::NotFound);
-        }
-        Ok(Located {
-            node,
-            path: found.path(),
-            removed: false,
-        })
+        Located::of(&self.view.admit_for(dir, name, caller)?)
     }
 
     /// Returns whether the caller may move a symlink to a directory: for the occupant it must be visible there.

@@ -1,6 +1,9 @@
 //! A thing and its path, for operations that come without a name.
 
-use super::root::Node;
+use super::meta::Meta;
+use super::root::{Node, Root};
+use super::view::Visible;
+use crate::error::{Error, Result};
 use crate::name::WorldPath;
 
 /// A node and its path, for operations that come without a name.
@@ -12,4 +15,37 @@ pub struct Located {
     pub path: WorldPath,
     /// Whether it was removed while open: it stays as writable as it was before, wherever it lies.
     pub removed: bool,
+}
+
+impl Located {
+    /// Opens what the view has found.
+    ///
+    /// # Errors
+    /// `ENOENT` where something else has its name by now.
+    pub(super) fn of(found: &Visible<'_>) -> Result<Located> {
+        let node = found.dir.node(found.name)?;
+        match node.meta().id == found.meta.id {
+            true => Ok(Located {
+                node,
+                path: found.path(),
+                removed: false,
+            }),
+            false => Err(Error::NotFound),
+        }
+    }
+}
+
+/// Returns the attributes of what is at a path of the store, if anything is.
+///
+/// # Errors
+/// Any other error from the system calls.
+pub(super) fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return Ok(None);
+    };
+    match root.dir(&parent).and_then(|dir| dir.stat(name)) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::NotFound | Error::NotDirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -13,11 +13,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 
 use super::layout::{SESSIONS, TRASH, VERSIONS, version_name};
+use super::located::stat;
 use super::meta::{Id, Meta};
 use super::root::{Root, open_beneath, stat_at, stat_fd};
 use super::sessions::{newest, open_journal, sessions};
 use super::settled::Settled;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::{Backward, How, Ids, Kept, Op, Reader, Record, StoreId};
 use crate::name::{Name, WorldPath};
 
@@ -219,17 +220,6 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
         named
     };
     Ok(met.same >= met.other)
-}
-
-fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
-    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-        return Ok(None);
-    };
-    match root.dir(&parent).and_then(|dir| dir.stat(name)) {
-        Ok(meta) => Ok(Some(meta)),
-        Err(Error::NotFound | Error::NotDirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Returns the version that an inode was moved to, and its possible inodes: also the new one, in case the two had not

@@ -65,18 +65,7 @@ impl World {
             |path, ids, trash| Op::Unlink { path, ids, trash },
             &author,
         )?;
-        let removal = Removal {
-            entry: entry.clone(),
-            name: name.bytes().to_vec(),
-            id: found.meta.id,
-        };
-        self.trash.remember(author.actor.pid, dir.id(), removal);
-        Ok(Removed {
-            id: found.meta.id,
-            directory: false,
-            entry,
-            gathered: Vec::new(),
-        })
+        Ok(self.retired(&author, &found, entry, Vec::new()))
     }
 
     /// Removes a directory that the occupant sees as empty; hidden contents go with it.
@@ -97,18 +86,30 @@ impl World {
             &author,
         )?;
         let gathered = self.gather(&author, &found, &entry);
+        Ok(self.retired(&author, &found, entry, gathered))
+    }
+
+    /// Remembers that a process has removed something, in case it removes the directory next.
+    fn retired(
+        &self,
+        author: &Author,
+        found: &Visible<'_>,
+        entry: EntryName,
+        gathered: Vec<Removal>,
+    ) -> Removed {
         let removal = Removal {
             entry: entry.clone(),
-            name: name.bytes().to_vec(),
+            name: found.name.bytes().to_vec(),
             id: found.meta.id,
         };
-        self.trash.remember(author.actor.pid, dir.id(), removal);
-        Ok(Removed {
+        self.trash
+            .remember(author.actor.pid, found.dir.id(), removal);
+        Removed {
             id: found.meta.id,
-            directory: true,
+            directory: found.meta.is_dir(),
             entry,
             gathered,
-        })
+        }
     }
 
     /// Checks that the occupant sees a directory as empty.

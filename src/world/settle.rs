@@ -11,7 +11,8 @@ use std::os::fd::AsFd;
 use rustix::fs::OFlags;
 
 use super::layout::{SESSIONS, TRASH};
-use super::meta::{Id, Meta};
+use super::located::stat;
+use super::meta::Id;
 use super::root::Root;
 use super::sessions::{newest, open_session_file};
 pub use super::sessions::{open_journal, sessions};
@@ -364,17 +365,6 @@ fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) ->
     Ok(Fate::Finished(format!(
         "{to} had been replaced; what stood there is now in the trash"
     )))
-}
-
-fn stat(root: &Root, path: &WorldPath) -> Result<Option<Meta>> {
-    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-        return Ok(None);
-    };
-    match root.dir(&parent).and_then(|dir| dir.stat(name)) {
-        Ok(meta) => Ok(Some(meta)),
-        Err(Error::NotFound | Error::NotDirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn is(root: &Root, path: &WorldPath, ids: Ids) -> Result<bool> {

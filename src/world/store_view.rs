@@ -111,16 +111,7 @@ impl<'s> StoreView<'s> {
     /// # Errors
     /// As [`View::admit`].
     pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Located> {
-        let found = self.view.admit(dir, name)?;
-        let node = dir.node(name)?;
-        if node.meta().id != found.meta.id {
-            return Err(Error::NotFound);
-        }
-        Ok(Located {
-            node,
-            path: found.path(),
-            removed: false,
-        })
+        Located::of(&self.view.admit(dir, name)?)
     }
 
     /// Looks up a path, which may be the root, and opens what is there.
