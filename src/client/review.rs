@@ -6,10 +6,13 @@ use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::{Subtrees, WorldPath};
 use crate::operator::point::{Operation, Point};
-use crate::operator::review::{AcceptRequest, Accepted, Review, Scope, accept, newest};
+use crate::operator::review::{AcceptRequest, Accepted, Lines, Review, Scope, accept, newest};
 use crate::operator::undo::edit::edit;
 use crate::operator::undo::{UndoReport, UndoRequest, Wanted};
 use crate::world::Caller;
+
+/// How often a review is read that does not fit what is there: somebody was changing it while it was read.
+const LOOKS: usize = 5;
 
 impl Client {
     /// Finds what a review is about, as [`Scope::find`].
@@ -94,7 +97,8 @@ impl Client {
         path: &WorldPath,
         numbers: &[usize],
     ) -> Result<Accepted> {
-        let lines = review.lines_of(path)?;
+        let (lines, anew) = self.lines_with(review, path, numbers)?;
+        let review = anew.as_ref().unwrap_or(review);
         let chosen = lines.choose(numbers)?;
         let what = hunk_words("accept", review, path, numbers);
         match review.accept_hunks(&lines, &chosen, what) {
@@ -103,12 +107,43 @@ impl Client {
         }
     }
 
+    /// Compares the lines of a path that has these hunks. Where a review has not, it is read anew: it may have been read while
+    /// something was recorded and not yet done. Nothing new having been recorded since, once more is enough.
+    fn lines_with(
+        &self,
+        review: &Review<'_>,
+        path: &WorldPath,
+        numbers: &[usize],
+    ) -> Result<(Lines, Option<Review<'_>>)> {
+        let look = |review: &Review<'_>| {
+            let lines = review.lines_of(path)?;
+            lines.choose(numbers)?;
+            Ok(lines)
+        };
+        let (mut found, mut until) = (look(review), review.until().clone());
+        let mut anew = None;
+        for _ in 1..LOOKS {
+            if !matches!(found, Err(Error::Missing { .. } | Error::Refused { .. })) {
+                break;
+            }
+            let read = self.review(review.scope().clone(), false)?;
+            found = look(&read);
+            let is_same = *read.until() == until;
+            until = read.until().clone();
+            anew = Some(read);
+            if is_same {
+                break;
+            }
+        }
+        found.map(|lines| (lines, anew))
+    }
+
     /// Takes hunks of a listed path back, by their numbers from 1: their former lines come back into the file as it is now.
     /// Lines that others changed since are a conflict, and nothing is changed then.
     ///
     /// # Errors
     /// As [`Client::accept_hunks`]; [`Error::Conflict`] where the file is changed at this moment; those of writing it. Nothing
-    /// was changed then.
+    /// was changed then, except with [`Error::Partly`].
     pub fn reject_hunks(
         &self,
         review: &Review<'_>,
@@ -116,7 +151,8 @@ impl Client {
         numbers: &[usize],
         dry_run: bool,
     ) -> Result<UndoReport> {
-        let lines = review.lines_of(path)?;
+        let (lines, anew) = self.lines_with(review, path, numbers)?;
+        let review = anew.as_ref().unwrap_or(review);
         let chosen = lines.choose(numbers)?;
         let what = hunk_words("reject", review, path, numbers);
         let mut plan = review.take_back(&lines, &chosen, what)?;
@@ -206,15 +242,20 @@ fn nothing_at(paths: &[WorldPath]) -> Error {
     }
 }
 
+/// How many paths or hunks are named: the words stand in a record.
+const NAMED: usize = 20;
+
 fn hunk_words(verb: &str, review: &Review<'_>, path: &WorldPath, numbers: &[usize]) -> String {
-    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    let named = numbers.iter().take(NAMED).map(ToString::to_string);
+    let named = named.collect::<Vec<_>>().join(",");
     let words = words(verb, review, std::slice::from_ref(path));
-    format!("{words} --hunk {}", numbers.join(","))
+    match numbers.len().saturating_sub(NAMED) {
+        0 => format!("{words} --hunk {named}"),
+        more => format!("{words} --hunk {named} and {more} more"),
+    }
 }
 
 fn words(verb: &str, review: &Review<'_>, paths: &[WorldPath]) -> String {
-    /// How many are named: the words stand in a record.
-    const NAMED: usize = 20;
     let mut words = format!("{verb} {}", review.scope().words());
     for path in paths.iter().take(NAMED) {
         words.push(' ');

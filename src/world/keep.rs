@@ -187,13 +187,24 @@ pub(super) fn readable(root: &Root, node: &Node) -> Result<OwnedFd> {
     // Mode 000 must not block keeping the content. Only the owner may use O_NOATIME.
     match root.reopen(node, OFlags::RDONLY | OFlags::NOATIME) {
         Err(error) if error.errno() == Errno::PERM => root.reopen(node, OFlags::RDONLY),
-        Err(error) if error.errno() == Errno::ACCESS => {
-            let mode = node.meta().permissions();
-            root.chmod(node, mode | 0o400)?;
-            let opened = root.reopen(node, OFlags::RDONLY);
-            root.chmod(node, mode)?;
-            opened
-        }
+        Err(error) if error.errno() == Errno::ACCESS => allowed(root, node, OFlags::RDONLY, 0o400),
         opened => opened,
     }
+}
+
+/// Opens a file for an operator to write to, even if its mode forbids it: its owner may change that.
+pub(super) fn writable(root: &Root, node: &Node) -> Result<OwnedFd> {
+    match root.reopen(node, OFlags::RDWR) {
+        Err(error) if error.errno() == Errno::ACCESS => allowed(root, node, OFlags::RDWR, 0o600),
+        opened => opened,
+    }
+}
+
+/// Opens a file while its mode has some bits more.
+fn allowed(root: &Root, node: &Node, flags: OFlags, bits: u32) -> Result<OwnedFd> {
+    let mode = node.meta().permissions();
+    root.chmod(node, mode | bits)?;
+    let opened = root.reopen(node, flags);
+    root.chmod(node, mode)?;
+    opened
 }

@@ -66,7 +66,7 @@ fn punch(of: &OwnedFd, file: &OwnedFd, end: u64) -> Result<bool> {
 }
 
 /// Copies what is between two offsets of a file to an offset of another one, or to an earlier one of the same.
-fn carry_over(
+pub(super) fn carry_over(
     source: &OwnedFd,
     target: &OwnedFd,
     from: &mut u64,

@@ -11,12 +11,12 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, 
 use rustix::io::Errno;
 
 use super::attr::{SetAttrs, SetTime, set_times, without_setid};
-use super::keep::{Destroys, readable};
+use super::keep::{Destroys, readable, writable};
 use super::likeness::make_alike;
 use super::meta::Meta;
 use super::open_state::OpenState;
 use super::options::COPIED_UP_TO;
-use super::overwrite::overwrite;
+use super::overwrite::{carry_over, overwrite};
 use super::root::{open_beneath, stat_at, stat_fd};
 use super::versions::VersionGuard;
 use super::{Caller, Located, World};
@@ -58,6 +58,14 @@ pub trait NewContent {
     /// behind that when it takes its place has been added since, by somebody who has the file open, and stays.
     fn made_of(&self) -> Option<u64> {
         None
+    }
+    /// Checks that a file still has the content that this one was made of. Called just before it is replaced; by then, a file
+    /// that is not open cannot be changed through the home.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where it has another one; nothing is changed then.
+    fn check(&self, _old: BorrowedFd<'_>) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -215,8 +223,9 @@ impl World {
     /// Replaces a file's content and keeps the old one. Returns the new attributes.
     ///
     /// # Errors
-    /// `EISDIR`, `EINVAL` if it is not a regular file; `EROFS`; `ENOSPC` if the old content cannot be kept. On failure
-    /// nothing has changed, or the old content is kept and recorded.
+    /// `EISDIR`, `EINVAL` if it is not a regular file; `EROFS`; `ENOSPC` if the old content cannot be kept; as
+    /// [`NewContent::check`]. On failure nothing has changed, except with [`Error::Partly`]: writing stopped half-way, and the
+    /// old content is kept and recorded.
     pub fn put_content(
         &self,
         located: &Located,
@@ -233,7 +242,10 @@ impl World {
             path: located.path.clone(),
             ids: World::ids(meta.id),
             size: meta.size,
-            to: content.size(),
+            to: content.size()
+                + meta
+                    .size
+                    .saturating_sub(content.made_of().unwrap_or(meta.size)),
             mtime: (meta.mtime.sec, meta.mtime.nsec),
             kept,
             new,
@@ -244,6 +256,11 @@ impl World {
         let mode = meta.permissions();
         if let Some(mut fresh) = self.fresh(located, old.as_fd(), OFlags::RDWR, mode, open_state)? {
             content.write_to(fresh.file.as_fd())?;
+            content.check(old.as_fd())?;
+            if let Some(mut was) = content.made_of() {
+                let mut to = content.size();
+                carry_over(&old, &fresh.file, &mut was, &mut to, meta.size)?;
+            }
             self.versions.sync(&fresh.file)?;
             let new = Some(World::ids(fresh.meta.id));
             let pending = self
@@ -260,8 +277,9 @@ impl World {
         }
         // The new content is complete before the old one is touched, so the file is never left half written.
         let ready = self.aside(content)?;
-        let file = self.root.reopen(&located.node, OFlags::RDWR)?;
+        let file = writable(&self.root, &located.node)?;
         let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
+        content.check(old.as_fd())?;
         let pending = self
             .journal
             .begin(op(keeping.kept, None), &[], Some(&author))?;
@@ -270,7 +288,7 @@ impl World {
         // Stopped half-way, by a full disk say, the file is neither: what it was must stay kept.
         pending.done();
         keeping.stands(open_state);
-        written?;
+        written.map_err(half_written)?;
         located.node.stat()
     }
 
@@ -324,6 +342,16 @@ impl World {
                 Ok(None)
             }
         }
+    }
+}
+
+/// Describes a file whose content could not be written to its end.
+fn half_written(error: Error) -> Error {
+    let (why, remedy) = error.into_words();
+    let kept = "What it was is kept and recorded; `trumanfs redo` brings it back.";
+    Error::Partly {
+        what: format!("only part of the new content may have been written: {why}"),
+        remedy: format!("{kept} {remedy}").trim_end().to_owned(),
     }
 }
 

@@ -4,15 +4,16 @@
 //! versions. Stopped half-way, what has been merged is found to be there by the next merge.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use super::steps::{Filling, Naming, New, Plan, Seen, below, moved};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, Tree};
-use crate::operator::undo::edit::Text;
+use crate::operator::undo::edit::Plain;
 use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
-use crate::world::{Caller, Dir, Id, Located, Renaming, SetAttrs, xattrs};
+use crate::world::replace::NewContent;
+use crate::world::{Caller, Dir, Id, Located, Meta, Renaming, SetAttrs, xattrs};
 
 /// What carries out the steps.
 pub(super) struct Steps<'t, 'a, 'h> {
@@ -163,7 +164,8 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 
     fn discard(&mut self, path: &WorldPath) -> Result<()> {
         self.on(path, |steps, dir, name| {
-            steps.check(&steps.applier.world().hold(dir, name)?)?;
+            let located = steps.applier.world().hold(dir, name)?;
+            check(steps.seen_of(&located), located.node.meta())?;
             steps.applier.discard(dir, name, steps.caller).map(drop)
         })?;
         self.done += 1;
@@ -186,33 +188,28 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 
     fn content(&mut self, new: &New, dir: &Dir, name: Name<'_>) -> Result<()> {
         let located = self.applier.world().hold(dir, name)?;
-        self.check(&located)?;
+        let seen = self.seen_of(&located);
         self.written.insert(located.node.meta().id);
-        let (applier, caller) = (self.applier, self.caller);
+        let put = |content: &dyn NewContent| {
+            let merged = Merged {
+                content,
+                located: &located,
+                seen,
+            };
+            let put = self.applier.put_content(&located, &merged, self.caller);
+            put.map(drop)
+        };
+        check(seen, located.node.meta())?;
         match new {
-            New::Text(text) => applier.put_content(&located, &Text(text, None), caller),
-            New::Theirs(node) => {
-                let content = self.theirs.content(*node)?;
-                applier.put_content(&located, &Former(&content), caller)
-            }
+            New::Text(text) => put(&Plain(text)),
+            New::Theirs(node) => put(&Former(&self.theirs.content(*node)?)),
         }
-        .map(drop)
     }
 
-    /// Checks that what is about to be replaced or removed is as it was when that was decided.
-    fn check(&self, located: &Located) -> Result<()> {
-        let meta = located.node.meta();
-        let seen = self
-            .seen
-            .get(&self.at)
-            .filter(|_| !self.written.contains(&meta.id));
-        match seen.is_none_or(|seen| *seen == Seen::of(meta)) {
-            true => Ok(()),
-            false => Err(Error::Conflict {
-                what: "it was changed while the merge was made".to_owned(),
-                remedy: "It is left as it is; the same merge again looks at it anew.".to_owned(),
-            }),
-        }
+    /// Returns what was seen of a file when it was decided what becomes of it, unless the merge has written to it since.
+    fn seen_of(&self, located: &Located) -> Option<Seen> {
+        let is_written = self.written.contains(&located.node.meta().id);
+        self.seen.get(&self.at).filter(|_| !is_written).copied()
     }
 
     fn dress(&mut self, filling: &Filling, dir: &Dir, name: Name<'_>) -> Result<()> {
@@ -258,5 +255,37 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         self.at = path.clone();
         let (dir, name) = self.applier.world().parent(path)?;
         act(self, &dir, name)
+    }
+}
+
+/// A content of the fork for a file of the origin.
+struct Merged<'m> {
+    content: &'m dyn NewContent,
+    located: &'m Located,
+    seen: Option<Seen>,
+}
+
+impl NewContent for Merged<'_> {
+    fn size(&self) -> u64 {
+        self.content.size()
+    }
+
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
+        self.content.write_to(file)
+    }
+
+    fn check(&self, _old: BorrowedFd<'_>) -> Result<()> {
+        check(self.seen, &self.located.node.stat()?)
+    }
+}
+
+/// Checks that what is about to be replaced or removed is as it was when that was decided.
+fn check(seen: Option<Seen>, now: &Meta) -> Result<()> {
+    match seen.is_none_or(|seen| seen == Seen::of(now)) {
+        true => Ok(()),
+        false => Err(Error::Conflict {
+            what: "it was changed while the merge was made".to_owned(),
+            remedy: "It is left as it is; the same merge again looks at it anew.".to_owned(),
+        }),
     }
 }

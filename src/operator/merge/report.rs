@@ -9,7 +9,7 @@ use super::ours::Ours;
 use super::plan::plan;
 use super::steps::{Conflict, Filling, Forced, Naming, New, Plan};
 use super::unrecorded::{Origin, now_passed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::journal::RunId;
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::operator::Store;
@@ -292,7 +292,9 @@ fn carry_out(
     let seq = begun.seq();
     let mut steps = Steps::new(theirs, &planned.seen, applier, caller);
     let failed = steps.run(planned).err();
-    if let (Some(error), 0) = (&failed, steps.done) {
+    if let (Some(error), 0) = (&failed, steps.done)
+        && error.kind() != Kind::Partly
+    {
         begun.abort(error);
         return failed.map_or(Ok(()), Err);
     }

@@ -1,31 +1,18 @@
 //! The hunks of one path of a review: what becomes of each, and the file without some of them. Pure.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
+use super::since::{HunkState, Since};
 use crate::error::{Error, Result};
 use crate::journal::Ids;
 use crate::name::WorldPath;
 use crate::operator::past::RecordId;
 use crate::operator::point::Operation;
-use crate::operator::text::{Comparison, Hunk, Sign, merge};
+use crate::operator::text::{Comparison, Hunk, PATIENCE, Sign, merge};
 use crate::operator::undo::{Conflict, InTheWay};
-
-/// What becomes of a hunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HunkState {
-    /// It is to be reviewed.
-    Open,
-    /// It was accepted.
-    Accepted,
-    /// Its lines are as they were before.
-    Gone,
-    /// Its lines, or lines beside them, were changed later.
-    Overtaken,
-}
 
 /// A hunk of a review.
 #[derive(Debug, Clone)]
@@ -59,46 +46,34 @@ pub struct Lines {
     pub(super) by: Option<RecordId>,
 }
 
-/// Finds out what becomes of each hunk.
+/// Finds out what becomes of each hunk; `None` where that takes too long.
 pub(super) fn states(
     comparison: &Comparison,
     now: Option<&[u8]>,
     is_mixed: bool,
-) -> Vec<ReviewHunk> {
-    let after = comparison.after();
-    let changed = now.map(|now| Comparison::new(after.to_vec(), now.to_vec()).changed_lines());
-    let state = |hunk: &Hunk| {
-        let (Some(now), Some(changed)) = (now, &changed) else {
-            return HunkState::Open;
-        };
-        let is_beside = |lines: Range<usize>| {
-            changed
-                .iter()
-                .any(|other| other.start <= lines.end && lines.start <= other.end)
-        };
-        if !hunk.changed_lines().any(is_beside) {
-            return HunkState::Open;
-        }
-        match merge(after, now, &comparison.without(&[hunk])) {
-            None => HunkState::Overtaken,
-            Some(merged) if merged == now => HunkState::Gone,
-            Some(_) => HunkState::Open,
-        }
-    };
+) -> Option<Vec<ReviewHunk>> {
+    let since = now.map(|now| Since::of(comparison, now));
+    if since.as_ref().is_some_and(|since| since.is_rough()) {
+        return None;
+    }
+    let start = Instant::now();
     let mut alike: HashMap<[u8; 32], u64> = HashMap::new();
     let hunks = comparison.hunks().into_iter().map(|hunk| {
         let hash = digest(comparison, &hunk);
         let before = alike.entry(hash.clone().finalize().into()).or_default();
         let digest = hash.chain_update(before.to_le_bytes());
         *before += 1;
-        ReviewHunk {
-            state: match is_mixed {
-                true => HunkState::Overtaken,
-                false => state(&hunk),
-            },
+        let state = match (is_mixed, &since) {
+            (true, _) => HunkState::Overtaken,
+            (false, None) => HunkState::Open,
+            (false, Some(_)) if start.elapsed() >= PATIENCE => return None,
+            (false, Some(since)) => since.state(&hunk),
+        };
+        Some(ReviewHunk {
+            state,
             digest: hex(digest),
             hunk,
-        }
+        })
     });
     hunks.collect()
 }
@@ -271,7 +246,7 @@ mod tests {
         let now = now.filter(|now| *now != after);
         Lines {
             path: WorldPath::root(),
-            hunks: states(&comparison, now.map(str::as_bytes), false),
+            hunks: states(&comparison, now.map(str::as_bytes), false).unwrap(),
             comparison,
             now: now.map(Into::into),
             ids: None,
@@ -324,6 +299,20 @@ mod tests {
         }
     }
 
+    /// Merging the whole file for each of many hunks that others have touched would take longer than it may.
+    #[test]
+    fn many_hunks_that_others_touched_do_not_take_long() {
+        let all = |word: &str| -> String {
+            let line = |n: usize| match n % 10 {
+                0 => format!("{word} {n}\n"),
+                _ => format!("{n}\n"),
+            };
+            (1..=5000).map(line).collect()
+        };
+        let found = states_of(&lines(&all("was"), &all("is"), Some(&all("will be"))));
+        assert_eq!(found, [HunkState::Overtaken; 500]);
+    }
+
     #[test]
     fn a_line_added_beside_a_hunk_is_in_its_way() {
         let (before, after) = (numbered(&[]), numbered(&[(20, "twenty\n")]));
@@ -364,6 +353,37 @@ mod tests {
     }
 
     proptest! {
+        /// Where no two lines are alike, a merge of the lines around a hunk says the same as one of the whole file.
+        #[test]
+        fn the_lines_around_a_hunk_are_enough(
+            ours in proptest::collection::vec((1_usize..60, 0_u8..4), 1..10),
+            others in proptest::collection::vec((1_usize..60, 0_u8..4), 1..10),
+        ) {
+            let text = |edits: &[&[(usize, u8)]]| -> String {
+                let edit = |n| edits.concat().into_iter().find(|(at, _)| *at == n);
+                let line = |n| match edit(n).map(|(_, what)| what) {
+                    None => format!("{n}\n"),
+                    Some(0) => String::new(),
+                    Some(1) => format!("{n}\nmore {n}\n"),
+                    Some(what) => format!("{n} {what}\n"),
+                };
+                (1..60).map(line).collect()
+            };
+            let (before, after) = (text(&[]), text(&[&ours]));
+            for now in [text(&[&others]), text(&[&others, &ours]), text(&[&ours, &others])] {
+                let seen = lines(&before, &after, Some(&now));
+                for hunk in &seen.hunks {
+                    let without = seen.comparison.without(&[&hunk.hunk]);
+                    let whole = match merge(after.as_bytes(), now.as_bytes(), &without) {
+                        None => HunkState::Overtaken,
+                        Some(merged) if merged == now.as_bytes() => HunkState::Gone,
+                        Some(_) => HunkState::Open,
+                    };
+                    prop_assert_eq!(hunk.state, whole, "{} of\n{}\nin\n{}", hunk.hunk, after, now);
+                }
+            }
+        }
+
         /// Taken back one after the other, in any order, all hunks together bring back what was there.
         #[test]
         fn all_hunks_together_are_the_whole_change(

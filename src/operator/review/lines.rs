@@ -14,6 +14,8 @@ use crate::operator::past::{NodeId, Past, RecordId, Tree};
 use crate::operator::point::Point;
 use crate::operator::text::Comparison;
 
+const TAKES_LONG: &str = "takes longer than two seconds to compare line by line";
+
 /// The contents of a path at the points that matter.
 struct Contents {
     texts: Texts,
@@ -52,14 +54,16 @@ impl Review<'_> {
         };
         // The numbers of its hunks would mean others the next time.
         if comparison.is_rough() {
-            whole = whole.or(Some(
-                "takes longer than two seconds to compare line by line",
-            ));
+            whole = whole.or(Some(TAKES_LONG));
         }
         let is_mixed = contents.between.is_some();
         let now = contents.now.as_deref().filter(|_| whole.is_none());
+        let hunks = states(&comparison, now, is_mixed).or_else(|| {
+            whole = Some(TAKES_LONG);
+            states(&comparison, None, is_mixed)
+        });
         let mut lines = Lines {
-            hunks: states(&comparison, now, is_mixed),
+            hunks: hunks.unwrap_or_default(),
             comparison,
             now: contents.now,
             ids: nodes[1].and_then(|node| diff.trees().1.ids(node)),

@@ -12,10 +12,12 @@ mod others;
 mod part;
 mod scope;
 mod seen;
+mod since;
 
 pub use accept::{AcceptRequest, Accepted, accept};
-pub use hunks::{HunkState, Lines, ReviewHunk};
+pub use hunks::{Lines, ReviewHunk};
 pub use list::{By, Change, Review};
 pub use part::HunkPlan;
 pub use scope::{Scope, newest};
 pub use seen::Who;
+pub use since::HunkState;

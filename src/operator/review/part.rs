@@ -47,7 +47,14 @@ impl Review<'_> {
         // Where something else has come to the path of what was removed, that is what has it now.
         let is_there = at.max_by_key(|(_, (status, _))| *status != Status::Removed);
         let number = is_there.map(|(number, _)| number);
-        let lines = number.map(|number| self.lines(number)).transpose()?;
+        let lines = number.map(|number| self.lines(number)).transpose();
+        let lines = lines.map_err(|error| match error {
+            Error::Missing { what, remedy } => Error::Missing {
+                what: format!("{path}: {what}"),
+                remedy,
+            },
+            error => error.of_reading(|| path.to_string()),
+        })?;
         lines.flatten().ok_or_else(|| Error::Missing {
             what: format!("{path} is not among the changes that are to be reviewed"),
             remedy:
@@ -83,7 +90,7 @@ impl Review<'_> {
                 return Ok(HunkPlan { report, edit: None });
             }
         };
-        let seen = EditRequest::digest(now);
+        let (seen, length) = (EditRequest::digest(now), now.len());
         let compared = Comparison::new(now.to_vec(), edited);
         let splices = compared.splices().map(|(range, bytes)| Splice {
             start: range.start,
@@ -108,6 +115,7 @@ impl Review<'_> {
             path: path.clone(),
             ids: lines.ids().ok_or(Error::NotFound)?,
             seen,
+            length: Some(length),
             splices: splices.collect(),
         };
         Ok(HunkPlan {

@@ -12,7 +12,7 @@ use super::lines;
 const CONTEXT: usize = 3;
 
 /// After so long the smallest difference is not searched for any more.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(in crate::operator) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,10 +142,31 @@ impl Comparison {
         text
     }
 
-    /// Returns the changes as ranges of the earlier text's lines, in order.
-    pub fn changed_lines(&self) -> Vec<Range<usize>> {
+    /// Returns some lines of the later text as they are without a hunk, which lies among them.
+    pub fn without_among(&self, hunk: &Hunk, lines: &Range<usize>) -> Vec<u8> {
+        let of_hunk = hunk.after();
+        let mut text = self.after.bytes(&(lines.start..of_hunk.start)).to_vec();
+        for op in &hunk.ops {
+            text.extend_from_slice(self.before.bytes(&op.old_range()));
+        }
+        text.extend_from_slice(self.after.bytes(&(of_hunk.end..lines.end)));
+        text
+    }
+
+    /// Returns the changes as ranges of lines of the earlier and of the later text, in order.
+    pub fn changed_lines(&self) -> Vec<(Range<usize>, Range<usize>)> {
         let changes = self.ops.iter().filter(|op| is_change(op));
-        changes.map(DiffOp::old_range).collect()
+        changes.map(|op| (op.old_range(), op.new_range())).collect()
+    }
+
+    /// Returns some lines of the earlier text.
+    pub fn before_lines(&self, lines: &Range<usize>) -> &[u8] {
+        self.before.bytes(lines)
+    }
+
+    /// Returns some lines of the later text.
+    pub fn after_lines(&self, lines: &Range<usize>) -> &[u8] {
+        self.after.bytes(lines)
     }
 
     /// Returns the changes as ranges of the earlier text's bytes, in order, and what is there instead.
@@ -257,7 +278,12 @@ mod tests {
         let splices: Vec<_> = compared.splices().collect();
         assert_eq!(splices.first().unwrap(), &(2..4, &b""[..]));
         assert_eq!(splices.len(), 4);
-        assert_eq!(compared.changed_lines(), [1..2, 13..14, 15..15, 29..30]);
+        let changed = compared.changed_lines().into_iter();
+        let changed: Vec<_> = changed.map(|(before, _)| before).collect();
+        assert_eq!(changed, [1..2, 13..14, 15..15, 29..30]);
+        let among = compared.without_among(second, &(8..20));
+        let lines = before.split_inclusive('\n').skip(9).take(11);
+        assert_eq!(among, lines.collect::<String>().into_bytes());
         assert_eq!(second.changed_lines().collect::<Vec<_>>(), [12..13, 14..15]);
         assert_eq!(without(&[]), after);
         assert_eq!(without(&[first, second, third]), before);

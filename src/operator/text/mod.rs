@@ -6,6 +6,7 @@
 mod compare;
 mod merge;
 
+pub(in crate::operator) use compare::PATIENCE;
 pub use compare::{Comparison, Hunk, Sign};
 pub(in crate::operator) use merge::merge;
 

@@ -8,7 +8,7 @@ use super::moves::Mover;
 use super::planner::Plan;
 use super::selection::Selection;
 use super::steps::carry_out;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::operator::past::{NodeId, Tree};
 use crate::world::Caller;
 use crate::world::view::in_trash;
@@ -96,7 +96,10 @@ pub fn apply(
         ..Applied::default()
     };
     let failed = carry_out(plan, applier, caller, &mut outcome).err();
-    if outcome.moves + outcome.contents + outcome.attributes == 0 {
+    let is_begun = failed
+        .as_ref()
+        .is_some_and(|error| error.kind() == Kind::Partly);
+    if outcome.moves + outcome.contents + outcome.attributes == 0 && !is_begun {
         let nothing = Error::refused("nothing had to be changed", "");
         begun.abort(failed.as_ref().unwrap_or(&nothing));
         outcome.record = None;

@@ -6,12 +6,15 @@ use std::os::fd::BorrowedFd;
 use sha2::{Digest, Sha256};
 
 use super::applier::Applier;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::journal::{Ids, RunId};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::point::Operation;
 use crate::world::replace::NewContent;
-use crate::world::{Caller, Id};
+use crate::world::{Caller, Id, Located, World};
+
+/// How often a file is looked at that changes between the look and the edit.
+const LOOKS: u32 = 5;
 
 /// Bytes of a file, and what comes in their place.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -35,6 +38,9 @@ pub struct EditRequest {
     pub ids: Ids,
     /// SHA-256 (hex) of its content as it was seen.
     pub seen: String,
+    /// How long that was: what has been added behind it since stays. `None`: nothing may have been.
+    #[serde(default)]
+    pub length: Option<usize>,
     /// The changes, in order.
     pub splices: Vec<Splice>,
 }
@@ -49,27 +55,115 @@ pub struct Edited {
     pub run: Option<RunId>,
 }
 
-/// A content in memory, and how long the one is that it was made of, where that is known.
-pub(in crate::operator) struct Text<'t>(
-    pub(in crate::operator) &'t [u8],
-    pub(in crate::operator) Option<u64>,
-);
+/// A content in memory that was made of another one.
+struct Text<'t> {
+    text: &'t [u8],
+    of: &'t [u8],
+    /// Whether what is added behind that touches nothing that is edited.
+    may_grow: bool,
+}
 
 impl NewContent for Text<'_> {
+    fn size(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    fn made_of(&self) -> Option<u64> {
+        Some(self.of.len() as u64)
+    }
+
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
+        write_all(self.text, file)
+    }
+
+    fn check(&self, old: BorrowedFd<'_>) -> Result<()> {
+        let (mut at, mut buffer) = (0, vec![0; 64 << 10]);
+        loop {
+            let read = rustix::io::pread(old, &mut *buffer, at as u64);
+            let read = read.map_err(Error::os("pread"))?;
+            let (now, was) = (buffer.get(..read), self.of.get(at..));
+            let (now, was) = (now.unwrap_or_default(), was.unwrap_or_default());
+            let grows = self.may_grow && now.len() > was.len();
+            match (now, was) {
+                ([], []) => return Ok(()),
+                (now, was) if grows && now.starts_with(was) => return Ok(()),
+                ([_, ..], was) if was.starts_with(now) => at += read,
+                _ => return Err(changed_meanwhile("it")),
+            }
+        }
+    }
+}
+
+/// A content in memory.
+pub(in crate::operator) struct Plain<'t>(pub(in crate::operator) &'t [u8]);
+
+impl NewContent for Plain<'_> {
     fn size(&self) -> u64 {
         self.0.len() as u64
     }
 
-    fn made_of(&self) -> Option<u64> {
-        self.1
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
+        write_all(self.0, file)
+    }
+}
+
+fn write_all(content: &[u8], file: BorrowedFd<'_>) -> Result<()> {
+    let mut at = 0;
+    while let Some(rest) = content.get(at..).filter(|rest| !rest.is_empty()) {
+        at += rustix::io::pwrite(file, rest, at as u64).map_err(Error::os("pwrite"))?;
+    }
+    Ok(())
+}
+
+fn changed_meanwhile(what: &str) -> Error {
+    Error::Conflict {
+        what: format!("{what} has been changed since it was looked at"),
+        remedy: "Nothing was changed. The same command looks at it anew.".to_owned(),
+    }
+}
+
+/// A file that is about to be edited, and its content before and after.
+struct Look {
+    located: Located,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    may_grow: bool,
+}
+
+impl Look {
+    /// Reads the file that is meant.
+    fn at(request: &EditRequest, world: &World, caller: Caller) -> Result<Look> {
+        let changed = || changed_meanwhile(&request.path.to_string());
+        let found = world
+            .parent(&request.path)
+            .and_then(|(dir, name)| world.hold_for(&dir, name, caller));
+        let located = found.map_err(|error| match error.kind() {
+            Kind::Missing => changed(),
+            _ => error,
+        })?;
+        if located.node.meta().id != Id(request.ids[0], request.ids[1]) {
+            return Err(changed());
+        }
+        let mut before = Vec::new();
+        let mut file = std::fs::File::from(world.root().reopen_quietly(&located.node)?);
+        file.read_to_end(&mut before)
+            .map_err(|error| Error::io("read", &error))?;
+        let after = request.applied(&before).ok_or_else(changed)?;
+        Ok(Look {
+            located,
+            may_grow: request.length.is_some() && request.end() < before.len(),
+            before,
+            after,
+        })
     }
 
-    fn write_to(&self, file: BorrowedFd<'_>) -> Result<()> {
-        let mut at = 0;
-        while let Some(rest) = self.0.get(at..).filter(|rest| !rest.is_empty()) {
-            at += rustix::io::pwrite(file, rest, at as u64).map_err(Error::os("pwrite"))?;
-        }
-        Ok(())
+    fn edit(&self, applier: &dyn Applier, caller: Caller) -> Result<()> {
+        let text = Text {
+            text: &self.after,
+            of: &self.before,
+            may_grow: self.may_grow,
+        };
+        applier.put_content(&self.located, &text, caller).map(drop)
     }
 }
 
@@ -80,8 +174,19 @@ impl EditRequest {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the content after the changes; `None` where it does not have the bytes that they replace.
+    /// Returns the offset behind the last change.
+    fn end(&self) -> usize {
+        self.splices.last().map_or(0, |splice| splice.end)
+    }
+
+    /// Returns the content after the changes; `None` where it is not as it was seen.
     fn applied(&self, content: &[u8]) -> Option<Vec<u8>> {
+        // What was added behind lines that are edited touches them.
+        let length = self.length.filter(|length| self.end() < *length);
+        let seen = content.get(..length.unwrap_or(content.len()))?;
+        if EditRequest::digest(seen) != self.seen {
+            return None;
+        }
         let (mut edited, mut at) = (Vec::with_capacity(content.len()), 0);
         for splice in &self.splices {
             edited.extend_from_slice(content.get(at..splice.start)?);
@@ -96,42 +201,55 @@ impl EditRequest {
 /// Edits a file. What it was is kept as a version, and the edit is a run of its own that can be undone.
 ///
 /// # Errors
-/// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. In all cases nothing
-/// was changed.
+/// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. Nothing was changed,
+/// except with [`Error::Partly`].
 pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Result<Edited> {
     let caller = caller.for_undo();
     let world = applier.world();
-    let (dir, name) = world.parent(&request.path)?;
-    let located = world.hold_for(&dir, name, caller)?;
-    let mut content = Vec::new();
-    let mut file = std::fs::File::from(world.root().reopen_quietly(&located.node)?);
-    file.read_to_end(&mut content)
-        .map_err(|error| Error::io("read", &error))?;
-    let is_it = located.node.meta().id == Id(request.ids[0], request.ids[1]);
-    let edited = match is_it && EditRequest::digest(&content) == request.seen {
-        true => request.applied(&content),
-        false => None,
-    };
-    let edited = edited.ok_or_else(|| Error::Conflict {
-        what: format!("{} has been changed since it was looked at", request.path),
-        remedy: "Nothing was changed. The same command looks at it anew.".to_owned(),
-    })?;
+    let look = Look::at(request, world, caller)?;
     let begun = world.note_undo(request.what.clone(), Vec::new(), false, caller)?;
     let record = Operation {
         session: world.session().to_owned(),
         seq: begun.seq(),
     };
-    match applier.put_content(&located, &Text(&edited, Some(content.len() as u64)), caller) {
-        Ok(_) => begun.done(),
+    let mut edited = look.edit(applier, caller);
+    for _ in 1..LOOKS {
+        // Changed since the look: it may have what is edited all the same.
+        if !matches!(&edited, Err(Error::Conflict { .. } | Error::NotFound)) {
+            break;
+        }
+        let look = Look::at(request, world, caller);
+        edited = look.and_then(|look| look.edit(applier, caller));
+    }
+    match edited.map_err(|error| of_path(error, &request.path)) {
+        // Half-way, there is something to take back.
+        Err(error) if error.kind() == Kind::Partly => {
+            begun.done();
+            Err(error)
+        }
         Err(error) => {
             begun.abort(&error);
-            return Err(error);
+            Err(error)
+        }
+        Ok(()) => {
+            begun.done();
+            Ok(Edited {
+                record,
+                run: caller.origin.run,
+            })
         }
     }
-    Ok(Edited {
-        record,
-        run: caller.origin.run,
-    })
+}
+
+/// Names the file.
+fn of_path(error: Error, path: &WorldPath) -> Error {
+    match error {
+        Error::NotFound | Error::Conflict { .. } => changed_meanwhile(&path.to_string()),
+        error => {
+            let (kind, (what, remedy)) = (error.kind(), error.into_words());
+            kind.error(format!("{path}: {what}"), remedy)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +269,8 @@ mod tests {
                 what: String::new(),
                 path: WorldPath::root(),
                 ids: [0, 0],
-                seen: String::new(),
+                seen: EditRequest::digest(b"0123456789"),
+                length: None,
                 splices,
             };
             request.applied(b"0123456789")
@@ -164,5 +283,31 @@ mod tests {
         assert_eq!(edited.unwrap(), b"a0145678\xff");
         assert_eq!(applied(vec![splice(9, 11, b"x")]), None);
         assert_eq!(applied(vec![splice(5, 6, b"x"), splice(2, 3, b"y")]), None);
+    }
+
+    /// A line that is added behind the last one touches it, and so does the rest of a line that had no end.
+    #[test]
+    fn what_was_added_behind_stays_where_it_touches_nothing() {
+        let request = |length, end| EditRequest {
+            what: String::new(),
+            path: WorldPath::root(),
+            ids: [0, 0],
+            seen: EditRequest::digest(b"1\n2\n"),
+            length,
+            splices: vec![Splice {
+                start: 0,
+                end,
+                bytes: Escaped(b"one\n".to_vec()),
+            }],
+        };
+        let applied = |length, end, now: &[u8]| request(length, end).applied(now);
+        let stays = applied(Some(4), 2, b"1\n2\n3\n");
+        assert_eq!(stays.as_deref(), Some(&b"one\n2\n3\n"[..]));
+        assert_eq!(applied(Some(4), 4, b"1\n2\n3\n"), None);
+        assert_eq!(applied(None, 2, b"1\n2\n3\n"), None);
+        assert_eq!(applied(Some(4), 2, b"1\nx\n3\n"), None);
+        assert_eq!(applied(Some(4), 2, b"1\n"), None);
+        let same = applied(Some(4), 4, b"1\n2\n");
+        assert_eq!(same.as_deref(), Some(&b"one\n"[..]));
     }
 }

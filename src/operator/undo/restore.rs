@@ -13,7 +13,7 @@ use super::applier::Applier;
 use super::copier::Copier;
 use super::same::{Looks, is_same};
 use super::steps::Former;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::journal::{Op, UndoId};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
@@ -135,7 +135,9 @@ pub fn restore(
     restored.made = copier.made;
     let at = copier.at.clone();
     restored.notes.extend(copier.notes());
-    if let (Some(error), 0) = (&failed, restored.made) {
+    if let (Some(error), 0) = (&failed, restored.made)
+        && error.kind() != Kind::Partly
+    {
         begun.abort(error);
         return failed.map_or_else(|| Ok(restored), Err);
     }

@@ -83,6 +83,8 @@ impl Skipped {
 fn ends_all(error: &Error) -> bool {
     let errno = match error {
         Error::Os { errno, .. } => *errno,
+        // A file that was half written: the disk failed under it.
+        Error::Partly { .. } => return true,
         _ => return false,
     };
     matches!(

@@ -179,8 +179,8 @@ fn missing(error: Error, of: &dyn Fn() -> String) -> Error {
     match error {
         Error::NotFound => Error::Missing {
             what: format!("the content before {} is not in the store any more", of()),
-            remedy: "It was evicted (`trumanfs log` says so) or deleted behind the mount; `trumanfs fsck` names all \
-                     that is missing."
+            remedy: "It was purged or evicted (`trumanfs log` says so), or deleted behind the mount; `trumanfs fsck` \
+                     names all that is missing."
                 .to_owned(),
         },
         error => error,

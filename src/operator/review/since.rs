@@ -1,0 +1,109 @@
+//! What others have done to the lines of a hunk since it was made. Pure.
+//!
+//! Owns what becomes of a hunk. Only the lines around it are merged, so a file in which somebody has touched each of a
+//! thousand hunks costs no thousand merges of the whole.
+
+use std::ops::Range;
+
+use crate::operator::text::{Comparison, Hunk, merge};
+
+/// What becomes of a hunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HunkState {
+    /// It is to be reviewed.
+    Open,
+    /// It was accepted.
+    Accepted,
+    /// Its lines are as they were before.
+    Gone,
+    /// Its lines, or lines beside them, were changed later.
+    Overtaken,
+}
+
+/// What a file has become since the latest change under review.
+pub(super) struct Since<'c> {
+    reviewed: &'c Comparison,
+    later: Comparison,
+    /// The changed lines: as they were after that change, and as they are now.
+    changes: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Since<'_> {
+    pub(super) fn of<'c>(reviewed: &'c Comparison, now: &[u8]) -> Since<'c> {
+        let later = Comparison::new(reviewed.after().to_vec(), now.to_vec());
+        Since {
+            reviewed,
+            changes: later.changed_lines(),
+            later,
+        }
+    }
+
+    /// Returns whether the comparison was given up.
+    pub(super) fn is_rough(&self) -> bool {
+        self.later.is_rough()
+    }
+
+    /// Finds out what becomes of a hunk.
+    pub(super) fn state(&self, hunk: &Hunk) -> HunkState {
+        if !hunk
+            .changed_lines()
+            .any(|lines| !self.touching(&lines).is_empty())
+        {
+            return HunkState::Open;
+        }
+        let around = self.around(hunk.after());
+        let now = self.now_of(&around);
+        let (base, ours) = (
+            self.reviewed.after_lines(&around),
+            self.later.after_lines(&now),
+        );
+        match merge(base, ours, &self.reviewed.without_among(hunk, &around)) {
+            None => HunkState::Overtaken,
+            Some(merged) if merged == ours => HunkState::Gone,
+            Some(_) => HunkState::Open,
+        }
+    }
+
+    /// Returns the later changes of lines, or of lines beside them.
+    fn touching(&self, lines: &Range<usize>) -> &[(Range<usize>, Range<usize>)] {
+        let from = self
+            .changes
+            .partition_point(|(was, _)| was.end < lines.start);
+        let to = self
+            .changes
+            .partition_point(|(was, _)| was.start <= lines.end);
+        self.changes.get(from..to).unwrap_or_default()
+    }
+
+    /// Adds whole later changes to lines until none is beside them.
+    fn around(&self, mut lines: Range<usize>) -> Range<usize> {
+        loop {
+            let touching = self.touching(&lines);
+            let (Some((first, _)), Some((last, _))) = (touching.first(), touching.last()) else {
+                return lines;
+            };
+            let wider = lines.start.min(first.start)..lines.end.max(last.end);
+            if wider == lines {
+                return lines;
+            }
+            lines = wider;
+        }
+    }
+
+    /// Returns where lines are now that have no part of a change.
+    fn now_of(&self, lines: &Range<usize>) -> Range<usize> {
+        let place = |before: usize, line: usize| {
+            let change = before.checked_sub(1).and_then(|at| self.changes.get(at));
+            let (was, is) = change.map_or((0, 0), |(was, is)| (was.end, is.end));
+            is + line.saturating_sub(was)
+        };
+        let first = self
+            .changes
+            .partition_point(|(was, _)| was.end < lines.start);
+        let behind = self
+            .changes
+            .partition_point(|(was, _)| was.start <= lines.end);
+        place(first, lines.start)..place(behind, lines.end)
+    }
+}
