@@ -55,6 +55,18 @@ const EXAMPLES: &[(&str, &str)] = &[
         "trumanfs exec --root ~/project 'grep -rn TODO src | head'",
     ),
     ("shell", "trumanfs shell --root ~/project"),
+    (
+        "task run",
+        "trumanfs task run --manifest move.json --lease lease.json --config task.toml",
+    ),
+    (
+        "task undo",
+        "trumanfs task undo --result result.json --lease lease.json --config task.toml",
+    ),
+    (
+        "task log verify",
+        "trumanfs task log verify --config task.toml",
+    ),
     ("policy check", "trumanfs policy check policy.yaml"),
     (
         "policy explain",

@@ -25,6 +25,7 @@ mod review;
 #[cfg(feature = "mcp")]
 mod serve;
 mod shown;
+mod task;
 mod undo;
 mod values;
 
@@ -35,6 +36,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::daemon;
 use crate::error::Result;
 use crate::exec::program::sandbox;
+use crate::exec::task::{WORKER, run_worker};
 use exit::{failed, failed_in_json, in_words};
 
 pub use exit::Exit;
@@ -115,6 +117,9 @@ enum Command {
     /// Policies of real programs: which may run in a home, with which flags
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Single file operations under signed leases, answered by signed results
+    #[command(subcommand)]
+    Task(task::TaskCommand),
     /// Says what this machine can do for sandboxes, by trying it, what is installed, and how to mend what is not as it should be
     Doctor(doctor::DoctorArgs),
     /// Writes the completions of a shell to standard output
@@ -138,6 +143,12 @@ pub fn run() -> ExitCode {
         .is_some_and(|word| word == sandbox::INIT)
     {
         return sandbox::run_init();
+    }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == WORKER)
+    {
+        return run_worker();
     }
     let as_json = wants_json();
     let typed = command().try_get_matches_from(std::env::args_os().map(inspect::ago));
@@ -215,6 +226,7 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Serve(command) => serve::serve(command),
         Command::Hook(args) => hook::hook(&args),
         Command::Policy(command) => return policy::policy(&command),
+        Command::Task(command) => return task::task(&command),
         Command::Completions(args) => pages::completions(&args, self::command()),
         Command::Man(args) => pages::man(&args, self::command()),
         Command::Background => {

@@ -42,6 +42,7 @@ mod target;
 mod trash;
 mod umount;
 mod undo;
+mod workshop;
 
 pub use crate::control::Status;
 pub use crate::operator::review::Review;
@@ -57,3 +58,4 @@ pub use target::{Client, Site, site};
 pub use trash::Restored;
 pub use umount::umount;
 pub use undo::{UndoHow, UndoWhat};
+pub use workshop::Workshop;

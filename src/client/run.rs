@@ -19,6 +19,7 @@ use super::connect::Connection;
 use super::target::Client;
 use crate::control::{Answer, Request, RunRequest};
 use crate::error::{Error, Result};
+use crate::name::WorldPath;
 use crate::world::{Run, RunId};
 
 /// How long the daemon may take to note something of a run: it answers at once, or it hangs.
@@ -39,10 +40,15 @@ impl Runs {
     /// What `fcntl(2)` says.
     pub fn new(client: &Client) -> Result<Arc<Runs>> {
         let state = rustix::io::fcntl_dupfd_cloexec(client.store.state(), 0);
-        Ok(Arc::new(Runs {
-            state: state.map_err(Error::os("fcntl"))?,
+        Ok(Runs::over(state.map_err(Error::os("fcntl"))?))
+    }
+
+    /// Makes ready by the descriptor of a store's state directory.
+    pub fn over(state: OwnedFd) -> Arc<Runs> {
+        Arc::new(Runs {
+            state,
             connection: Mutex::new(None),
-        }))
+        })
     }
 
     /// Begins a run. The calling thread works for it from now on.
@@ -131,6 +137,19 @@ impl LiveRun {
             process,
         };
         self.runs.ask(namespace, false).map(drop)
+    }
+
+    /// Has a file that was written beside the home come into it, at a path at which nothing is.
+    ///
+    /// # Errors
+    /// As [`World::adopt`](crate::world::World::adopt), in words; [`Error::Partly`] where the daemon went away meanwhile.
+    pub fn adopt(&self, written: &str, to: &WorldPath) -> Result<()> {
+        let adopt = RunRequest::Adopt {
+            id: self.id,
+            written: written.to_owned(),
+            to: to.clone(),
+        };
+        self.runs.ask(adopt, false).map(drop)
     }
 
     /// Ends the run. Returns whether anything of it was recorded.

@@ -62,10 +62,11 @@ pub enum Request {
 impl Request {
     /// Returns whether it asks for a change.
     pub fn changes(&self) -> bool {
-        !matches!(
-            self,
-            Request::Status | Request::Seal | Request::Hold | Request::Run(_)
-        )
+        match self {
+            Request::Status | Request::Seal | Request::Hold => false,
+            Request::Run(request) => matches!(request, RunRequest::Adopt { .. }),
+            _ => true,
+        }
     }
 }
 
@@ -102,6 +103,15 @@ pub enum RunRequest {
         id: RunId,
         /// That process, by its number in the daemon's PID namespace.
         process: u32,
+    },
+    /// A file that it has written beside the home comes into it ([`World::adopt`](crate::world::World::adopt)).
+    Adopt {
+        /// The run.
+        id: RunId,
+        /// What the file is called among those that are not whole yet.
+        written: String,
+        /// Its path in the home, at which nothing is.
+        to: WorldPath,
     },
     /// It has ended.
     End {

@@ -11,10 +11,10 @@ use super::connection::{each_line, peer};
 use super::holders::Holders;
 use super::live_applier::LiveApplier;
 use super::runs::Runs;
-use crate::control::{Answer, Request, Status, send, socket_path};
+use crate::control::{Answer, Request, RunRequest, Status, send, socket_path};
 use crate::error::{Error, Kind, Result};
 use crate::fuse::{Invalidate, Shared};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{Escaped, Name, WorldPath};
 use crate::operator;
 use crate::world::layout::{SOCKET, TRASH};
 use crate::world::{Caller, Purged, World};
@@ -137,6 +137,12 @@ fn answer(
         shared.world.seal();
     }
     match request {
+        Request::Run(RunRequest::Adopt { id, written, to }) => {
+            let origin = runs.origin(id);
+            let adopted = origin
+                .and_then(|origin| adopt(&written, &to, shared, kernel, caller.for_run(origin)));
+            adopted.map_or_else(Answer::from, |()| Answer::Done)
+        }
         Request::Run(request) => runs.act(request).unwrap_or_else(Answer::from),
         Request::Status => Answer::Status(Box::new(status())),
         Request::Seal | Request::Hold => Answer::Done,
@@ -181,6 +187,23 @@ fn answer(
             Err(error) => error.into(),
         },
     }
+}
+
+fn adopt(
+    written: &str,
+    to: &WorldPath,
+    shared: &Shared,
+    kernel: &dyn Invalidate,
+    caller: Caller,
+) -> Result<()> {
+    let written = Name::new(written.as_bytes())?;
+    let (dir, name) = shared.world.parent(to)?;
+    let adopted = shared.world.adopt(written, &dir, name, caller);
+    // The kernel may remember that nothing was there.
+    if let Some(number) = shared.inodes.number_of(dir.id()) {
+        kernel.entry(number, name.bytes());
+    }
+    adopted.map(drop)
 }
 
 fn restore(

@@ -55,6 +55,9 @@ impl<'s> Runs<'s> {
                     self.shared.runs.remove_thread(thread, id);
                 }
             }
+            RunRequest::Adopt { .. } => {
+                return Err(Error::refused("only the home takes a file in", ""));
+            }
             RunRequest::Namespace { id, process } => {
                 let origin = self.origin(id)?;
                 self.shared
@@ -91,7 +94,11 @@ impl<'s> Runs<'s> {
         Ok(())
     }
 
-    fn origin(&self, id: RunId) -> Result<Origin> {
+    /// Returns what the changes of a run that is under way here carry.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a run that is not of this connection.
+    pub(super) fn origin(&self, id: RunId) -> Result<Origin> {
         let run = self.under_way.iter().find(|(run, _)| *run == id);
         run.map(|(run, kind)| Origin::of_run(*kind, *run))
             .ok_or_else(|| Error::refused(format!("no run {id} is under way here"), ""))

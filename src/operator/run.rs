@@ -11,7 +11,7 @@ use super::past::ReverseRecords;
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
 use crate::journal::{Op, OriginKind, Record, RecordHeader, RunId};
-use crate::name::escape;
+use crate::name::{Escaped, escape};
 
 /// The number of candidates named where several runs fit.
 const NAMED: usize = 5;
@@ -91,6 +91,23 @@ pub fn find(store: &Store, text: &str) -> Result<FoundRun> {
         }
     }
     one_of(found.into_values().collect(), text)
+}
+
+/// Returns the entries of the trash that a run has made, the newest first; none where it has recorded nothing.
+///
+/// # Errors
+/// [`Error::Damaged`] where a journal cannot be read.
+pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
+    let wanted = Wanted::Run(id);
+    let mut entries = Vec::new();
+    let mut records = ReverseRecords::trusting(store)?;
+    while let Some((_, record)) = records.next_where(|header| wanted.fits(header))? {
+        if matches!(record.op, Op::Run { .. }) {
+            break;
+        }
+        entries.extend(record.op.trashed().map(|trashed| trashed.entry.clone()));
+    }
+    Ok(entries)
 }
 
 /// Which records are looked for.

@@ -12,6 +12,7 @@ pub mod identity;
 pub mod locks;
 pub mod process;
 pub mod sched;
+pub mod seccomp;
 pub mod signal;
 pub mod users;
 pub mod zone;

@@ -26,6 +26,8 @@ pub const RESERVE: &str = "reserve";
 pub const SPACE: &str = "space";
 /// The directory that is `/tmp` for what executors run; there only while a session needs it.
 pub const SCRATCH: &str = "scratch";
+/// The directory of files that executors write and that are not whole yet.
+pub const STAGED: &str = "staged";
 /// The directory of agents' own directories, one for each name.
 pub const AGENTS: &str = "agents";
 /// The directory of marks of agents that are running, or that were killed.

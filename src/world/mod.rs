@@ -10,6 +10,7 @@
 //! place of a file that moves. Anything else that must not change between two calls is verified after the act by
 //! inode, and rolled back.
 
+pub mod adopt;
 pub mod append_log;
 mod attr;
 mod beyond;

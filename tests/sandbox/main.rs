@@ -34,4 +34,5 @@ mod ordinary_user;
 mod races;
 mod run;
 mod surroundings;
+mod task;
 mod terminal;

@@ -5,20 +5,32 @@
 //! strict JSON ([`strict`]), signed envelopes ([`envelope`]), keys and who is trusted ([`key`], [`trust`]), the
 //! [`config`] of an executor, and what is signed: [`lease`], [`result`], [`revocations`].
 
+pub mod audit;
+mod bases;
+mod check;
 pub mod clock;
 pub mod config;
 pub mod envelope;
+mod errand;
+mod executor;
 pub mod failpoint;
 pub mod failure;
 pub mod host_files;
+mod index;
 pub mod key;
 pub mod lease;
+mod ledger;
+mod line;
 pub mod manifest;
 pub mod path;
 pub mod quota;
 pub mod result;
 pub mod revocations;
+mod settle;
+pub mod stream;
 pub mod strict;
+mod supervise;
+mod tasks;
 pub mod trust;
 
 #[cfg(test)]
@@ -29,3 +41,7 @@ pub mod trust;
     clippy::indexing_slicing
 )]
 mod tests;
+mod worker;
+
+pub use tasks::{Answer, Tasks};
+pub use worker::{WORKER, run_worker};

@@ -1,0 +1,205 @@
+//! `task`: file tasks under a lease, each answered by a signed result on standard output.
+
+use std::io::{BufRead, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::exit::Exit;
+use super::output::{Printer, say};
+use crate::error::{Error, Result, reason};
+use crate::exec::task::audit::verify_log;
+use crate::exec::task::stream::{LONGEST, Line};
+use crate::exec::task::{Answer, Tasks};
+
+/// How much of a file is read: more than any may have, so that what is too long is told as such.
+const READ: u64 = 1 << 20;
+
+/// What `trumanfs task` takes.
+#[derive(Subcommand, Debug)]
+pub(super) enum TaskCommand {
+    /// Does what a manifest says under a lease, or refuses; prints the signed result
+    Run(RunArgs),
+    /// Takes back what a task did, under a lease for its result; prints the signed result of that
+    Undo(UndoArgs),
+    /// The log of all tasks of an executor
+    #[command(subcommand)]
+    Log(LogCommand),
+}
+
+/// What `trumanfs task run` takes.
+#[derive(Args, Debug)]
+pub(super) struct RunArgs {
+    /// `-` reads lines of JSON from standard input, `{"manifest": TEXT, "lease": ENVELOPE}`, and answers a line each
+    #[arg(value_name = "-", value_parser = ["-"], required_unless_present = "manifest", conflicts_with_all = ["manifest", "lease"])]
+    stream: Option<String>,
+    /// What is to be done, a file of JSON
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// The lease for it, an envelope of JSON
+    #[arg(long, value_name = "FILE")]
+    lease: Option<PathBuf>,
+    /// The executor's configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// What `trumanfs task undo` takes.
+#[derive(Args, Debug)]
+pub(super) struct UndoArgs {
+    /// The signed result of the task to take back
+    #[arg(long, value_name = "FILE")]
+    result: PathBuf,
+    /// A lease for that result's bytes, with a task id of its own
+    #[arg(long, value_name = "FILE")]
+    lease: Option<PathBuf>,
+    /// The executor's configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// What `trumanfs task log` takes.
+#[derive(Subcommand, Debug)]
+pub(super) enum LogCommand {
+    /// Says whether each result is signed, follows the one before, and was begun; ends with 1 where something does not hold
+    Verify(VerifyArgs),
+}
+
+/// What `trumanfs task log verify` takes.
+#[derive(Args, Debug)]
+pub(super) struct VerifyArgs {
+    /// The executor's configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command that was typed.
+pub(super) fn task(command: &TaskCommand) -> Result<ExitCode> {
+    match command {
+        TaskCommand::Run(args) => run(args),
+        TaskCommand::Undo(args) => {
+            let result = read(&args.result)?;
+            let mut tasks = Tasks::open(&args.config)?;
+            let answer = tasks.undo(&result, &lease(args.lease.as_deref()))?;
+            tell(&answer)
+        }
+        TaskCommand::Log(LogCommand::Verify(args)) => verify(args),
+    }
+}
+
+fn run(args: &RunArgs) -> Result<ExitCode> {
+    let Some(manifest) = &args.manifest else {
+        return stream(&mut Tasks::open(&args.config)?);
+    };
+    let manifest = read(manifest)?;
+    let mut tasks = Tasks::open(&args.config)?;
+    let answer = tasks.run(&manifest, &lease(args.lease.as_deref()))?;
+    tell(&answer)
+}
+
+/// Prints a result. Returns the status that tells whether the task was done.
+fn tell(answer: &Answer) -> Result<ExitCode> {
+    write(&answer.result)?;
+    Ok(match answer.success {
+        true => Exit::Ok.into(),
+        false => Exit::Nothing.into(),
+    })
+}
+
+fn write(result: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = writeln!(out, "{result}").and_then(|()| out.flush());
+    written.map_err(|error| Error::io("write", &error))
+}
+
+/// Answers line by line, until standard input ends.
+fn stream(tasks: &mut Tasks) -> Result<ExitCode> {
+    let mut input = std::io::stdin().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let most = LONGEST as u64 + 2;
+        let read = (&mut input).take(most).read_until(b'\n', &mut line);
+        let read = read.map_err(|error| Error::io("read", &error))?;
+        if read == 0 {
+            return Ok(Exit::Ok.into());
+        }
+        let is_whole = line.last() == Some(&b'\n');
+        if is_whole {
+            line.pop();
+        } else if read as u64 == most {
+            skip_line(&mut input)?;
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let answer = match Line::parse(&line) {
+            Ok(line) => tasks.run(&line.manifest, &line.lease)?,
+            Err(why) => tasks.refuse(&format!("the line: {why}"))?,
+        };
+        write(&answer.result)?;
+    }
+}
+
+/// Reads on to the end of a line, and keeps nothing of it.
+fn skip_line(input: &mut impl BufRead) -> Result<()> {
+    loop {
+        let part = input
+            .fill_buf()
+            .map_err(|error| Error::io("read", &error))?;
+        let (length, is_end) = match part.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (end + 1, true),
+            None => (part.len(), part.is_empty()),
+        };
+        input.consume(length);
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path);
+    let got = file.and_then(|file| file.take(READ).read_to_end(&mut bytes));
+    match got {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Error::Missing {
+            what: format!("{}: {}", path.display(), reason(&error)),
+            remedy: "Give a file that can be read.".to_owned(),
+        }),
+    }
+}
+
+/// Reads a lease. One that cannot be read is none, and answered by a signed result like any other that does not hold.
+fn lease(path: Option<&Path>) -> Vec<u8> {
+    path.and_then(|path| read(path).ok()).unwrap_or_default()
+}
+
+fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+    let report = verify_log(&args.config)?;
+    if args.json {
+        Printer::new().json(&report)?;
+    } else {
+        for problem in &report.problems {
+            say(format_args!("{problem}"));
+        }
+        if let Some(open) = &report.open {
+            say(format_args!(
+                "task {open} was begun and has no result yet: the next start settles it"
+            ));
+        }
+        say(format_args!(
+            "{} lines, {} tasks begun, {} results, {} of them of tasks that were done; the newest is {}",
+            report.lines, report.intents, report.results, report.successes, report.head
+        ));
+    }
+    Ok(match report.problems.is_empty() {
+        true => Exit::Ok.into(),
+        false => Exit::Nothing.into(),
+    })
+}

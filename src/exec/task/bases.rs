@@ -1,0 +1,189 @@
+//! The base directories, open since the start, and which of them a path lies in.
+//!
+//! Owns what a base is: a directory of a mounted home, where removing is a move into the home's trash, or any other
+//! directory, where it is a move into the vault. A store is neither: what changes in it behind its home is not recorded.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::failure::{Code, Failure};
+use super::path::AbsolutePath;
+use super::worker::order::{PlaceKind, Spot};
+use crate::client::{Client, Site, Workshop, site};
+use crate::error::{Error, Result};
+use crate::exec::Access;
+use crate::exec::mounted_home::MountedHome;
+use crate::exec::place::Place;
+use crate::name::WorldPath;
+use crate::world::Root;
+use crate::world::layout::STATE;
+
+/// A base directory.
+pub(super) struct Base {
+    path: PathBuf,
+    root: Root,
+    kept: Kept,
+    place: Place,
+}
+
+/// Where what is removed goes.
+enum Kept {
+    /// Into the trash of the home.
+    Home(Box<(Client, Workshop)>),
+    /// Into the vault.
+    Vault(Root),
+}
+
+/// All of them.
+pub(super) struct Bases(Vec<Base>);
+
+impl Bases {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Refused`] naming the base: it is a store, or its home belongs to somebody else.
+    pub(super) fn open(paths: &[PathBuf], vault: &Path) -> Result<Bases> {
+        let open = |path: &PathBuf| Base::open(path, vault);
+        paths.iter().map(open).collect::<Result<_>>().map(Bases)
+    }
+
+    /// Finds the base that a path lies in, of those that a lease names too.
+    ///
+    /// # Errors
+    /// [`Code::ExecutionFailed`] where it lies in none.
+    pub(super) fn find(
+        &self,
+        path: &AbsolutePath,
+        leased: &[AbsolutePath],
+    ) -> std::result::Result<(usize, WorldPath), Failure> {
+        let outside = || Code::ExecutionFailed.because(format!("{}: outside", path.as_str()));
+        let is_leased = leased
+            .iter()
+            .any(|base| path.below(base.as_path()).is_some());
+        if !is_leased {
+            return Err(outside());
+        }
+        self.locate(path).ok_or_else(outside)
+    }
+
+    /// Finds the base that a path lies in.
+    pub(super) fn locate(&self, path: &AbsolutePath) -> Option<(usize, WorldPath)> {
+        let found = |(number, base): (usize, &Base)| {
+            let below = path.below(&base.path)?;
+            Some((number, WorldPath::parse(below.as_bytes()).ok()?))
+        };
+        self.0.iter().enumerate().find_map(found)
+    }
+
+    /// Returns a base by its number.
+    pub(super) fn base(&self, number: usize) -> Option<&Base> {
+        self.0.get(number)
+    }
+}
+
+impl Base {
+    fn open(path: &Path, vault: &Path) -> Result<Base> {
+        let root = Root::open(path)?;
+        let (kept, place) = match site(path)? {
+            Site::Home => {
+                let client = Client::open(path)?;
+                let workshop = client.workshop(path)?;
+                let place = crate::exec::open(path, &Access::default())?;
+                (Kept::Home(Box::new((client, workshop))), place)
+            }
+            Site::Store => {
+                not_a_store(path, &root)?;
+                let home = Arc::new(MountedHome::open(path)?);
+                let name = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+                (
+                    Kept::Vault(Root::open(vault)?),
+                    Place::new(home, name, None),
+                )
+            }
+        };
+        Ok(Base {
+            path: path.to_owned(),
+            root,
+            kept,
+            place,
+        })
+    }
+
+    /// Returns where an executor works that works here.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns the client of the home that this base lies in.
+    pub(super) fn client(&self) -> Option<&Client> {
+        match &self.kept {
+            Kept::Home(home) => Some(&home.0),
+            Kept::Vault(_) => None,
+        }
+    }
+
+    /// Returns what a worker is told of it.
+    pub(super) fn kind(&self) -> PlaceKind {
+        match &self.kept {
+            Kept::Home(home) => PlaceKind::Home {
+                prefix: home.1.prefix.clone(),
+            },
+            Kept::Vault(_) => PlaceKind::Plain,
+        }
+    }
+
+    /// Returns the descriptors that a worker gets, in their order.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut all = vec![self.root.as_fd()];
+        match &self.kept {
+            Kept::Home(home) => {
+                let workshop = &home.1;
+                all.push(workshop.trash.as_fd());
+                all.extend([workshop.state.as_fd(), workshop.staged.as_fd()]);
+            }
+            Kept::Vault(vault) => all.push(vault.as_fd()),
+        }
+        all
+    }
+
+    /// Returns whether an entry of the home's trash is this inode.
+    pub(super) fn trash_has(&self, entry: &[u8], inode: u64) -> bool {
+        let Kept::Home(home) = &self.kept else {
+            return false;
+        };
+        let path = WorldPath::parse(entry);
+        let node = path.and_then(|path| home.1.trash.node(&path));
+        node.is_ok_and(|node| node.meta().id.1 == inode)
+    }
+
+    /// Returns whether the vault has a file of this name.
+    pub(super) fn vault_has(&self, name: &str) -> bool {
+        let Kept::Vault(vault) = &self.kept else {
+            return false;
+        };
+        let path = WorldPath::parse(name.as_bytes());
+        path.and_then(|path| vault.node(&path)).is_ok()
+    }
+}
+
+/// A path as a worker is told of it.
+pub(super) fn spot(place: usize, path: &WorldPath, shown: &AbsolutePath) -> Spot {
+    Spot {
+        place,
+        path: path.clone(),
+        shown: shown.as_str().to_owned(),
+    }
+}
+
+fn not_a_store(path: &Path, root: &Root) -> Result<()> {
+    let state = WorldPath::parse(STATE)?;
+    match root.node(&state) {
+        Err(Error::NotFound) => Ok(()),
+        Ok(_) => Err(Error::refused(
+            format!("{}: a store, and no home", path.display()),
+            "Mount it and give its home as a base: what changes in a store behind its home is not recorded.",
+        )),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,191 @@
+//! A task as the pipeline runs it: its intent is written when its file has been found, and a worker does the rest.
+
+use std::sync::Arc;
+
+use super::bases::{Base, Bases};
+use super::errand::{Errand, of};
+use super::failure::{Code, Failure};
+use super::ledger::Turn;
+use super::line::{Deed, Intent};
+use super::quota::Quota;
+use super::result::Keeper;
+use super::settle::{Kept, Settled, kept_entry, run_of, settle};
+use super::worker::order::{Expected, Made, Report};
+use crate::error::Error;
+use crate::exec::cancel::Cancel;
+use crate::exec::home::Home;
+use crate::exec::pipeline::{Admitted, Done, Executor, Streams};
+use crate::exec::place::Place;
+use crate::exec::request::{Refusal, Request, Status};
+use crate::name::WorldPath;
+use crate::world::{OriginKind, RunId};
+
+/// What a task is, apart from its deed: the names under which it is remembered.
+#[derive(Debug, Clone)]
+pub(super) struct Ids {
+    pub(super) task_id: String,
+    pub(super) lease_id: String,
+    pub(super) manifest_sha256: String,
+    /// The task that it undoes.
+    pub(super) undoes: Option<String>,
+}
+
+/// Why a task was not done.
+#[derive(Debug)]
+pub(super) enum NotDone {
+    /// Nothing of it is left.
+    Failed(Failure),
+    /// What it left cannot be told: its intent stays open.
+    Unsettled(Failure),
+}
+
+impl From<Failure> for NotDone {
+    fn from(failure: Failure) -> NotDone {
+        NotDone::Failed(failure)
+    }
+}
+
+/// What came of a task: the file, and where it is kept if it was removed.
+pub(super) type Came = Result<(Made, Option<Kept>), NotDone>;
+
+/// One task.
+pub(super) struct Task<'t, 'l> {
+    pub(super) bases: &'t Bases,
+    /// The base that the run belongs to.
+    pub(super) base: &'t Base,
+    pub(super) turn: &'t mut Turn<'l>,
+    pub(super) ids: Ids,
+    pub(super) deed: Deed,
+    pub(super) quota: Quota,
+    pub(super) expected: Expected,
+    pub(super) started_at: u64,
+    /// What came of it; nothing before it was carried out.
+    pub(super) came: Option<Came>,
+}
+
+impl Task<'_, '_> {
+    /// Carries it out. Returns the file, and where it is kept if it was removed.
+    fn perform(&mut self, run: RunId, cancel: Option<&Cancel>) -> Came {
+        let errand = Errand::new(self.bases, &self.deed, run_of(run, &self.deed))?
+            .within(self.quota)
+            .expecting(self.expected.clone());
+        let mut intent: Option<Intent> = None;
+        let (turn, ids) = (&mut *self.turn, &self.ids);
+        let (deed, started_at) = (&self.deed, self.started_at);
+        let sent = errand.send(cancel, &mut |report| match (report, &intent) {
+            (Report::Found(found), None) => {
+                let begun = Intent {
+                    task_id: ids.task_id.clone(),
+                    lease_id: ids.lease_id.clone(),
+                    manifest_sha256: ids.manifest_sha256.clone(),
+                    run,
+                    started_at,
+                    deed: deed.clone(),
+                    found: found.clone(),
+                    made: None,
+                    undoes: ids.undoes.clone(),
+                };
+                turn.intend(&begun).map_err(|error| of(&error))?;
+                intent = Some(begun);
+                Ok(())
+            }
+            (Report::Made(made), Some(begun)) => {
+                turn.note_made(begun, made).map_err(|error| of(&error))?;
+                let made = Some(made.clone());
+                intent = intent.take().map(|begun| Intent { made, ..begun });
+                Ok(())
+            }
+            _ => Err(Code::ExecutionFailed.because("the worker speaks out of turn")),
+        });
+        match (sent, intent) {
+            (Ok(Some(made)), Some(intent)) => self.end(made, &intent),
+            (Ok(_), _) => Err(Code::ExecutionFailed
+                .because("the worker did nothing")
+                .into()),
+            (Err(failure), None) => Err(failure.into()),
+            (Err(failure), Some(intent)) => self.settle(&intent, failure),
+        }
+    }
+
+    /// Brings what a worker left to its end. `failure`: what it says if nothing was done.
+    fn settle(&self, intent: &Intent, failure: Failure) -> Came {
+        match settle(self.bases, intent).map_err(NotDone::Unsettled)? {
+            Settled::Done(made, entry) => Ok((made, entry)),
+            Settled::Undone => Err(failure.into()),
+        }
+    }
+
+    /// Finds out where a removed file is kept.
+    fn end(&self, made: Made, intent: &Intent) -> Came {
+        let Deed::Delete { .. } = &self.deed else {
+            return Ok((made, None));
+        };
+        let entry = kept_entry(self.base, intent.run).map_err(NotDone::Unsettled)?;
+        let is_it = |kept: &Kept| {
+            kept.keeper == Keeper::Vault || self.base.trash_has(&kept.entry.0, made.inode)
+        };
+        match entry {
+            Some(kept) if is_it(&kept) => Ok((made, Some(kept))),
+            // Another file had the name at that moment: what is settled puts it back.
+            _ => {
+                let other = "another file took its place at this moment";
+                self.settle(intent, Code::ExecutionFailed.because(other))
+            }
+        }
+    }
+}
+
+impl Executor for Task<'_, '_> {
+    type Plan = ();
+    const KIND: OriginKind = OriginKind::Task;
+
+    fn place(&self) -> &Place {
+        self.base.place()
+    }
+
+    fn cwd(&self) -> Vec<u8> {
+        self.place().root().to_vec()
+    }
+
+    fn directory(&self) -> &WorldPath {
+        static ROOT: std::sync::OnceLock<WorldPath> = std::sync::OnceLock::new();
+        ROOT.get_or_init(WorldPath::root)
+    }
+
+    fn plan(&self, _: &Request) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn may_change(&self, (): &()) -> bool {
+        true
+    }
+
+    fn noun(&self, (): &()) -> &'static str {
+        "lines"
+    }
+
+    fn unavailable(&self, error: &Error) -> Refusal {
+        Refusal {
+            message: format!("the home cannot be changed: {error}").into_bytes(),
+            return_code: 1,
+        }
+    }
+
+    fn interrupted(&self, cancel: &Cancel) -> Done {
+        Done::cancelled(cancel, "the task was ended")
+    }
+
+    fn note(&mut self, _: u8) {}
+
+    fn carry_out(&mut self, admitted: Admitted<()>, _: Arc<dyn Home>, _: Streams) -> Done {
+        let came = self.perform(admitted.run(), admitted.cancel());
+        let done = match &came {
+            Ok(_) => Done::ran(0),
+            Err(NotDone::Failed(failure) | NotDone::Unsettled(failure)) => {
+                Done::early(Status::Failed, 1, failure.to_string())
+            }
+        };
+        self.came = Some(came);
+        done
+    }
+}

@@ -1,0 +1,293 @@
+//! The ledger: what tasks were begun and what came of them, one line each in `state_dir/log.jsonl`.
+//!
+//! Owns the order that makes a task happen once: the intent is on disk before the act, the result before the answer. A
+//! line that was cut off by a power cut was not acted upon, and is taken away. Whoever works on a ledger holds its lock,
+//! one task at a time, and first reads what others have added.
+//!
+//! Lock: `flock(2)` on `state_dir/lock`.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::failpoint;
+use super::index::Index;
+use super::line::{Intent, Line, Stored};
+use super::worker::order::Made;
+use crate::error::{Error, Result};
+use crate::world::Root;
+use crate::world::root::open_beneath;
+
+/// The file.
+const LOG: &str = "log.jsonl";
+const LOCK: &str = "lock";
+
+/// How long another process that works on the ledger is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much space is kept for a task: its lines, so that a full disk stops it before it begins.
+const RESERVED: u64 = 256 << 10;
+
+/// A ledger, open.
+pub(super) struct Ledger {
+    lock: OwnedFd,
+    file: File,
+    /// How much of the file has been read, or written.
+    end: u64,
+    index: Index,
+    shown: String,
+}
+
+/// The right to work on a ledger, until it is dropped.
+pub(super) struct Turn<'l> {
+    pub(super) ledger: &'l mut Ledger,
+}
+
+impl Ledger {
+    /// Opens the ledger of a state directory, and makes it where it is absent.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    pub(super) fn open(state_dir: &Path) -> Result<Ledger> {
+        let dir = Root::open(state_dir)?;
+        let make = |name: &str, flags: OFlags| {
+            let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mode = Mode::RUSR | Mode::WUSR;
+            open_beneath(dir.as_fd(), name.as_bytes(), flags, mode)
+        };
+        let lock = make(LOCK, OFlags::RDWR)?;
+        let file = make(LOG, OFlags::RDWR | OFlags::APPEND)?;
+        let root = dir.dir(&crate::name::WorldPath::root())?;
+        crate::world::sync_dir(&dir, &root)?;
+        Ok(Ledger {
+            lock,
+            file: File::from(file),
+            end: 0,
+            index: Index::default(),
+            shown: state_dir.join(LOG).display().to_string(),
+        })
+    }
+
+    /// Waits for the turn, and reads what has been added.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where another process has it for long; [`Error::Damaged`] where a line cannot be read.
+    pub(super) fn turn(&mut self) -> Result<Turn<'_>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(Errno::WOULDBLOCK) => return Err(self.taken()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::os("flock")(errno)),
+            }
+        }
+        let turn = Turn { ledger: self };
+        turn.ledger.catch_up()?;
+        Ok(turn)
+    }
+
+    fn taken(&self) -> Error {
+        let holders = crate::sys::locks::holders(self.lock.as_fd());
+        let who = match holders.first() {
+            Some(pid) => format!("process {pid} works"),
+            None => "another process works".to_owned(),
+        };
+        Error::Conflict {
+            what: format!("{who} on {}, and has done so for a minute", self.shown),
+            remedy: "Wait for its task to end, or end that process: the next one settles what it leaves.".to_owned(),
+        }
+    }
+
+    /// Reads the lines that this process has not seen yet.
+    fn catch_up(&mut self) -> Result<()> {
+        let size = self.file.metadata().map_err(io("stat"))?.len();
+        if size < self.end {
+            return Err(self.damaged("it has become shorter"));
+        }
+        if size == self.end {
+            return Ok(());
+        }
+        self.file
+            .seek(SeekFrom::Start(self.end))
+            .map_err(io("lseek"))?;
+        let mut reader = std::io::BufReader::with_capacity(1 << 20, &self.file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = std::io::BufRead::read_until(&mut reader, b'\n', &mut line);
+            let read = read.map_err(io("read"))? as u64;
+            if read == 0 {
+                return Ok(());
+            }
+            if line.pop() != Some(b'\n') {
+                // Cut off before it was on disk, so nothing was done for it.
+                drop(reader);
+                return self.cut();
+            }
+            let noted = self.index.note(&line, self.end);
+            noted.map_err(|why| self.damaged(&format!("at byte {}: {why}", self.end)))?;
+            self.end += read;
+        }
+    }
+
+    /// Takes away what lies behind the last whole line.
+    fn cut(&self) -> Result<()> {
+        rustix::fs::ftruncate(&self.file, self.end).map_err(Error::os("ftruncate"))?;
+        rustix::fs::fsync(&self.file).map_err(Error::os("fsync"))
+    }
+
+    fn damaged(&self, why: &str) -> Error {
+        Error::Damaged(format!(
+            "{}: {why}; `trumanfs task log verify` shows what still holds",
+            self.shown
+        ))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.ledger.lock, FlockOperation::Unlock);
+    }
+}
+
+impl Turn<'_> {
+    /// Returns what is known of tasks and leases.
+    pub(super) fn index(&self) -> &Index {
+        &self.ledger.index
+    }
+
+    /// Returns the stored result of a task, as it was answered.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where it cannot be read.
+    pub(super) fn stored(&self, at: (u64, u64)) -> Result<String> {
+        let mut bytes = vec![0; usize::try_from(at.1).unwrap_or_default()];
+        let read = self.ledger.file.read_exact_at(&mut bytes, at.0);
+        read.map_err(io("read"))?;
+        match Line::parse(&bytes) {
+            Ok(Line::Result(stored)) => Ok(stored.result.into_owned()),
+            _ => Err(self.ledger.damaged("a result has changed")),
+        }
+    }
+
+    /// Writes that a task begins, and waits until that is on disk.
+    ///
+    /// # Errors
+    /// `ENOSPC` and the like; then nothing may be done.
+    pub(super) fn intend(&mut self, intent: &Intent) -> Result<()> {
+        failpoint::reach("before_intent");
+        self.reserve()?;
+        self.append(&Line::Intent(Box::new(intent.clone())))?;
+        failpoint::reach("after_intent");
+        self.sync()?;
+        failpoint::reach("after_intent_sync");
+        Ok(())
+    }
+
+    /// Writes what a copy that is whole looks like, for whoever has to settle it. It need not be on disk: then its content
+    /// tells.
+    ///
+    /// # Errors
+    /// As [`Turn::intend`].
+    pub(super) fn note_made(&mut self, intent: &Intent, made: &Made) -> Result<()> {
+        let intent = Intent {
+            made: Some(made.clone()),
+            ..intent.clone()
+        };
+        self.append(&Line::Intent(Box::new(intent)))
+    }
+
+    /// Writes what came of a task, and waits until that is on disk.
+    ///
+    /// # Errors
+    /// As [`Turn::intend`]; then the task is settled anew.
+    pub(super) fn conclude(&mut self, stored: &Stored<'_>) -> Result<()> {
+        self.append(&Line::Result(stored.clone()))?;
+        failpoint::reach("before_result_sync");
+        self.sync()?;
+        failpoint::reach("after_result");
+        Ok(())
+    }
+
+    fn reserve(&self) -> Result<()> {
+        let (file, keep) = (&self.ledger.file, FallocateFlags::KEEP_SIZE);
+        match rustix::fs::fallocate(file, keep, self.ledger.end, RESERVED) {
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(Error::os("fallocate")(errno)),
+            // Not every file system reserves space.
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, line: &Line<'_>) -> Result<()> {
+        let mut bytes = line.text();
+        bytes.push(b'\n');
+        let ledger = &mut *self.ledger;
+        if let Err(error) = (&ledger.file).write_all(&bytes) {
+            // Half a line must not stand before the next one.
+            ledger.cut()?;
+            return Err(Error::io("write", &error));
+        }
+        bytes.pop();
+        let at = ledger.end;
+        let noted = ledger.index.note(&bytes, at);
+        noted.map_err(|why| ledger.damaged(&why))?;
+        ledger.end += bytes.len() as u64 + 1;
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        rustix::fs::fdatasync(&self.ledger.file).map_err(Error::os("fdatasync"))
+    }
+}
+
+/// Reads a whole ledger, line by line, for somebody who looks at it.
+///
+/// # Errors
+/// What reading says.
+pub(super) fn each_line(
+    state_dir: &Path,
+    mut take: impl FnMut(u64, &[u8], bool) -> Result<()>,
+) -> Result<()> {
+    let dir = Root::open(state_dir)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = open_beneath(dir.as_fd(), LOG.as_bytes(), flags, Mode::empty());
+    let file = file.map_err(|error| match error {
+        Error::NotFound => Error::Missing {
+            what: format!(
+                "{}: no task was run here yet",
+                state_dir.join(LOG).display()
+            ),
+            remedy: String::new(),
+        },
+        error => error,
+    })?;
+    let mut reader = std::io::BufReader::with_capacity(1 << 20, File::from(file));
+    let (mut line, mut number) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        let read = std::io::BufRead::read_until(&mut reader, b'\n', &mut line);
+        if read.map_err(io("read"))? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        let is_whole = line.last() == Some(&b'\n');
+        if is_whole {
+            line.pop();
+        }
+        take(number, &line, is_whole)?;
+    }
+}
+
+fn io(call: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |error| Error::io(call, &error)
+}

@@ -1,0 +1,114 @@
+//! Lines of the ledger: intents and results. Data only.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::path::AbsolutePath;
+use super::worker::order::{Found, Made};
+use crate::name::Escaped;
+use crate::world::RunId;
+
+/// A line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "UPPERCASE")]
+pub(super) enum Line<'l> {
+    /// A task begins; or a copy of it is whole, and is about to get its name.
+    Intent(Box<Intent>),
+    /// A task has ended.
+    #[serde(borrow)]
+    Result(Stored<'l>),
+}
+
+impl<'l> Line<'l> {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Why it is none, in words.
+    pub(super) fn parse(bytes: &'l [u8]) -> Result<Line<'l>, String> {
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+
+    /// Returns it without its end.
+    pub(super) fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// What a task is about to do: enough to find out afterwards whether it did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Intent {
+    /// The task.
+    pub(super) task_id: String,
+    /// The lease that it uses.
+    pub(super) lease_id: String,
+    /// The SHA-256 of its manifest, or of the result that it undoes, in hex.
+    pub(super) manifest_sha256: String,
+    /// The run that its records carry.
+    pub(super) run: RunId,
+    /// When it began, in Unix seconds.
+    pub(super) started_at: u64,
+    /// What it does.
+    pub(super) deed: Deed,
+    /// The file as it was found.
+    pub(super) found: Found,
+    /// The copy, once it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) made: Option<Made>,
+    /// The task that it undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) undoes: Option<String>,
+}
+
+/// What a task does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Deed {
+    /// Moves a file.
+    Move {
+        /// From where.
+        source: AbsolutePath,
+        /// To where.
+        destination: AbsolutePath,
+    },
+    /// Copies a file.
+    Copy {
+        /// From where.
+        source: AbsolutePath,
+        /// To where.
+        destination: AbsolutePath,
+    },
+    /// Moves a file into the trash, or into the vault.
+    Delete {
+        /// From where.
+        source: AbsolutePath,
+    },
+    /// Moves it back.
+    Restore {
+        /// What it is called there.
+        entry: Escaped,
+        /// To where.
+        destination: AbsolutePath,
+    },
+}
+
+/// What came of a task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stored<'l> {
+    /// The task.
+    #[serde(borrow)]
+    pub(super) task_id: Cow<'l, str>,
+    /// The SHA-256 of its manifest, in hex.
+    #[serde(borrow)]
+    pub(super) manifest_sha256: Cow<'l, str>,
+    /// Whether it is final.
+    pub(super) success: bool,
+    /// The SHA-256 of the signed payload, in hex: the next result's `prev`.
+    #[serde(borrow)]
+    pub(super) payload_sha256: Cow<'l, str>,
+    /// The envelope, byte for byte as it was answered.
+    #[serde(borrow)]
+    pub(super) result: Cow<'l, str>,
+}

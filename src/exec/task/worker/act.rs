@@ -1,0 +1,366 @@
+//! What a worker does: one operation, in steps of which its supervisor takes note.
+//!
+//! Owns the order: look, tell, wait, act in one step that replaces nothing, see that the right file was moved, wait until
+//! it is on disk. What fails is put back; a copy has no name before it is whole.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::super::failpoint;
+use super::channel::{receive_bytes, send};
+use super::copy::{Budget, fill, hash};
+use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot};
+use super::places::{Place, Slot};
+use super::why::{Why, at, os, plain};
+use crate::error::Error;
+use crate::name::{Escaped, WorldPath};
+use crate::world::root::{open_beneath, stat_fd};
+use crate::world::{Meta, Node};
+
+/// A worker with its places open, and nothing else left to it.
+pub(super) struct Worker<'w> {
+    socket: &'w OwnedFd,
+    places: &'w [Place],
+    /// What a file is called that is not whole yet, or put aside: the id of the run.
+    name: String,
+    budget: Budget,
+    expected: &'w Expected,
+    /// `/proc/self/fd`, by which a file without a name gets one.
+    numbers: &'w OwnedFd,
+}
+
+/// A regular file that was found, open.
+struct Source<'w> {
+    slot: Slot<'w>,
+    node: Node,
+    file: OwnedFd,
+}
+
+impl Source<'_> {
+    fn meta(&self) -> &Meta {
+        self.node.meta()
+    }
+}
+
+impl<'w> Worker<'w> {
+    /// Makes one.
+    pub(super) fn new(
+        socket: &'w OwnedFd,
+        places: &'w [Place],
+        order: &'w Order,
+        numbers: &'w OwnedFd,
+    ) -> Worker<'w> {
+        Worker {
+            socket,
+            places,
+            name: order.run.id.to_string(),
+            budget: Budget(order.quota.as_ref().map(|quota| quota.io_bytes)),
+            expected: &order.expected,
+            numbers,
+        }
+    }
+
+    /// Does what was ordered. Returns what to say last.
+    pub(super) fn perform(&mut self, act: &'w Act) -> Result<Report, Why> {
+        match act {
+            Act::Move { from, to } => self.rename(from, to).map(Report::Done),
+            Act::Copy { from, to } => {
+                let (source, to) = self.prepare(from, to)?;
+                self.copy(&source, &to).map(Report::Done)
+            }
+            Act::Delete { from } => self.delete(from).map(Report::Done),
+            Act::Restore { entry, to } => self.restore(entry, to).map(Report::Done),
+            Act::Look { at } => self.look(Slot::in_place(self.place(at.place)?, at)),
+            Act::LookKept { place, entry } => {
+                let path = WorldPath::parse(&entry.0).map_err(|error| at("the entry", &error))?;
+                self.look(Slot::of(&self.place(*place)?.kept, &path, "what was kept"))
+            }
+            Act::Sweep { place } => self.sweep(*place),
+        }
+    }
+
+    fn place(&self, number: usize) -> Result<&'w Place, Why> {
+        let missing = || plain("the order names a place that it does not have");
+        self.places.get(number).ok_or_else(missing)
+    }
+
+    fn tell(&self, report: &Report) -> Result<(), Why> {
+        let gone = |_| plain("the supervisor is gone");
+        send(self.socket, report, &[]).map_err(gone)?;
+        match receive_bytes(self.socket).map_err(gone)? {
+            Some((word, _)) if word == GO => Ok(()),
+            _ => Err(plain("the supervisor is gone")),
+        }
+    }
+
+    /// Opens the regular file at a path, and checks that it is the one that is meant.
+    fn source(&self, slot: Slot<'w>) -> Result<Source<'w>, Why> {
+        let node = slot.file()?;
+        if self
+            .expected
+            .inode
+            .is_some_and(|inode| inode != node.meta().id.1)
+        {
+            return Err(plain(format!(
+                "{}: another file is there now",
+                slot.shown()
+            )));
+        }
+        let file = slot.open(&node)?;
+        Ok(Source { slot, node, file })
+    }
+
+    /// Finds the file and its destination, and has the supervisor take note.
+    fn prepare(
+        &self,
+        from: &'w Spot,
+        to: &'w Spot,
+    ) -> Result<(Source<'w>, (&'w Place, Slot<'w>, &'w WorldPath)), Why> {
+        let source = self.source(Slot::in_place(self.place(from.place)?, from)?)?;
+        let place = self.place(to.place)?;
+        let slot = Slot::in_place(place, to)?;
+        slot.must_be_free()?;
+        self.tell_found(&source)?;
+        Ok((source, (place, slot, &to.path)))
+    }
+
+    fn tell_found(&self, source: &Source<'_>) -> Result<(), Why> {
+        self.tell(&Report::Found(Found {
+            inode: source.meta().id.1,
+            size: source.meta().size,
+        }))
+    }
+
+    /// Returns what the content of a file is, if that is what it must be.
+    fn made(&self, file: &OwnedFd, shown: &str) -> Result<Made, Why> {
+        let sha256 = hash(file.as_fd(), shown)?;
+        if self
+            .expected
+            .sha256
+            .as_ref()
+            .is_some_and(|one| *one != sha256)
+        {
+            return Err(plain(format!("{shown}: its content has changed since")));
+        }
+        let meta = stat_fd(file.as_fd()).map_err(|error| at(shown, &error))?;
+        Ok(Made {
+            inode: meta.id.1,
+            size: meta.size,
+            sha256,
+        })
+    }
+
+    fn rename(&mut self, from: &'w Spot, to: &'w Spot) -> Result<Made, Why> {
+        let (source, destination) = self.prepare(from, to)?;
+        let made = self.made(&source.file, source.slot.shown())?;
+        match shift(&source, &destination.1) {
+            Ok(()) => {
+                failpoint::reach_in_worker("after_act");
+                source.slot.sync()?;
+                destination.1.sync()?;
+                Ok(made)
+            }
+            Err(Shift::OtherFileSystem) => {
+                let copied = self.copy(&source, &destination)?;
+                self.remove(self.place(from.place)?, &source)?;
+                failpoint::reach_in_worker("after_backup");
+                Ok(copied)
+            }
+            Err(Shift::Failed(why)) => Err(why),
+        }
+    }
+
+    /// Makes a whole copy without a name, and then gives it one.
+    fn copy(
+        &mut self,
+        source: &Source<'_>,
+        (place, to, path): &(&'w Place, Slot<'w>, &'w WorldPath),
+    ) -> Result<Made, Why> {
+        let file = match &place.home {
+            Some(home) => self.make_staged(&home.staged, to.shown())?,
+            None => make_unnamed(to)?,
+        };
+        let from = (&source.file, source.meta(), source.slot.shown());
+        fill(from, &file, &mut self.budget)?;
+        let made = self.made(&file, source.slot.shown())?;
+        self.tell(&Report::Made(made.clone()))?;
+        match &place.home {
+            Some(home) => {
+                let adopted = home.run.adopt(&self.name, &home.path_of(path));
+                adopted.map_err(|error| at(to.shown(), &error))?;
+            }
+            None => self.link(&file, to)?,
+        }
+        failpoint::reach_in_worker("after_act");
+        to.sync()?;
+        Ok(made)
+    }
+
+    fn make_staged(&self, staged: &OwnedFd, shown: &str) -> Result<OwnedFd, Why> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let flags = flags | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let made = open_beneath(staged.as_fd(), self.name.as_bytes(), flags, mode);
+        made.map_err(|error| at(shown, &error))
+    }
+
+    fn link(&self, file: &OwnedFd, to: &Slot<'_>) -> Result<(), Why> {
+        use std::os::fd::AsRawFd;
+        let number = file.as_raw_fd().to_string();
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        rustix::fs::linkat(self.numbers, &number, &to.dir, to.name(), follow)
+            .map_err(os(to.shown(), "linkat"))
+    }
+
+    fn delete(&mut self, from: &'w Spot) -> Result<Made, Why> {
+        let place = self.place(from.place)?;
+        let source = self.source(Slot::in_place(place, from)?)?;
+        self.tell_found(&source)?;
+        let made = self.made(&source.file, source.slot.shown())?;
+        self.remove(place, &source)?;
+        Ok(made)
+    }
+
+    /// Moves a file into the trash of its home, or into the vault.
+    fn remove(&self, place: &'w Place, source: &Source<'_>) -> Result<(), Why> {
+        let slot = &source.slot;
+        if place.home.is_some() {
+            // The name may have come to mean another file by now; the supervisor sees which one lies in the trash.
+            rustix::fs::unlinkat(&slot.dir, slot.name(), AtFlags::empty())
+                .map_err(os(slot.shown(), "unlinkat"))?;
+            failpoint::reach_in_worker("after_act");
+            return slot.sync();
+        }
+        let path = WorldPath::parse(self.name.as_bytes()).map_err(|error| at("vault", &error))?;
+        let vault = Slot::of(&place.kept, &path, "the vault")?;
+        match shift(source, &vault) {
+            Ok(()) => {
+                failpoint::reach_in_worker("after_backup");
+                vault.sync()?;
+                slot.sync()
+            }
+            Err(Shift::OtherFileSystem) => Err(plain(format!(
+                "{}: the vault is on another file system, and nothing is removed without being kept",
+                slot.shown()
+            ))),
+            Err(Shift::Failed(why)) => Err(why),
+        }
+    }
+
+    /// Moves what was removed back.
+    fn restore(&mut self, entry: &'w Escaped, to: &'w Spot) -> Result<Made, Why> {
+        let place = self.place(to.place)?;
+        let shown = match place.home {
+            Some(_) => "the entry of the trash",
+            None => "the entry of the vault",
+        };
+        let path = WorldPath::parse(&entry.0).map_err(|error| at(shown, &error))?;
+        let to = Slot::in_place(place, to)?;
+        let node = Slot::of(&place.kept, &path, shown)?;
+        let file = node.open(&node.file()?)?;
+        let source = Source {
+            node: node.file()?,
+            slot: Slot::of(&place.kept, &path, shown)?,
+            file,
+        };
+        to.must_be_free()?;
+        self.tell_found(&source)?;
+        let made = self.made(&source.file, shown)?;
+        match shift(&source, &to) {
+            Ok(()) => {
+                failpoint::reach_in_worker("after_act");
+                to.sync()?;
+                source.slot.sync()?;
+                Ok(made)
+            }
+            Err(Shift::OtherFileSystem) => Err(plain(format!(
+                "{}: {shown} is on another file system",
+                to.shown()
+            ))),
+            Err(Shift::Failed(why)) => Err(why),
+        }
+    }
+
+    fn look(&self, slot: Result<Slot<'_>, Why>) -> Result<Report, Why> {
+        // Its directory may be gone, too.
+        let Ok(slot) = slot else {
+            return Ok(Report::Nothing);
+        };
+        match slot.stat()? {
+            Some(meta) if meta.kind == FileType::RegularFile => {
+                let file = slot.open(&slot.file()?)?;
+                self.made(&file, slot.shown()).map(Report::Done)
+            }
+            _ => Ok(Report::Nothing),
+        }
+    }
+
+    fn sweep(&self, number: usize) -> Result<Report, Why> {
+        if let Some(home) = &self.place(number)?.home {
+            match rustix::fs::unlinkat(&home.staged, &self.name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => {
+                    return Err(os("a copy that did not become whole", "unlinkat")(errno));
+                }
+            }
+        }
+        Ok(Report::Nothing)
+    }
+}
+
+/// Makes a file without a name in a directory.
+fn make_unnamed(to: &Slot<'_>) -> Result<OwnedFd, Why> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(&to.dir, ".", flags, Mode::RUSR | Mode::WUSR);
+    made.map_err(|errno| match errno {
+        Errno::OPNOTSUPP | Errno::ISDIR => plain(format!(
+            "{}: its file system makes no files without a name (O_TMPFILE), and no half copy may be seen",
+            to.shown()
+        )),
+        errno => os(to.shown(), "open")(errno),
+    })
+}
+
+/// Why a file was not moved.
+enum Shift {
+    OtherFileSystem,
+    Failed(Why),
+}
+
+/// Moves a file to a name where nothing is, and sees that it was that file.
+fn shift(source: &Source<'_>, to: &Slot<'_>) -> Result<(), Shift> {
+    let rename = |from: &Slot<'_>, to: &Slot<'_>| {
+        let replace_nothing = RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&from.dir, from.name(), &to.dir, to.name(), replace_nothing)
+    };
+    match rename(&source.slot, to) {
+        Ok(()) => {}
+        Err(Errno::XDEV) => return Err(Shift::OtherFileSystem),
+        Err(errno @ (Errno::NOENT | Errno::ACCESS | Errno::PERM)) => {
+            return Err(Shift::Failed(os(source.slot.shown(), "renameat2")(errno)));
+        }
+        Err(errno) => return Err(Shift::Failed(os(to.shown(), "renameat2")(errno))),
+    }
+    let arrived = to.stat().map_err(Shift::Failed)?;
+    if arrived.is_some_and(|meta| meta.id.1 == source.meta().id.1) {
+        return Ok(());
+    }
+    let back = rename(to, &source.slot);
+    let shown = source.slot.shown();
+    Err(Shift::Failed(plain(match back {
+        Ok(()) => {
+            format!("{shown}: another file took its place at this moment, and is there again")
+        }
+        Err(_) => format!(
+            "{shown}: another file took its place at this moment, and lies at {} now",
+            to.shown()
+        ),
+    })))
+}
+
+/// Says that a worker cannot begin.
+pub(super) fn cannot_begin(error: &Error) -> Report {
+    Report::Failed(plain(error.told()))
+}

@@ -1,0 +1,160 @@
+//! The content of a file: its hash, and a copy of it with its holes, its mode and its times.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, SeekFrom, Timespec, Timestamps};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use super::super::failpoint;
+use super::why::{Why, os, plain};
+use crate::world::Meta;
+use crate::world::root::stat_fd;
+
+/// How much is copied, or read, at once.
+const CHUNK: usize = 1 << 20;
+
+/// The bits of a mode that a copy keeps: set-user-id, set-group-id and sticky bits are stripped.
+const KEPT_MODE: u32 = 0o777;
+
+/// Returns the SHA-256 of a content, in hex.
+pub(super) fn hash(file: BorrowedFd<'_>, shown: &str) -> Result<String, Why> {
+    let mut sha = Sha256::new();
+    let mut chunk = vec![0; CHUNK.min(256 << 10)];
+    let mut at = 0;
+    loop {
+        let read = match rustix::io::pread(file, &mut chunk, at) {
+            Err(Errno::INTR) => continue,
+            read => read.map_err(os(shown, "pread"))?,
+        };
+        if read == 0 {
+            break;
+        }
+        sha.update(chunk.get(..read).unwrap_or_default());
+        at += read as u64;
+    }
+    Ok(hex(&sha.finalize()))
+}
+
+/// Returns bytes in hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The data that an operation may still copy, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget(pub(super) Option<u64>);
+
+impl Budget {
+    fn take(&mut self, bytes: u64, shown: &str) -> Result<(), Why> {
+        let Some(left) = &mut self.0 else {
+            return Ok(());
+        };
+        match left.checked_sub(bytes) {
+            Some(less) => {
+                *left = less;
+                Ok(())
+            }
+            None => Err(Why {
+                exhausted: true,
+                message: format!("{shown}: the copy needs more than the quota's io_bytes"),
+            }),
+        }
+    }
+}
+
+/// Copies the content of a file to an empty one, and waits until it is on disk.
+pub(super) fn fill(
+    from: (&OwnedFd, &Meta, &str),
+    to: &OwnedFd,
+    budget: &mut Budget,
+) -> Result<(), Why> {
+    let (source, meta, shown) = from;
+    match rustix::fs::ioctl_ficlone(to, source) {
+        Ok(()) => {
+            // A reflink counts with its length.
+            budget.take(meta.size, shown)?;
+            failpoint::reach_in_worker("mid_data");
+        }
+        Err(_) => ranges(source, to, meta.size, budget, shown)?,
+    }
+    let now = stat_fd(source.as_fd()).map_err(|error| super::why::at(shown, &error))?;
+    if (now.size, now.mtime) != (meta.size, meta.mtime) {
+        return Err(plain(format!(
+            "{shown}: it was changed while it was copied"
+        )));
+    }
+    let mode = Mode::from_raw_mode(meta.permissions() & KEPT_MODE);
+    rustix::fs::fchmod(to, mode).map_err(os(shown, "fchmod"))?;
+    let time = |time: crate::world::Time| Timespec {
+        tv_sec: time.sec,
+        tv_nsec: i64::from(time.nsec),
+    };
+    let times = Timestamps {
+        last_access: time(meta.atime),
+        last_modification: time(meta.mtime),
+    };
+    rustix::fs::futimens(to, &times).map_err(os(shown, "futimens"))?;
+    rustix::fs::fsync(to).map_err(os(shown, "fsync"))
+}
+
+/// Copies the data of a file, and leaves its holes out.
+fn ranges(
+    source: &OwnedFd,
+    to: &OwnedFd,
+    size: u64,
+    budget: &mut Budget,
+    shown: &str,
+) -> Result<(), Why> {
+    rustix::fs::ftruncate(to, size).map_err(os(shown, "ftruncate"))?;
+    let mut at = 0;
+    while at < size {
+        let (start, end) = match rustix::fs::seek(source, SeekFrom::Data(at)) {
+            // Nothing but a hole up to the end.
+            Err(Errno::NXIO) => break,
+            // This file system does not say where there are holes.
+            Err(_) => (at, size),
+            Ok(start) => {
+                let end = rustix::fs::seek(source, SeekFrom::Hole(start));
+                (start, end.map_err(os(shown, "lseek"))?.min(size))
+            }
+        };
+        at = start;
+        while at < end {
+            let length = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
+            budget.take(length as u64, shown)?;
+            let copied = piece(source, to, at, length).map_err(os(shown, "copy_file_range"))?;
+            if copied == 0 {
+                return Err(plain(format!(
+                    "{shown}: it became shorter while it was copied"
+                )));
+            }
+            at += copied as u64;
+            failpoint::reach_in_worker("mid_data");
+        }
+    }
+    Ok(())
+}
+
+/// Copies a piece. Returns how long it was; 0 at the end of the file.
+fn piece(source: &OwnedFd, to: &OwnedFd, at: u64, length: usize) -> Result<usize, Errno> {
+    let (mut from_at, mut to_at) = (at, at);
+    match rustix::fs::copy_file_range(source, Some(&mut from_at), to, Some(&mut to_at), length) {
+        // Of another file system, or of one that cannot.
+        Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::BADF) => {}
+        copied => return copied,
+    }
+    let mut chunk = vec![0; length.min(256 << 10)];
+    let read = rustix::io::pread(source, &mut chunk, at)?;
+    let mut rest = chunk.get(..read).unwrap_or_default();
+    let mut place = at;
+    while !rest.is_empty() {
+        let written = rustix::io::pwrite(to, rest, place)?;
+        if written == 0 {
+            return Err(Errno::IO);
+        }
+        rest = rest.get(written..).unwrap_or_default();
+        place += written as u64;
+    }
+    Ok(read)
+}

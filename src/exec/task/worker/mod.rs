@@ -1,0 +1,77 @@
+//! The process that carries one task out: this program, started again with a socket for its standard input.
+//!
+//! It has the directories of its task and nothing else: no key, no path of the host, no network, no other program. It is
+//! killed when its time is up, and with its supervisor.
+
+pub(super) mod channel;
+pub(super) mod order;
+
+mod act;
+mod confine;
+mod copy;
+mod places;
+mod why;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use self::act::{Worker, cannot_begin};
+use self::order::{Order, Report};
+use self::places::Place;
+use self::why::plain;
+use crate::error::{Error, Result};
+
+/// The word by which this program becomes a worker.
+pub const WORKER: &str = "__task_worker";
+
+/// Carries one task out, as the socket on standard input says.
+pub fn run_worker() -> ExitCode {
+    let Ok(socket) = rustix::io::dup(std::io::stdin().as_fd()) else {
+        return ExitCode::FAILURE;
+    };
+    let Ok(Some((order, descriptors))) = channel::receive::<Order>(&socket) else {
+        return ExitCode::FAILURE;
+    };
+    let report = work(&socket, &order, descriptors);
+    match channel::send(&socket, &report, &[]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn work(socket: &OwnedFd, order: &Order, descriptors: Vec<OwnedFd>) -> Report {
+    let opened = open(order, descriptors);
+    let (places, numbers) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return cannot_begin(&error),
+    };
+    if let Err(why) = shut(&places) {
+        return Report::Failed(plain(format!("the worker cannot be confined: {why}")));
+    }
+    let mut worker = Worker::new(socket, &places, order, &numbers);
+    worker.perform(&order.act).unwrap_or_else(Report::Failed)
+}
+
+fn open(order: &Order, descriptors: Vec<OwnedFd>) -> Result<(Vec<Place>, OwnedFd)> {
+    confine::tie().map_err(Error::os("prctl"))?;
+    confine::limit(order.quota.as_ref()).map_err(Error::os("setrlimit"))?;
+    let mut descriptors = descriptors.into_iter();
+    let mut places = Vec::new();
+    for kind in &order.places {
+        let place = Place::take(kind, &mut descriptors, &order.run, &places)?;
+        places.push(place);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let numbers = rustix::fs::openat(CWD, "/proc/self/fd", flags, Mode::empty());
+    Ok((places, numbers.map_err(Error::os("open"))?))
+}
+
+fn shut(places: &[Place]) -> std::result::Result<(), String> {
+    let mut directories = Vec::new();
+    for place in places {
+        directories.extend(place.directories().map_err(|error| error.to_string())?);
+    }
+    confine::confine(&directories)
+}

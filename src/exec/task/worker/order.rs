@@ -1,0 +1,130 @@
+//! What a worker is told to do, and what it says: the messages between it and its supervisor. Data only.
+//!
+//! One message is one packet of a `SOCK_SEQPACKET` socket, as JSON. The order comes first, with the descriptors of the
+//! places that it names; after [`Report::Found`] and [`Report::Made`] the worker waits for [`GO`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::exec::task::quota::Quota;
+use crate::name::{Escaped, WorldPath};
+use crate::world::Run;
+
+/// What a worker waits for before it goes on.
+pub(in super::super) const GO: &[u8] = b"go";
+
+/// The longest message, in bytes: two paths, escaped, and what belongs to them.
+pub(in super::super) const LONGEST: usize = 128 << 10;
+
+/// One operation, with everything that a worker knows of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in super::super) struct Order {
+    /// What is to be done.
+    pub(in super::super) act: Act,
+    /// The places that it names by their numbers, in the order of their descriptors.
+    pub(in super::super) places: Vec<PlaceKind>,
+    /// What it may use; absent for settling, which must come to an end.
+    pub(in super::super) quota: Option<Quota>,
+    /// The run that its records carry. Its id is also what a file is called that is not whole yet, and one that is put
+    /// aside.
+    pub(in super::super) run: Run,
+    /// What the file must be, where that is known already.
+    pub(in super::super) expected: Expected,
+}
+
+/// What a base directory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum PlaceKind {
+    /// A directory of a mounted home. Descriptors: it, the home's trash, the store's state directory, the directory of
+    /// what is not whole yet.
+    Home {
+        /// Where it lies in the home.
+        prefix: WorldPath,
+    },
+    /// Any other directory. Descriptors: it, the vault.
+    Plain,
+}
+
+/// A file in a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Spot {
+    /// The number of the place.
+    pub(in super::super) place: usize,
+    /// The path from there.
+    pub(in super::super) path: WorldPath,
+    /// The whole path, as it was given.
+    pub(in super::super) shown: String,
+}
+
+/// An operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in super::super) enum Act {
+    /// Moves a file to a path where nothing is.
+    Move { from: Spot, to: Spot },
+    /// Copies a file to a path where nothing is.
+    Copy { from: Spot, to: Spot },
+    /// Moves a file into the trash, or into the vault.
+    Delete { from: Spot },
+    /// Moves a file out of the trash, or out of the vault, to a path where nothing is.
+    Restore { entry: Escaped, to: Spot },
+    /// Looks what stands at a path, and changes nothing.
+    Look { at: Spot },
+    /// Looks at what was put into the trash, or into the vault, and changes nothing.
+    LookKept { place: usize, entry: Escaped },
+    /// Deletes a copy of this run that did not become whole.
+    Sweep { place: usize },
+}
+
+/// What is known of a file before it is looked at.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(in super::super) struct Expected {
+    /// Its inode number.
+    pub(in super::super) inode: Option<u64>,
+    /// The SHA-256 of its content, in hex.
+    pub(in super::super) sha256: Option<String>,
+}
+
+/// A file that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Found {
+    /// Its inode number.
+    pub(in super::super) inode: u64,
+    /// Its size in bytes.
+    pub(in super::super) size: u64,
+}
+
+/// A file whose content is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Made {
+    /// Its inode number.
+    pub(in super::super) inode: u64,
+    /// Its size in bytes.
+    pub(in super::super) size: u64,
+    /// The SHA-256 of its content, in hex.
+    pub(in super::super) sha256: String,
+}
+
+/// What a worker says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum Report {
+    /// The file is there, and its destination is free. Nothing has been changed.
+    Found(Found),
+    /// A copy is whole, and has no name yet.
+    Made(Made),
+    /// The file was moved, copied or removed, and that is on disk.
+    Done(Made),
+    /// Nothing stands at the path.
+    Nothing,
+    /// It was not done, and why.
+    Failed(Failed),
+}
+
+/// Why an operation was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Failed {
+    /// Whether a limit or a full disk was the cause.
+    pub(in super::super) exhausted: bool,
+    /// The path and the reason.
+    pub(in super::super) message: String,
+}

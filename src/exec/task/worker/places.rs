@@ -1,0 +1,205 @@
+//! The places that a worker works in, by the descriptors that came with its order.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use rustix::fs::{FileType, OFlags};
+
+use super::order::{PlaceKind, Spot};
+use super::why::{Step, at, plain};
+use crate::client::{LiveRun, Runs};
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::world::root::stat_fd;
+use crate::world::{Dir, Id, Meta, Node, Root, Run};
+
+/// A place.
+#[derive(Debug)]
+pub(super) struct Place {
+    root: Root,
+    /// The trash of its home, or the vault.
+    pub(super) kept: Root,
+    /// What else there is to a home.
+    pub(super) home: Option<Home>,
+}
+
+/// What a worker has of a mounted home besides its files.
+#[derive(Debug)]
+pub(super) struct Home {
+    /// The run, as the daemon knows it.
+    pub(super) run: Rc<LiveRun>,
+    /// The directory of what is not whole yet.
+    pub(super) staged: OwnedFd,
+    /// The store, by its state directory.
+    store: Id,
+    /// Where the place lies in the home.
+    prefix: WorldPath,
+}
+
+impl Home {
+    /// Returns a path of the place as one of the whole home.
+    pub(super) fn path_of(&self, path: &WorldPath) -> WorldPath {
+        let mut whole = self.prefix.clone();
+        path.components().for_each(|name| whole.push(name));
+        whole
+    }
+}
+
+impl Place {
+    /// Makes one of its descriptors.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the daemon does not take the run; `EBADF` where descriptors are missing.
+    pub(super) fn take(
+        kind: &PlaceKind,
+        descriptors: &mut impl Iterator<Item = OwnedFd>,
+        run: &Run,
+        others: &[Place],
+    ) -> Result<Place> {
+        let mut next = || {
+            let missing = || Error::os("recvmsg")(rustix::io::Errno::BADF);
+            descriptors.next().ok_or_else(missing)
+        };
+        let (root, kept) = (Root::over(next()?)?, Root::over(next()?)?);
+        let home = match kind {
+            PlaceKind::Plain => None,
+            PlaceKind::Home { prefix } => {
+                let state = next()?;
+                let store = stat_fd(state.as_fd())?.id;
+                let same = others.iter().filter_map(|place| place.home.as_ref());
+                let same = same.into_iter().find(|home| home.store == store);
+                Some(Home {
+                    staged: next()?,
+                    // A home has one run, whatever directories of it are bases.
+                    run: match same {
+                        Some(home) => home.run.clone(),
+                        None => Rc::new(Runs::over(state).begin(run)?),
+                    },
+                    store,
+                    prefix: prefix.clone(),
+                })
+            }
+        };
+        Ok(Place { root, kept, home })
+    }
+
+    /// Returns copies of the descriptors of all directories that the worker may work in.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` says.
+    pub(super) fn directories(&self) -> Result<Vec<OwnedFd>> {
+        let staged = self.home.iter().map(|home| home.staged.as_fd());
+        let all = [self.root.as_fd(), self.kept.as_fd()]
+            .into_iter()
+            .chain(staged);
+        all.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl")))
+            .collect()
+    }
+
+    /// Returns the root of the place.
+    pub(super) fn root(&self) -> &Root {
+        &self.root
+    }
+}
+
+/// A name in a directory that is open.
+#[derive(Debug)]
+pub(super) struct Slot<'s> {
+    pub(super) root: &'s Root,
+    pub(super) dir: Dir,
+    name: Name<'s>,
+    shown: &'s str,
+}
+
+impl<'s> Slot<'s> {
+    /// Resolves the directory of a path.
+    pub(super) fn of(root: &'s Root, path: &'s WorldPath, shown: &'s str) -> Step<Slot<'s>> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(plain(format!("{shown}: a base itself is no file")));
+        };
+        let dir = root.dir(&parent).map_err(|error| at(shown, &error))?;
+        Ok(Slot {
+            root,
+            dir,
+            name,
+            shown,
+        })
+    }
+
+    /// Resolves the directory of a spot.
+    pub(super) fn in_place(place: &'s Place, spot: &'s Spot) -> Step<Slot<'s>> {
+        Slot::of(place.root(), &spot.path, &spot.shown)
+    }
+
+    /// Returns the name.
+    pub(super) fn name(&self) -> &'s [u8] {
+        self.name.bytes()
+    }
+
+    /// Returns the path as it was given.
+    pub(super) fn shown(&self) -> &'s str {
+        self.shown
+    }
+
+    /// Returns what stands here.
+    pub(super) fn stat(&self) -> Step<Option<Meta>> {
+        match self.dir.stat(self.name) {
+            Ok(meta) => Ok(Some(meta)),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(at(self.shown, &error)),
+        }
+    }
+
+    /// Returns the regular file that stands here.
+    pub(super) fn file(&self) -> Step<Node> {
+        let node = self.dir.node(self.name);
+        let node = node.map_err(|error| at(self.shown, &error))?;
+        match node.meta().kind {
+            FileType::RegularFile => Ok(node),
+            kind => Err(plain(format!(
+                "{}: {} is no regular file",
+                self.shown,
+                noun(kind)
+            ))),
+        }
+    }
+
+    /// Fails where something stands here.
+    pub(super) fn must_be_free(&self) -> Step<()> {
+        match self.stat()? {
+            None => Ok(()),
+            Some(_) => Err(at(self.shown, &Error::Exists)),
+        }
+    }
+
+    /// Opens a file for reading its content.
+    pub(super) fn open(&self, node: &Node) -> Step<OwnedFd> {
+        let quietly = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME;
+        let opened = self.root.reopen(node, quietly);
+        let opened = opened.or_else(|_| self.root.reopen(node, OFlags::RDONLY | OFlags::NONBLOCK));
+        let file = opened.map_err(|error| at(self.shown, &error))?;
+        let meta = stat_fd(file.as_fd()).map_err(|error| at(self.shown, &error))?;
+        match meta.kind == FileType::RegularFile && meta.id == node.meta().id {
+            true => Ok(file),
+            false => Err(plain(format!(
+                "{}: another file has taken its place",
+                self.shown
+            ))),
+        }
+    }
+
+    /// Waits until the entries of the directory are on disk.
+    pub(super) fn sync(&self) -> Step<()> {
+        crate::world::sync_dir(self.root, &self.dir).map_err(|error| at(self.shown, &error))
+    }
+}
+
+fn noun(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        _ => "a device",
+    }
+}

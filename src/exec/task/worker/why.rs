@@ -1,0 +1,43 @@
+//! Why a worker did not do what it was told: the path and the reason, and whether a limit was the cause.
+
+use rustix::io::Errno;
+
+use super::order::Failed;
+use crate::error::Error;
+
+/// Why an operation failed.
+pub(super) type Why = Failed;
+
+/// What a step of an operation comes to.
+pub(super) type Step<T> = std::result::Result<T, Why>;
+
+/// Says why, where no system call failed.
+pub(super) fn plain(message: impl Into<String>) -> Why {
+    Failed {
+        exhausted: false,
+        message: message.into(),
+    }
+}
+
+/// Says of a path why something failed.
+pub(super) fn at(shown: &str, error: &Error) -> Why {
+    let errno = error.errno();
+    let reason = match (error, errno) {
+        (Error::Refused { .. } | Error::Conflict { .. } | Error::Partly { .. }, _) => error.told(),
+        (_, Errno::LOOP) => "a symbolic link is on the path".to_owned(),
+        _ => crate::error::reason(&errno.into()),
+    };
+    Failed {
+        exhausted: matches!(
+            errno,
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM | Errno::MFILE | Errno::NFILE
+        ),
+        message: format!("{shown}: {reason}"),
+    }
+}
+
+/// As [`at`], of an errno.
+pub(super) fn os(shown: &str, call: &'static str) -> impl FnOnce(Errno) -> Why {
+    let shown = shown.to_owned();
+    move |errno| at(&shown, &Error::os(call)(errno))
+}

@@ -1,0 +1,154 @@
+//! Files that come into the home whole: an executor writes one beside the home, and one step gives it its name.
+//!
+//! Owns the directory of what is not whole yet, `.trumanfs/staged`. What lies there exists for nobody in the home; an
+//! executor that is killed leaves it there, and removes it when it settles what was under way.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+
+use super::layout::STAGED;
+use super::meta::Meta;
+use super::own::made_by;
+use super::root::{Dir, open_beneath, stat_at, stat_fd};
+use super::trash::move_to;
+use super::{Caller, Identity, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::Name;
+
+/// Opens the directory of what is not whole yet, in the state directory of a store, and makes it where it is absent.
+///
+/// # Errors
+/// What `mkdir(2)` and `openat2(2)` say; [`Error::Refused`] where somebody else has made it.
+pub fn staged(state: impl AsFd) -> Result<OwnedFd> {
+    match rustix::fs::mkdirat(&state, STAGED, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(Error::os("mkdirat")(errno)),
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = open_beneath(state.as_fd(), STAGED.as_bytes(), flags, Mode::empty())?;
+    let owner = stat_fd(state.as_fd())?.uid;
+    let own = rustix::process::geteuid().as_raw();
+    made_by(STAGED.as_bytes(), &stat_fd(dir.as_fd())?, &[own, owner, 0])?;
+    Ok(dir)
+}
+
+impl World {
+    /// Gives a file that an executor has written beside the home a name in it, at which nothing is. It belongs to whoever
+    /// would own a file made there.
+    ///
+    /// # Errors
+    /// `EEXIST`; `ENOENT` at a hidden name, and where nothing of this name was written; `EINVAL` for what is no regular
+    /// file, or has another name; `EROFS`; any error from `renameat2(2)`. On failure the file stays where it was written.
+    pub fn adopt(
+        &self,
+        written: Name<'_>,
+        dir: &Dir,
+        name: Name<'_>,
+        caller: Caller,
+    ) -> Result<Meta> {
+        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let staged = staged(&self.state)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = open_beneath(staged.as_fd(), written.bytes(), flags, Mode::empty())?;
+        let meta = stat_fd(file.as_fd())?;
+        if meta.kind != FileType::RegularFile || meta.nlink != 1 {
+            return Err(Error::Invalid);
+        }
+        // Looking first, because a record of what did not happen helps nobody.
+        if dir.stat(name).is_ok() {
+            return Err(self.view.taken(dir, name));
+        }
+        let owner = match self.identity {
+            Identity::Caller => (caller.uid, caller.gid),
+            Identity::Thread => {
+                let state = stat_fd(self.state.as_fd())?;
+                (state.uid, state.gid)
+            }
+        };
+        if (meta.uid, meta.gid) != owner {
+            let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+            rustix::fs::chownat(&file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
+                .map_err(Error::os("fchownat"))?;
+        }
+        let op = Op::Create {
+            path,
+            mode: meta.permissions(),
+        };
+        let author = self.author(caller);
+        let pending = self.journal.begin(op, &[dir.changed()], Some(&author))?;
+        let moved = move_to(&staged, written, dir, name).and_then(|()| {
+            let arrived = stat_at(dir.as_fd(), name)?;
+            if arrived.id == meta.id {
+                return Ok(arrived);
+            }
+            // Somebody put another file there at this moment: it goes back.
+            move_to(dir, name, &staged, written)?;
+            Err(Error::NotFound)
+        });
+        match pending.settle(moved) {
+            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            settled => settled,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+
+    use super::staged;
+    use crate::error::Error;
+    use crate::name::{Name, WorldPath};
+    use crate::world::{Caller, Root, World};
+
+    fn lab() -> (tempfile::TempDir, World) {
+        let dir = tempfile::tempdir().unwrap();
+        let (world, _) = World::as_last_mounted(dir.path()).unwrap();
+        (dir, world)
+    }
+
+    #[test]
+    fn a_file_comes_into_the_home_whole_and_replaces_nothing() {
+        let (dir, world) = lab();
+        staged(world.state().as_fd()).unwrap();
+        let written = dir.path().join(".trumanfs/staged/w");
+        fs::write(&written, "whole").unwrap();
+        let root = world.dir(&WorldPath::root()).unwrap();
+        let (w, name) = (Name::new(b"w").unwrap(), Name::new(b"f").unwrap());
+        world.adopt(w, &root, name, Caller::myself()).unwrap();
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"whole");
+        assert!(!written.exists());
+        fs::write(&written, "other").unwrap();
+        let again = world.adopt(w, &root, name, Caller::myself());
+        assert!(matches!(again, Err(Error::Exists)), "{again:?}");
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"whole");
+        assert!(written.exists());
+        let trash = Name::new(b".trumanfs").unwrap();
+        let hidden = world.adopt(w, &root, trash, Caller::myself());
+        assert!(matches!(hidden, Err(Error::NotFound)), "{hidden:?}");
+    }
+
+    #[test]
+    fn what_is_no_plain_file_of_its_own_is_not_taken() {
+        let (dir, world) = lab();
+        staged(world.state().as_fd()).unwrap();
+        let place = dir.path().join(".trumanfs/staged");
+        fs::create_dir(place.join("d")).unwrap();
+        fs::write(dir.path().join("mine"), "").unwrap();
+        fs::hard_link(dir.path().join("mine"), place.join("l")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", place.join("s")).unwrap();
+        let root = world.dir(&WorldPath::root()).unwrap();
+        for bad in ["d", "l", "s", "absent"] {
+            let bad = Name::new(bad.as_bytes()).unwrap();
+            let f = Name::new(b"f").unwrap();
+            assert!(world.adopt(bad, &root, f, Caller::myself()).is_err());
+        }
+        assert!(!dir.path().join("f").exists());
+        let _ = Root::open(dir.path()).unwrap();
+    }
+}

@@ -1,0 +1,207 @@
+//! What a hostile occupant or a forger of leases tries.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use trumanfs::exec::task::key::PrivateKey;
+
+use super::host::{Host, Told};
+
+/// Asserts that a lease does not hold, that nothing of what is there is told, and that nothing was stored.
+fn refused(host: &Host, told: &Told, code: &str) {
+    assert_eq!(told.code(), code, "{told:?}");
+    assert!(!told.text.contains("secret-name"));
+    assert!(!told.why().contains("secret-name"), "{told:?}");
+    let log = fs::read_to_string(host.dir.join("state/log.jsonl")).unwrap_or_default();
+    assert_eq!(log, "", "{told:?}");
+}
+
+#[test]
+fn a_lease_that_does_not_hold_opens_nothing() {
+    let host = Host::new();
+    let there = host.write("secret-name", "x");
+    let absent = host.path("secret-name-too");
+    for path in [&there, &absent] {
+        let manifest = host.manifest("t", "FILE_DELETE", &[path]);
+        let good = host.lease("t", &manifest);
+        type Change = fn(&mut trumanfs::exec::task::lease::Lease);
+        let changes: [(&str, Change); 8] = [
+            ("INVALID_LEASE", |lease| lease.aud = "another".to_owned()),
+            ("INVALID_LEASE", |lease| lease.task_id = "other".to_owned()),
+            ("INVALID_LEASE", |lease| {
+                lease.manifest_sha256 = "0".repeat(64)
+            }),
+            ("LEASE_EXPIRED", |lease| {
+                (lease.iat, lease.nbf, lease.exp) = (1, 1, 3000)
+            }),
+            ("INVALID_LEASE", |lease| lease.exp = lease.iat + 1_000_000),
+            ("INVALID_LEASE", |lease| {
+                (lease.iat, lease.nbf, lease.exp) =
+                    (lease.iat + 100, lease.iat + 100, lease.iat + 200);
+            }),
+            ("INVALID_LEASE", |lease| {
+                lease.capabilities = vec!["FILE_MOVE".to_owned()]
+            }),
+            ("INVALID_LEASE", |lease| {
+                lease.capabilities = vec!["FILE_TRUNCATE".to_owned()]
+            }),
+        ];
+        for (code, change) in changes {
+            let mut lease = good.clone();
+            change(&mut lease);
+            refused(&host, &host.run(&manifest, &host.sign(&lease)), code);
+        }
+        let stranger = PrivateKey::generate().unwrap();
+        let forged = good.issue(&stranger).unwrap().to_text().into_bytes();
+        refused(&host, &host.run(&manifest, &forged), "INVALID_LEASE");
+        refused(&host, &host.run(&manifest, b""), "INVALID_LEASE");
+        refused(&host, &host.run(&manifest, b"{}"), "INVALID_LEASE");
+        let deep = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
+        refused(&host, &host.run(&manifest, &deep), "INVALID_LEASE");
+        refused(
+            &host,
+            &host.run(&deep, &host.sign(&good)),
+            "EXECUTION_FAILED",
+        );
+        let stripped = host.sign(&good);
+        let mut envelope: Value = serde_json::from_slice(&stripped).unwrap();
+        envelope["signatures"] = json!([]);
+        let told = host.run(&manifest, envelope.to_string().as_bytes());
+        refused(&host, &told, "INVALID_LEASE");
+    }
+    assert!(fs::exists(&there).unwrap());
+}
+
+#[test]
+fn a_result_is_no_lease() {
+    let host = Host::new();
+    let (a, b) = (host.write("a", "x"), host.path("b"));
+    let moved = host.does("t", "FILE_MOVE", &[&a, &b]);
+    let manifest = host.manifest("u", "FILE_MOVE", &[&b, &a]);
+    let told = host.run(&manifest, moved.text.as_bytes());
+    assert_eq!(told.code(), "INVALID_LEASE", "{told:?}");
+    // Nor is a lease a result that could be undone.
+    let lease = host.sign(&host.lease("v", &manifest));
+    let told = host.undo("w", std::str::from_utf8(&lease).unwrap());
+    assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+}
+
+#[test]
+fn a_manifest_of_a_hundred_megabytes_is_refused_at_once() {
+    let host = Host::new();
+    let manifest = vec![b' '; 100 << 20];
+    let lease = host.sign(&host.lease("t", &manifest));
+    let begun = std::time::Instant::now();
+    let told = host.run(&manifest, &lease);
+    assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+    assert_eq!(told.result.task_id, "");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+}
+
+#[test]
+fn a_lease_is_used_up_and_revoked() {
+    let host = Host::new();
+    let (a, b) = (host.write("a", "x"), host.path("b"));
+    let manifest = host.manifest("t", "FILE_COPY", &[&a, &b]);
+    let mut lease = host.lease("t", &manifest);
+    lease.max_uses = 2;
+    lease.quota.io_bytes = 0;
+    let signed = host.sign(&lease);
+    for code in ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "INVALID_LEASE"] {
+        let told = host.run(&manifest, &signed);
+        assert_eq!(told.code(), code, "{told:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_revives_nothing() {
+    if !cfg!(debug_assertions) {
+        crate::common::skip!("failpoints", "this build has one clock");
+    }
+    let host = Host::new();
+    let a = host.write("a", "x");
+    let manifest = host.manifest("t", "FILE_DELETE", &[&a]);
+    let lease = host.lease("t", &manifest);
+    let signed = host.sign(&lease);
+    let at = |time: u64| {
+        let mut command = host.command(&manifest, &signed);
+        command.env("TRUMANFS_TEST_NOW", time.to_string());
+        host.told(command.output().unwrap())
+    };
+    assert_eq!(at(lease.exp).code(), "LEASE_EXPIRED");
+    assert_eq!(at(lease.iat).code(), "LEASE_EXPIRED");
+    assert!(fs::exists(&a).unwrap());
+}
+
+#[test]
+fn directories_that_are_swapped_lead_nowhere() {
+    let host = Host::new();
+    let outside = host.dir.join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("f"), "outside").unwrap();
+    let (dir, away) = (host.base.join("d"), host.base.join("away"));
+    fs::create_dir(&dir).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = fs::rename(&dir, &away);
+                let _ = std::os::unix::fs::symlink(&outside, &dir);
+                let _ = fs::remove_file(&dir);
+                let _ = fs::rename(&away, &dir);
+            }
+        });
+        let mut stream = host.stream();
+        for number in 0..60 {
+            let _ = fs::write(host.base.join("d/f"), "inside");
+            let id = format!("t{number}");
+            let manifest = match number % 3 {
+                0 => host.manifest(&id, "FILE_DELETE", &[&host.path("d/f")]),
+                1 => host.manifest(&id, "FILE_MOVE", &[&host.path("d/f"), &host.path(&id)]),
+                _ => host.manifest(&id, "FILE_COPY", &[&host.path("d/f"), &host.path(&id)]),
+            };
+            let lease = host.sign(&host.lease(&id, &manifest));
+            host.read(&stream.ask(&host.line(&manifest, &lease)));
+        }
+        stream.end();
+        stop.store(true, Ordering::Relaxed);
+    });
+    // The swapper's link may have led our own writes out, and nothing else.
+    let left = fs::read_dir(&outside).unwrap().count();
+    assert_eq!(left, 1);
+    for entry in fs::read_dir(&host.base).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            assert_eq!(fs::read(entry.path()).unwrap(), b"inside");
+        }
+    }
+    assert_eq!(host.log()["problems"], json!([]));
+}
+
+#[test]
+fn a_worker_has_no_network_no_programs_and_no_other_files() {
+    // The key lies outside every base; a worker could not read it, nor does it know it.
+    let host = Host::new();
+    let a = host.write("a", vec![1; 64 << 20]);
+    let manifest = host.manifest("t", "FILE_COPY", &[&a, &host.path("b")]);
+    let lease = host.sign(&host.lease("t", &manifest));
+    let mut child = host
+        .command(&manifest, &lease)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let mut seen = false;
+    while child.try_wait().unwrap().is_none() {
+        let worker = fs::read_to_string(&children).unwrap_or_default();
+        let Some(worker) = worker.split_whitespace().next() else {
+            continue;
+        };
+        let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap_or_default();
+        seen |= status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2");
+    }
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
+    assert_eq!(host.read(&text).status(), "SUCCESS");
+    assert!(seen, "the worker was never seen confined");
+}
