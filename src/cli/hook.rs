@@ -1,18 +1,34 @@
 //! `hook`: the answer to an event of an agent.
+//!
+//! An agent makes the call as it was where its hook ends with anything but an answer. So whatever goes wrong here is an
+//! answer, too: arguments that are not understood, an event that does not end, a home that does not answer.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::execute::with_policy;
 use super::exit::Exit;
 use super::output::Printer;
 use crate::error::Result;
-use crate::serve::hook::{Format, Setting, answer};
+use crate::serve::hook::{Format, Setting, answer, refusal};
+
+/// The verb, as it is typed.
+pub(super) const VERB: &str = "hook";
 
 /// How long an event may be, in bytes.
 const LONGEST: u64 = 32 << 20;
+
+/// How long an event is waited for, and how long the decision is: together less than agents wait for a hook.
+const EVENT: Duration = Duration::from_secs(5);
+const DECISION: Duration = Duration::from_secs(10);
 
 /// Whose hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,10 +40,11 @@ enum Agent {
 }
 
 /// What `trumanfs hook` takes.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Reads one PreToolUse event on standard input and writes the decision; ends with 0 whatever it is. A line of the\n\
-agent's shell is rewritten to run in the home; what lies outside the home is denied as absent.\n\n\
+    after_help = "Reads one PreToolUse event on standard input and writes the decision. A line of the agent's shell is rewritten to run in\n\
+the home; what lies outside the home is denied as absent. It ends with 0 whatever it is asked, and what goes wrong is a denial:\n\
+arguments that are not understood, an event that has not ended after 5 seconds, a home that does not answer within 10.\n\n\
 Example: trumanfs hook claude-code --root /home/agent < event.json"
 )]
 pub(super) struct HookArgs {
@@ -40,20 +57,87 @@ pub(super) struct HookArgs {
     /// Let lines run the real programs that this policy allows (a file, or `default`), each in a sandbox
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// Let lines that change something in the home run without asking a person, but in plan mode (claude-code only)
+    #[arg(long)]
+    allow: bool,
 }
 
 /// Answers the event on standard input.
 pub(super) fn hook(args: &HookArgs) -> Result<Exit> {
-    let mut event = Vec::new();
-    let read = std::io::stdin().take(LONGEST).read_to_end(&mut event);
-    if read.is_err() {
-        // What was read is no event, and is denied as one that is not understood.
-        event.clear();
+    let event = event();
+    let (done, decided) = channel();
+    let args = args.clone();
+    let decide = move || {
+        // Where nobody listens any more, the time was up.
+        let _ = done.send(decide(&args, &event));
+    };
+    // A home whose daemon hangs keeps whoever looks at it.
+    let started = std::thread::Builder::new().spawn(decide);
+    let answer = match started.map(|_| decided.recv_timeout(DECISION)) {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(RecvTimeoutError::Timeout)) => refusal(&format!(
+            "trumanfs: the home does not answer: nothing was decided within {} s",
+            DECISION.as_secs()
+        )),
+        Ok(Err(RecvTimeoutError::Disconnected)) => refusal("trumanfs: the decision broke off"),
+        Err(error) => refusal(&format!("trumanfs: {}", crate::error::reason(&error))),
+    };
+    Printer::new().json(&answer)?;
+    Ok(Exit::Ok)
+}
+
+/// Answers an event where the command line is not understood: with what is wrong with it, which is no reason to let the call
+/// pass.
+pub(super) fn mistyped(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if !std::io::stdin().is_terminal() {
+        // An agent may take a hook for failed that does not read its event.
+        event();
     }
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let why = first.strip_prefix("error: ").unwrap_or(first);
+    let printed = Printer::new().json(&refusal(&format!("trumanfs {VERB}: {why}")));
+    match printed {
+        Ok(()) => Exit::Ok.into(),
+        // Agents block the call at this status.
+        Err(_) => Exit::Usage.into(),
+    }
+}
+
+/// Reads the event, as much of it as comes in time.
+fn event() -> Vec<u8> {
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let (done, ended) = channel::<()>();
+    let into = read.clone();
+    let reader = move || {
+        let mut from = std::io::stdin().take(LONGEST);
+        let mut chunk = vec![0; 64 << 10];
+        // What cannot be read to its end is no event, and is denied as one that is not understood.
+        while let Ok(length @ 1..) = from.read(&mut chunk) {
+            let chunk = chunk.get(..length).unwrap_or_default();
+            into.lock().extend_from_slice(chunk);
+        }
+        drop(done);
+    };
+    if std::thread::Builder::new().spawn(reader).is_ok() {
+        let _ = ended.recv_timeout(EVENT);
+    }
+    // A writer that keeps the pipe open may have written all of it.
+    std::mem::take(&mut *read.lock())
+}
+
+/// Decides about an event.
+fn decide(args: &HookArgs, event: &[u8]) -> Value {
     let format = match args.agent {
         Agent::ClaudeCode => Format::ClaudeCode,
         Agent::Codex => Format::Codex,
     };
+    if args.allow && format == Format::Codex {
+        return refusal(
+            "trumanfs hook codex: --allow is for claude-code; Codex asks by its own approval policy",
+        );
+    }
     let from_env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let root = args.root.clone().or_else(|| {
         let named = from_env("TRUMANFS_ROOT").or_else(|| from_env("CLAUDE_PROJECT_DIR"));
@@ -62,6 +146,7 @@ pub(super) fn hook(args: &HookArgs) -> Result<Exit> {
     let mut setting = Setting {
         program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trumanfs")),
         root,
+        allows: args.allow,
         ..Setting::default()
     };
     if let Some(file) = &args.policy {
@@ -73,10 +158,8 @@ pub(super) fn hook(args: &HookArgs) -> Result<Exit> {
         };
         match with_policy::policy(Some(file), root) {
             Ok(watched) => setting.policy = Some((name, watched.current().0)),
-            // A hook that fails lets the call pass: this is part of the answer.
             Err(error) => setting.problem = Some(error),
         }
     }
-    Printer::new().json(&answer(&event, format, &setting))?;
-    Ok(Exit::Ok)
+    answer(event, format, &setting)
 }

@@ -154,6 +154,7 @@ pub fn run() -> ExitCode {
     let typed = command().try_get_matches_from(std::env::args_os().map(inspect::ago));
     let cli = match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && is_hook() => return hook::mistyped(&error),
         Err(error) if error.use_stderr() && as_json => return failed_in_json(in_words(&error)),
         Err(error) => {
             let _ = error.print();
@@ -171,6 +172,13 @@ pub fn run() -> ExitCode {
         Err(error) if as_json => failed_in_json(error),
         Err(error) => failed(&error),
     }
+}
+
+/// Returns whether this program was called as a hook, whatever else is typed wrongly.
+fn is_hook() -> bool {
+    std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == hook::VERB)
 }
 
 /// Returns whether JSON is asked for, whatever else is typed wrongly. What follows `--` is no option.

@@ -5,6 +5,7 @@ mod agent;
 pub mod cap;
 mod executor;
 mod extra;
+mod foresee;
 mod line;
 pub mod network;
 mod output;
@@ -20,6 +21,7 @@ mod sandboxes;
 mod terminal;
 
 pub use agent::Agent;
+pub use foresee::refusal as foreseen_refusal;
 pub use line::LineSource;
 pub use profile::Profile;
 pub use programs::{Command, Decision, Programs};

@@ -15,6 +15,7 @@ mod deadline;
 mod effect;
 mod escape;
 mod expand;
+mod foresee;
 mod glob;
 mod lex;
 mod line;
@@ -46,6 +47,7 @@ use crate::name::WorldPath;
 use crate::world::OriginKind;
 use call::{Rejection, ShellState};
 use deadline::Deadline;
+pub use foresee::{ForeseenProgram, Foresight};
 pub use line::Line;
 pub use parse::Stand;
 use syntax::{List, What};
@@ -218,6 +220,11 @@ impl Shell {
             cancel: None,
             run: None,
         }
+    }
+
+    /// Returns what the text of an admitted line says of it.
+    pub fn foresee(&self, line: &Line) -> Foresight {
+        foresee::foresee(line, self.state.registry)
     }
 
     /// Runs a line with empty standard input, and collects its output.

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::event::{Call, Event, Format};
+use super::event::{Call, Event, Format, Named};
+use super::permission;
 use super::place::{Ground, Setting};
 use crate::exec::quote;
 
@@ -19,7 +20,7 @@ const LONGEST: usize = 128 << 10;
 pub fn answer(event: &[u8], format: Format, setting: &Setting) -> Value {
     let event: Event = match serde_json::from_slice(event) {
         Ok(event) => event,
-        Err(error) => return deny(&format!("trumanfs does not understand this event: {error}")),
+        Err(error) => return refusal(&format!("trumanfs does not understand this event: {error}")),
     };
     if !event.is_before() {
         return nothing();
@@ -27,30 +28,33 @@ pub fn answer(event: &[u8], format: Format, setting: &Setting) -> Value {
     let cwd = Path::new(&event.cwd);
     match event.call(format) {
         Call::Other => nothing(),
-        Call::Strange(what) => deny(&what),
+        Call::Strange(what) => refusal(&what),
         call => match Ground::open(setting, cwd) {
-            Err(error) => deny(&error.told()),
-            Ok(ground) => decide(&event, call, &ground, setting),
+            Err(error) => refusal(&error.told()),
+            Ok(ground) => decide(&event, format, call, &ground, setting),
         },
     }
 }
 
-fn decide(event: &Event, call: Call, ground: &Ground, setting: &Setting) -> Value {
+fn decide(event: &Event, format: Format, call: Call, ground: &Ground, setting: &Setting) -> Value {
     let cwd = Path::new(&event.cwd);
     let (paths, writes) = match call {
-        Call::Line(name, line) => return line_in_home(event, (name, &line), ground, setting),
+        Call::Line(name, line) => {
+            return line_in_home(event, format, (name, &line), ground, setting);
+        }
         Call::Reads(paths) => (paths, false),
         Call::Writes(paths) => (paths, true),
         Call::Other | Call::Strange(_) => return nothing(),
     };
-    for path in &paths {
-        if path.contains('\0') || !ground.has(cwd, path) {
-            return deny(&format!("{path}: No such file or directory"));
+    for Named { typed, leads } in &paths {
+        let is_there = |path: &String| !path.contains('\0') && ground.has(cwd, path);
+        if !leads.as_ref().is_some_and(is_there) {
+            return refusal(&format!("{typed}: No such file or directory"));
         }
     }
     if writes && !ground.is_home() {
         let root = ground.root.display();
-        return deny(&format!(
+        return refusal(&format!(
             "{root} is not mounted, so what is overwritten there would be lost. Mount it (trumanfs mount STORE {root}), or use \
              the shell, which works in it as it is."
         ));
@@ -61,18 +65,21 @@ fn decide(event: &Event, call: Call, ground: &Ground, setting: &Setting) -> Valu
 /// Has a line run in the home.
 fn line_in_home(
     event: &Event,
+    format: Format,
     (name, line): (&'static str, &str),
     ground: &Ground,
     setting: &Setting,
 ) -> Value {
     if line.contains('\0') {
-        return deny("bash: a line has no NUL");
+        return refusal("bash: a line has no NUL");
     }
     let policy = setting.policy.as_ref();
-    if let Some(why) = ground.refusal(line, policy.map(|(_, policy)| policy)) {
-        return deny(&why);
-    }
     let directory = ground.directory(Path::new(&event.cwd));
+    let foreseen = ground.foresee(line, policy.map(|(_, policy)| policy), &directory);
+    let foresight = match foreseen {
+        Ok(foresight) => foresight,
+        Err(why) => return refusal(&why),
+    };
     let mut words: Vec<&[u8]> = vec![setting.program.as_os_str().as_bytes(), b"exec", b"--root"];
     words.push(ground.root.as_os_str().as_bytes());
     words.extend([&b"--cwd"[..], directory.as_os_str().as_bytes()]);
@@ -90,10 +97,10 @@ fn line_in_home(
     words.push(line.as_bytes());
     let words: Vec<Vec<u8>> = words.into_iter().map(<[u8]>::to_vec).collect();
     let Ok(rewritten) = String::from_utf8(quote::line(&words)) else {
-        return deny("the path of the home is no UTF-8, which a call cannot have");
+        return refusal("the path of the home is no UTF-8, which a call cannot have");
     };
     if rewritten.len() >= LONGEST {
-        return deny(
+        return refusal(
             "bash: the line is too long for a program to be started with it; write it to a file in parts",
         );
     }
@@ -102,12 +109,13 @@ fn line_in_home(
     input.insert(name.to_owned(), rewritten.into());
     json!({ "hookSpecificOutput": {
         "hookEventName": "PreToolUse",
-        "permissionDecision": "allow",
+        "permissionDecision": permission::of(format, &event.permission_mode, &foresight, setting.allows).name(),
         "updatedInput": input,
     } })
 }
 
-fn deny(why: &str) -> Value {
+/// Denies a call, and says why.
+pub fn refusal(why: &str) -> Value {
     json!({ "hookSpecificOutput": {
         "hookEventName": "PreToolUse",
         "permissionDecision": "deny",

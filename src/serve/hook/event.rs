@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::pattern;
+
 /// The event before a call of a tool.
 const BEFORE: &str = "PreToolUse";
 
@@ -22,6 +24,9 @@ pub(super) struct Event {
     /// Where the agent works.
     #[serde(default)]
     pub(super) cwd: String,
+    /// What the agent may do without a person's word: `default`, `plan`, `acceptEdits`, …
+    #[serde(default)]
+    pub(super) permission_mode: String,
     /// The tool; other events have none.
     #[serde(default)]
     pub(super) tool_name: String,
@@ -35,14 +40,32 @@ pub(super) struct Event {
 pub(super) enum Call {
     /// To run a line, which stands in this argument.
     Line(&'static str, String),
-    /// To read these files or directories.
-    Reads(Vec<String>),
+    /// To read these files or directories, or what lies below them.
+    Reads(Vec<Named>),
     /// To write these files.
-    Writes(Vec<String>),
+    Writes(Vec<Named>),
     /// Something that has nothing to do with files.
     Other,
     /// A tool of ours whose arguments are not as they should be.
     Strange(String),
+}
+
+/// A path of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// As it was typed.
+    pub(super) typed: String,
+    /// Where it leads, from the working directory; none where that cannot be said.
+    pub(super) leads: Option<String>,
+}
+
+impl Named {
+    fn path(typed: String) -> Named {
+        Named {
+            leads: Some(typed.clone()),
+            typed,
+        }
+    }
 }
 
 impl Event {
@@ -55,9 +78,16 @@ impl Event {
     pub(super) fn call(&self, format: Format) -> Call {
         match (format, self.tool_name.as_str()) {
             (Format::Codex, "apply_patch") => self.patch(),
+            (Format::Codex, "view_image") => self.reads("path", true),
             (_, "Bash") | (Format::Codex, "shell" | "exec_command" | "local_shell") => self.line(),
+            // It runs a line, or listens to a socket.
+            (Format::ClaudeCode, "Monitor") if self.tool_input.contains_key("command") => {
+                self.line()
+            }
             (_, "Read") => self.reads("file_path", true),
-            (_, "Glob" | "Grep" | "LS") => self.reads("path", false),
+            (Format::ClaudeCode, "LSP") => self.reads("filePath", true),
+            (_, "Grep" | "LS") => self.reads("path", false),
+            (_, "Glob") => self.glob(),
             (_, "Write" | "Edit" | "MultiEdit") => self.writes("file_path"),
             (_, "NotebookEdit") => self.writes("notebook_path"),
             _ => Call::Other,
@@ -81,18 +111,41 @@ impl Event {
 
     fn reads(&self, name: &str, is_needed: bool) -> Call {
         match self.text(name) {
-            Some(path) => Call::Reads(vec![path]),
+            Some(path) => Call::Reads(vec![Named::path(path)]),
             // The working directory is meant.
             None if !is_needed && !self.tool_input.contains_key(name) => {
-                Call::Reads(vec![self.cwd.clone()])
+                Call::Reads(vec![Named::path(self.cwd.clone())])
             }
             None => self.strange(name),
         }
     }
 
+    /// Finds where a search by a pattern looks: below a directory, or where the pattern itself begins.
+    fn glob(&self) -> Call {
+        let mut paths = match self.reads("path", false) {
+            Call::Reads(paths) => paths,
+            strange => return strange,
+        };
+        let Some(typed) = self.text("pattern") else {
+            return self.strange("pattern");
+        };
+        let below = |begin: String| match (self.text("path"), begin.starts_with(['/', '~'])) {
+            (Some(path), false) => format!("{path}/{begin}"),
+            _ => begin,
+        };
+        match pattern::beginnings(&typed) {
+            None => paths.push(Named { typed, leads: None }),
+            Some(begins) => paths.extend(begins.into_iter().map(|begin| Named {
+                typed: typed.clone(),
+                leads: Some(below(begin)),
+            })),
+        }
+        Call::Reads(paths)
+    }
+
     fn writes(&self, name: &str) -> Call {
         match self.text(name) {
-            Some(path) => Call::Writes(vec![path]),
+            Some(path) => Call::Writes(vec![Named::path(path)]),
             None => self.strange(name),
         }
     }
@@ -113,9 +166,9 @@ impl Event {
             headings
                 .iter()
                 .find_map(|heading| line.strip_prefix(heading))
-                .map(str::to_owned)
+                .map(|path| Named::path(path.to_owned()))
         };
-        let paths: Vec<String> = patch.lines().filter_map(path).collect();
+        let paths: Vec<Named> = patch.lines().filter_map(path).collect();
         match paths.is_empty() {
             true => Call::Strange("apply_patch: no file is named in it".to_owned()),
             false => Call::Writes(paths),

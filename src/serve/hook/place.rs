@@ -7,8 +7,9 @@ use std::sync::Arc;
 use crate::client::{Site, site};
 use crate::error::{Error, Result};
 use crate::exec::pipeline::Executor;
+use crate::exec::program::foreseen_refusal;
 use crate::exec::program::policy::Policy;
-use crate::exec::shell::Shell;
+use crate::exec::shell::{Foresight, Shell};
 use crate::exec::{self, Access, Home, Limits, LinePrograms, Place, Programs};
 use crate::journal::RunId;
 use crate::name::WorldPath;
@@ -22,6 +23,8 @@ pub struct Setting {
     pub root: Option<PathBuf>,
     /// The policy of real programs, and what it is called.
     pub policy: Option<(PathBuf, Policy)>,
+    /// Whether lines that change something in the home need nobody's permission, where the agent lets a hook say so.
+    pub allows: bool,
     /// What keeps anything from being decided: a policy that cannot be read.
     pub problem: Option<Error>,
 }
@@ -68,21 +71,48 @@ impl Ground {
         }
     }
 
-    /// Asks the shell why it would not run a line at all.
-    pub(super) fn refusal(&self, line: &str, policy: Option<&Policy>) -> Option<String> {
+    /// Asks the shell and the policy what they know of a line in a directory of the home.
+    ///
+    /// # Errors
+    /// Why it would not run as it is, in their words.
+    pub(super) fn foresee(
+        &self,
+        line: &str,
+        policy: Option<&Policy>,
+        cwd: &Path,
+    ) -> std::result::Result<Foresight, String> {
         let shell = Shell::at(self.place.clone(), Limits::default());
         let shell = match policy {
             Some(policy) => shell.with_programs(Arc::new(Known(policy.clone()))),
             None => shell,
         };
-        let request = shell.request(line.as_bytes());
-        let refusal = shell.plan(&request).err()?;
-        Some(String::from_utf8_lossy(&refusal.message).into_owned())
+        let text = |message: Vec<u8>| String::from_utf8_lossy(&message).into_owned();
+        let plan = shell.plan(&shell.request(line.as_bytes()));
+        let foresight = shell.foresee(&plan.map_err(|refusal| text(refusal.message))?);
+        let Some(policy) = policy else {
+            return Ok(foresight);
+        };
+        for program in &foresight.programs {
+            let program = exec::Program {
+                words: &program.words,
+                env: &program.env,
+                cwd: cwd.as_os_str().as_bytes().to_vec(),
+            };
+            let refusal = foreseen_refusal(policy, &self.root, &program, foresight.stays);
+            if let Some(why) = refusal.map_err(|error| error.told())? {
+                let why = text(why);
+                return Err(match foresight.is_lone {
+                    true => why,
+                    false => format!("{why}; nothing of the line has run"),
+                });
+            }
+        }
+        Ok(foresight)
     }
 
     /// Returns whether a path leads to something in the home, or to where something may be made.
     pub(super) fn has(&self, cwd: &Path, typed: &str) -> bool {
-        let Some(below) = self.below(&cwd.join(typed)) else {
+        let Some(below) = absolute(cwd, typed).and_then(|path| self.below(&path)) else {
             return false;
         };
         let mut path = WorldPath::root();
@@ -128,6 +158,17 @@ impl Ground {
             .strip_prefix(&self.root)
             .ok()
             .map(Path::to_owned)
+    }
+}
+
+/// Returns a path as the file tools of agents do: `~` is the home directory of the user whom the agent runs for.
+fn absolute(cwd: &Path, typed: &str) -> Option<PathBuf> {
+    match typed.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+            let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
+            Some(Path::new(&home).join(rest.trim_start_matches('/')))
+        }
+        _ => Some(cwd.join(typed)),
     }
 }
 
