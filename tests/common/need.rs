@@ -73,6 +73,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "mcp-clients",
         "clients of the Model Context Protocol are in target/mcp-clients",
     ),
+    ("agents", "Claude Code and Codex are in target/agents"),
 ];
 
 /// Prints that the test is skipped, and returns from it; fails it where what is missing is required: `skip!("loop", "no disk: {why}")`.

@@ -17,6 +17,7 @@ mod generate;
 #[path = "../common/need.rs"]
 mod need;
 
+mod agents;
 mod deadlines;
 mod doors;
 mod escape;
