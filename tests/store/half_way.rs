@@ -238,9 +238,9 @@ fn is_half(written: &Written) -> bool {
     now != written.was && now != written.is
 }
 
-const KILLED: u64 = 12;
-const LONG: usize = 48 << 20;
-const OTHER: &str = "python3 -c \"open('f', 'r+b').write(b'<other>' * 6000000)\"";
+const KILLED: u64 = 6;
+const LONG: usize = 24 << 20;
+const OTHER: &str = "python3 -c \"open('f', 'r+b').write(b'<other>' * 3000000)\"";
 
 /// Where the record was written and the process killed, the file is what it was, or is to be, or neither; what it was is
 /// whole in any case.
@@ -255,7 +255,7 @@ fn killed_half_way_it_can_be_taken_back() {
     for _ in 0..KILLED {
         let mut child =
             until_recorded(&["restore", store, "/f", "--at", &written.before], &written);
-        std::thread::sleep(Duration::from_micros(random.below(8000)));
+        std::thread::sleep(Duration::from_micros(random.below(4000)));
         child.kill().unwrap();
         child.wait().unwrap();
         halves += u32::from(is_half(&written));

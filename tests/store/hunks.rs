@@ -11,7 +11,7 @@ use serde_json::Value;
 use trumanfs::error::Error;
 use trumanfs::name::{Name, WorldPath};
 use trumanfs::world::replace::NewContent;
-use trumanfs::world::{Caller, OpenState, World};
+use trumanfs::world::{Caller, NoOpenState, OpenState, World};
 
 use crate::common::{Home, need_mount};
 use crate::review::{done, listed, run};
@@ -365,6 +365,50 @@ fn what_is_added_to_an_open_file_meanwhile_stays() {
             .unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), format!("{text}added\n"));
     }
+    world.close();
+}
+
+/// A content that was made of another one than what is there.
+struct Stale;
+
+impl NewContent for Stale {
+    fn size(&self) -> u64 {
+        4
+    }
+
+    fn write_to(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        rustix::io::pwrite(file, b"new\n", 0).unwrap();
+        Ok(())
+    }
+
+    fn check(&self, _old: BorrowedFd<'_>) -> Result<(), Error> {
+        Err(Error::Conflict {
+            what: "another".to_owned(),
+            remedy: String::new(),
+        })
+    }
+}
+
+/// Neither over the old one nor in a new inode, and nothing of it is left.
+#[test]
+fn a_content_that_was_made_of_another_one_is_not_put_there() {
+    let dir = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
+    let store = fs::canonicalize(dir.path()).unwrap().join("store");
+    fs::create_dir(&store).unwrap();
+    fs::write(store.join("file"), "old\n").unwrap();
+    let (world, _) = World::as_last_mounted(&store).unwrap();
+    let session = store.join(".trumanfs/sessions").join(world.session());
+    for open_state in [&Open as &dyn OpenState, &NoOpenState] {
+        let dir = world.dir(&WorldPath::root()).unwrap();
+        let located = world.hold(&dir, Name::new(b"file").unwrap()).unwrap();
+        let put = world.put_content(&located, &Stale, open_state, Caller::myself());
+        assert!(matches!(put, Err(Error::Conflict { .. })), "{put:?}");
+        assert_eq!(fs::read(store.join("file")).unwrap(), b"old\n");
+        let versions = fs::read_dir(session.join("versions")).unwrap();
+        assert_eq!(versions.count(), 0);
+    }
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
+    assert!(!journal.contains("content"), "{journal}");
     world.close();
 }
 

@@ -130,7 +130,7 @@ while not os.path.exists("stop"):
             .spawn()
             .unwrap();
         let (mut ends, begun) = ([0, 0], Instant::now());
-        while begun.elapsed() < Duration::from_secs(8) {
+        while begun.elapsed() < Duration::from_secs(4) {
             let number = (ends[0] % (HUNKS - 1) + 1).to_string();
             let output = trumanfs(&["reject", at, &ours, "a", "--hunk", &number]);
             match output.status.code() {

@@ -99,6 +99,18 @@ impl<'q> Case<'q> {
         lists
     }
 
+    /// Finds the sub-command of a program that gets no flags before it.
+    ///
+    /// # Errors
+    /// As [`Case::subcommand`]; or there is none.
+    pub(super) fn first_subcommand(&self, tool: &str) -> Result<Found<'q>, Refused> {
+        let (found, _) = self.subcommand(&[], &|_| None, &|name| name)?;
+        found.ok_or_else(|| {
+            let reason = format!("the command names no sub-command of {tool}");
+            self.refused(Class::Subcommand, "subcommands", reason)
+        })
+    }
+
     /// Finds the sub-command: the first word that is neither a flag that may stand before it nor such a flag's value.
     /// Returns nothing where there are flags alone.
     ///

@@ -14,14 +14,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     if case.entry.subcommands.is_none() && case.argv().len() == case.first {
         return Ok(case.allowed(""));
     }
-    let (found, _) = case.subcommand(&[], &|_| None, &|name| name)?;
-    let Some(found) = found else {
-        return Err(case.refused(
-            Class::Subcommand,
-            "subcommands",
-            "the command names no sub-command of git",
-        ));
-    };
+    let found = case.first_subcommand("git")?;
     let takes = |flag: &str| git_flags::takes(found.name, flag);
     let grammar = Grammar {
         takes: &takes,

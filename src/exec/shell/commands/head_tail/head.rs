@@ -4,10 +4,10 @@ use std::io::{BufRead, Seek, Write};
 
 use super::count::count;
 use super::window::{Window, start_of_last};
-use super::{LONG, Unit, each};
+use super::{LONG, Unit, each, wanted};
 use crate::exec::shell::call::{Call, Ended, Stop, usage};
 use crate::exec::shell::commands::reading::{Trouble, chunk, copy, copy_some, of_reading};
-use crate::exec::shell::options::{OptSpec, ParsedArgs};
+use crate::exec::shell::options::OptSpec;
 use crate::exec::shell::stream::Input;
 
 const OPTIONS: OptSpec = OptSpec {
@@ -37,7 +37,7 @@ pub(in crate::exec::shell) fn head(call: &mut Call<'_>) -> Ended {
             .map(|(letter, value)| (*letter, value.as_deref()));
         typed.options = options.chain(typed.options).collect();
     }
-    let (part, unit) = wanted(&typed)?;
+    let (part, unit) = wanted(&typed, Part::First(10), part)?;
     each(call, &typed, |call, input| match (part, unit) {
         (Part::First(count), Unit::Bytes) => copy_some(call, input, count),
         (Part::First(count), Unit::Lines(delimiter)) => lines(call, input, count, delimiter),
@@ -81,21 +81,11 @@ fn old_style(args: &[Vec<u8>]) -> Result<Option<Options>, Stop> {
     Ok(Some(options))
 }
 
-fn wanted(typed: &ParsedArgs<'_>) -> Result<(Part, Unit), Stop> {
-    let line = Unit::Lines(if typed.has('z') { 0 } else { b'\n' });
-    let mut wanted = (Part::First(10), line);
-    for (letter, value) in &typed.options {
-        let unit = match letter {
-            'c' => Unit::Bytes,
-            'n' => line,
-            _ => continue,
-        };
-        wanted = match value.unwrap_or_default() {
-            [b'-', number @ ..] => (Part::AllBut(count(number, unit)?), unit),
-            number => (Part::First(count(number, unit)?), unit),
-        };
-    }
-    Ok(wanted)
+fn part(number: &[u8], unit: Unit) -> Result<Part, Stop> {
+    Ok(match number {
+        [b'-', number @ ..] => Part::AllBut(count(number, unit)?),
+        number => Part::First(count(number, unit)?),
+    })
 }
 
 /// Prints so many lines, and leaves the rest in the input.

@@ -14,7 +14,7 @@ pub(in crate::exec::shell) use head::head;
 pub(in crate::exec::shell) use tail::tail;
 
 use super::reading::{STANDARD, Trouble, or_standard, read};
-use crate::exec::shell::call::{Call, Ended};
+use crate::exec::shell::call::{Call, Ended, Stop};
 use crate::exec::shell::options::{ParsedArgs, Takes};
 use crate::exec::shell::stream::Input;
 
@@ -59,6 +59,25 @@ fn each(
         }
     }
     Ok(status)
+}
+
+/// Returns what the last of the options `-c` and `-n` names, in bytes or in lines.
+fn wanted<P>(
+    typed: &ParsedArgs<'_>,
+    usual: P,
+    part: impl Fn(&[u8], Unit) -> Result<P, Stop>,
+) -> Result<(P, Unit), Stop> {
+    let line = Unit::Lines(if typed.has('z') { 0 } else { b'\n' });
+    let mut wanted = (usual, line);
+    for (letter, value) in &typed.options {
+        let unit = match letter {
+            'c' => Unit::Bytes,
+            'n' => line,
+            _ => continue,
+        };
+        wanted = (part(value.unwrap_or_default(), unit)?, unit);
+    }
+    Ok(wanted)
 }
 
 fn heading(operand: &[u8], first: bool, out: &mut dyn Write) -> io::Result<()> {

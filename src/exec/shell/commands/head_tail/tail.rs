@@ -5,10 +5,10 @@ use std::io::{BufRead, Seek, SeekFrom, Write};
 use super::count::count;
 use super::head::is_regular;
 use super::window::{Window, start_of_last};
-use super::{LONG, Unit, each};
+use super::{LONG, Unit, each, wanted};
 use crate::exec::shell::call::{Call, Ended, Stop, usage};
 use crate::exec::shell::commands::reading::{Trouble, chunk, copy, of_reading};
-use crate::exec::shell::options::{OptSpec, ParsedArgs, Takes};
+use crate::exec::shell::options::{OptSpec, Takes};
 use crate::exec::shell::stream::Input;
 
 const OPTIONS: OptSpec = OptSpec {
@@ -46,7 +46,7 @@ pub(in crate::exec::shell) fn tail(call: &mut Call<'_>) -> Ended {
             "-f is not supported: a line ends, and cannot wait for what is written later",
         ));
     }
-    let (part, unit) = wanted(&typed)?;
+    let (part, unit) = wanted(&typed, Part::Last(10), part)?;
     // GNU tail does not even open the files then.
     if part == Part::Last(0) {
         return Ok(0);
@@ -91,22 +91,12 @@ fn old_style(args: &[Vec<u8>]) -> Option<(char, Vec<u8>)> {
     Some((unit, [sign, digits, factor].concat()))
 }
 
-fn wanted(typed: &ParsedArgs<'_>) -> Result<(Part, Unit), Stop> {
-    let line = Unit::Lines(if typed.has('z') { 0 } else { b'\n' });
-    let mut wanted = (Part::Last(10), line);
-    for (letter, value) in &typed.options {
-        let unit = match letter {
-            'c' => Unit::Bytes,
-            'n' => line,
-            _ => continue,
-        };
-        wanted = match value.unwrap_or_default() {
-            // Counting starts at 1; 0 means the same.
-            number @ [b'+', ..] => (Part::After(count(number, unit)?.saturating_sub(1)), unit),
-            [b'-', number @ ..] | number => (Part::Last(count(number, unit)?), unit),
-        };
-    }
-    Ok(wanted)
+fn part(number: &[u8], unit: Unit) -> Result<Part, Stop> {
+    Ok(match number {
+        // Counting starts at 1; 0 means the same.
+        [b'+', ..] => Part::After(count(number, unit)?.saturating_sub(1)),
+        [b'-', number @ ..] | number => Part::Last(count(number, unit)?),
+    })
 }
 
 fn after(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Result<(), Trouble> {
