@@ -79,6 +79,22 @@ const EXAMPLES: &[(&str, &str)] = &[
         "trumanfs serve mcp --root ~/project --policy default",
     ),
     ("hook", "trumanfs hook claude-code --root ~/agent-home"),
+    (
+        "key new",
+        "trumanfs key new --role executor --out /etc/trumanfs/executor.key",
+    ),
+    (
+        "lease issue",
+        "trumanfs lease issue --key kernel.key --manifest m.json --iss planner --aud files --base /work/home --ttl 60",
+    ),
+    (
+        "lease revoke",
+        "trumanfs lease revoke --key kernel.key --revocations revoked.json 5f0c6c1e52a9d1b7c3a84f7be2d09316",
+    ),
+    (
+        "result verify",
+        "trumanfs result verify r.json --trust trust.json",
+    ),
     ("doctor", "trumanfs doctor"),
     ("completions", "trumanfs completions bash"),
     ("man", "trumanfs man ~/.local/share/man/man1"),

@@ -12,6 +12,8 @@ mod fork;
 mod hook;
 mod inspect;
 mod installed;
+mod key;
+mod lease;
 mod mount;
 mod output;
 mod pages;
@@ -21,6 +23,7 @@ mod purge;
 mod recover;
 mod report;
 mod restore;
+mod result;
 mod review;
 #[cfg(feature = "mcp")]
 mod serve;
@@ -120,6 +123,15 @@ enum Command {
     /// Single file operations under signed leases, answered by signed results
     #[command(subcommand)]
     Task(task::TaskCommand),
+    /// Keys that sign leases and results of file tasks
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Leases: permissions for single file tasks, as the kernel that issues and revokes them
+    #[command(subcommand)]
+    Lease(lease::LeaseCommand),
+    /// Results of file tasks
+    #[command(subcommand)]
+    Result(result::ResultCommand),
     /// Says what this machine can do for sandboxes, by trying it, what is installed, and how to mend what is not as it should be
     Doctor(doctor::DoctorArgs),
     /// Writes the completions of a shell to standard output
@@ -235,6 +247,9 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Hook(args) => hook::hook(&args),
         Command::Policy(command) => return policy::policy(&command),
         Command::Task(command) => return task::task(&command),
+        Command::Key(command) => key::key(&command),
+        Command::Lease(command) => lease::lease(&command),
+        Command::Result(command) => return Ok(result::result(&command)),
         Command::Completions(args) => pages::completions(&args, self::command()),
         Command::Man(args) => pages::man(&args, self::command()),
         Command::Background => {

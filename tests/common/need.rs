@@ -74,6 +74,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "clients of the Model Context Protocol are in target/mcp-clients",
     ),
     ("agents", "Claude Code and Codex are in target/agents"),
+    ("pynacl", "PyNaCl is in target/pynacl"),
 ];
 
 /// Prints that the test is skipped, and returns from it; fails it where what is missing is required: `skip!("loop", "no disk: {why}")`.

@@ -42,6 +42,8 @@ mod screen;
 mod seals;
 mod space;
 mod strangers;
+mod task_keys;
+mod task_vectors;
 mod trash;
 mod undo;
 mod undo_editors;

@@ -70,7 +70,10 @@ impl Clock {
     /// # Errors
     /// It cannot be written.
     pub fn now(&self) -> Result<u64> {
-        let system = now();
+        self.no_earlier(now())
+    }
+
+    fn no_earlier(&self, system: u64) -> Result<u64> {
         let mut latest = self.latest.lock();
         if system > *latest {
             host_files::replace(&self.file, 0o600, format!("{system}\n").as_bytes())?;
@@ -84,4 +87,56 @@ fn time(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
     let time = text.parse().ok()?;
     (time <= LARGEST).then_some(time)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_does_not_go_back_not_even_with_a_new_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Clock::open(dir.path()).unwrap();
+        let clock = open();
+        assert_eq!(clock.no_earlier(100), Ok(100));
+        assert_eq!(clock.no_earlier(50), Ok(100));
+        assert_eq!(clock.no_earlier(101), Ok(101));
+        assert_eq!(open().no_earlier(0), Ok(101));
+        assert_eq!(open().no_earlier(102), Ok(102));
+        let names = std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(names, 1, "the clock, and nothing of writing it");
+    }
+
+    #[test]
+    fn the_same_second_is_not_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::open(dir.path()).unwrap();
+        clock.no_earlier(100).unwrap();
+        std::fs::remove_file(dir.path().join(FILE)).unwrap();
+        clock.no_earlier(100).unwrap();
+        clock.no_earlier(99).unwrap();
+        assert!(!dir.path().join(FILE).exists());
+        clock.no_earlier(101).unwrap();
+        assert!(dir.path().join(FILE).exists());
+    }
+
+    #[test]
+    fn a_clock_that_cannot_be_read_is_no_clock() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in [
+            "",
+            "x\n",
+            "100",
+            "-1\n",
+            "99999999999999999999\n",
+            "9007199254740992\n",
+            &"1".repeat(100),
+        ] {
+            std::fs::write(dir.path().join(FILE), text).unwrap();
+            assert!(Clock::open(dir.path()).is_err(), "{text:?}");
+        }
+        std::fs::write(dir.path().join(FILE), "9007199254740991\n").unwrap();
+        assert!(Clock::open(dir.path()).is_ok());
+    }
 }

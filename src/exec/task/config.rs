@@ -94,10 +94,7 @@ impl Config {
         for base in &wire.bases {
             checker.base(base)?;
         }
-        let home = host_files::canonical(match file.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => dir,
-            _ => Path::new("."),
-        })?;
+        let home = host_files::canonical(host_files::directory_of(file))?;
         let config = Config {
             audience: wire.audience,
             state_dir: checker.directory("state_dir", &home.join(wire.state_dir))?,
@@ -235,4 +232,142 @@ fn chain(path: &Path) -> Result<Vec<Identity>> {
 
 fn chain_has(path: &Path, wanted: Identity) -> Result<bool> {
     Ok(chain(path)?.contains(&wanted))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    struct Place {
+        dir: tempfile::TempDir,
+    }
+
+    impl Place {
+        /// A directory with bases `a` and `b`, and the files that a configuration names.
+        fn new() -> Place {
+            let dir = tempfile::tempdir().unwrap();
+            for base in ["a", "b", "c"] {
+                fs::create_dir(dir.path().join(base)).unwrap();
+            }
+            for file in ["key", "trust.json", "revoked.json"] {
+                fs::write(dir.path().join(file), "").unwrap();
+            }
+            Place { dir }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.dir.path().canonicalize().unwrap().join(name)
+        }
+
+        fn text(&self) -> String {
+            format!(
+                "audience = \"files\"\nbases = [\"{}\", \"{}\"]\nstate_dir = \"state\"\nvault_dir = \"vault\"\nkey = \"key\"\n\
+                 trust = \"trust.json\"\nrevocations = \"revoked.json\"\nmax_lease_s = 3600\nskew_s = 5\n",
+                self.path("a").display(),
+                self.path("b").display()
+            )
+        }
+
+        fn load(&self, text: &str) -> Result<Config> {
+            fs::write(self.path("task.toml"), text).unwrap();
+            Config::load(&self.path("task.toml"))
+        }
+    }
+
+    #[test]
+    fn a_configuration_is_read_and_its_directories_are_made() {
+        let place = Place::new();
+        let config = place.load(&place.text()).unwrap();
+        assert_eq!(config.bases, [place.path("a"), place.path("b")]);
+        assert_eq!((config.max_lease_s, config.skew_s), (3600, 5));
+        assert_eq!(config.key, place.path("key"));
+        assert_eq!(config.revocations, Some(place.path("revoked.json")));
+        for dir in [&config.state_dir, &config.vault_dir] {
+            assert_eq!(
+                fs::metadata(dir).unwrap().permissions().mode() & 0o7777,
+                0o700
+            );
+        }
+        let less = place
+            .text()
+            .replace("skew_s = 5\n", "")
+            .replace("revocations = \"revoked.json\"\n", "");
+        let config = place.load(&less).unwrap();
+        assert_eq!((config.skew_s, config.revocations), (30, None));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_file_and_key() {
+        let place = Place::new();
+        symlink(place.path("a"), place.path("link")).unwrap();
+        fs::create_dir(place.path("a/deep")).unwrap();
+        fs::create_dir(place.path("open")).unwrap();
+        fs::set_permissions(place.path("open"), fs::Permissions::from_mode(0o750)).unwrap();
+        fs::create_dir(place.path("around")).unwrap();
+        fs::create_dir(place.path("around/base")).unwrap();
+        fs::set_permissions(place.path("around"), fs::Permissions::from_mode(0o700)).unwrap();
+        let (a, b) = (
+            place.path("a").display().to_string(),
+            place.path("b").display().to_string(),
+        );
+        let at = |name: &str| place.path(name).display().to_string();
+        for (from, to, why) in [
+            ("audience", "audiense", "unknown field `audiense`"),
+            (
+                "skew_s = 5",
+                "skew_s = 5\nskew_s = 5",
+                "line 10: duplicate key",
+            ),
+            ("skew_s = 5", "skew_s = \"5\"", "line 9: invalid type"),
+            ("skew_s = 5", "skew_s = 301", "skew_s is 301, not 0 to 300"),
+            ("max_lease_s = 3600\n", "", "missing field `max_lease_s`"),
+            ("max_lease_s = 3600", "max_lease_s = 0", "max_lease_s is 0"),
+            ("max_lease_s = 3600", "max_lease_s = -1", "line 8"),
+            ("\"files\"", "\"my files\"", "audience is not"),
+            (&b, "relative", "bases: a path is not absolute"),
+            (&b, &format!("{b}/"), "ends with a slash"),
+            (&b, &format!("{b}/../c"), "`..`"),
+            (&b, &at("link"), "leads through a link"),
+            (&b, &at("none"), "bases: "),
+            (&b, &at("key"), "is not a directory"),
+            (&b, &a, "lies in the other"),
+            (&b, &at("a/deep"), "lies in the other"),
+            (&a, &at("b"), "lies in the other"),
+            (&format!("\"{a}\", \"{b}\""), "", "bases is empty"),
+            ("\"state\"", "\"a/state\"", "state_dir: "),
+            ("\"vault\"", "\"b/vault\"", "vault_dir: "),
+            ("\"vault\"", "\"link/vault\"", "vault_dir: "),
+            ("\"vault\"", "\"no/vault\"", "vault_dir: "),
+            ("\"vault\"", "\"open\"", "with mode 0750"),
+            ("\"vault\"", "\"key\"", "vault_dir: "),
+            ("\"key\"", "\"none\"", "key: "),
+            ("\"key\"", "\"a/key\"", "key: "),
+            ("\"trust.json\"", "\"a/out\"", "trust: "),
+            ("\"trust.json\"", "\"inward\"", "trust: "),
+            ("\"revoked.json\"", "\"none.json\"", "revocations: "),
+        ] {
+            fs::write(place.path("a/key"), "").unwrap();
+            let _ = symlink(place.path("trust.json"), place.path("a/out"));
+            let _ = symlink(place.path("a/key"), place.path("inward"));
+            let changed = place.text().replacen(from, to, 1);
+            assert_ne!(changed, place.text());
+            let told = place.load(&changed).unwrap_err().told();
+            assert!(
+                told.contains(why) && told.contains("task.toml"),
+                "{from} → {to}: {told}"
+            );
+        }
+        assert!(!place.path("a/state").exists() && !place.path("b/vault").exists());
+        let around = place
+            .text()
+            .replace(&b, &at("around/base"))
+            .replace("\"vault\"", "\"around\"");
+        let told = place.load(&around).unwrap_err().told();
+        assert!(told.contains("vault_dir: the base"), "{told}");
+        // The tree is as it was, and the configuration is sound.
+        place.load(&place.text()).unwrap();
+    }
 }

@@ -189,7 +189,10 @@ impl Envelope {
 
 /// Returns the bytes that a signature is over: DSSE's pre-authentication encoding.
 pub fn pae(payload_type: PayloadType, payload: &[u8]) -> Vec<u8> {
-    let name = payload_type.as_str();
+    encoding(payload_type.as_str(), payload)
+}
+
+fn encoding(name: &str, payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!("DSSEv1 {} {name} {} ", name.len(), payload.len()).into_bytes();
     bytes.extend_from_slice(payload);
     bytes
@@ -204,5 +207,190 @@ fn decode(member: &str, text: &str) -> Result<Vec<u8>, Malformed> {
         false => Err(Malformed::new(format!(
             "{member} is not in base64's canonical spelling"
         ))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    const TYPE: PayloadType = PayloadType::Lease;
+
+    fn key(seed: u8) -> PrivateKey {
+        PrivateKey::from_seed(&[seed; 32])
+    }
+
+    fn parse(text: &str) -> Result<Envelope, Malformed> {
+        Envelope::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn the_encoding_is_that_of_the_protocol() {
+        // The example of protocol.md.
+        assert_eq!(
+            encoding("http://example.com/HelloWorld", b"hello world"),
+            b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+        );
+        assert_eq!(encoding("", b""), b"DSSEv1 0  0 ");
+    }
+
+    #[test]
+    fn an_envelope_is_read_back_letter_by_letter() {
+        let envelope = Envelope::sign(TYPE, b"{\"a\":1}".to_vec(), &key(1));
+        let text = envelope.to_text();
+        assert!(!text.contains('\n'));
+        assert_eq!(parse(&text).unwrap(), envelope);
+        assert_eq!(parse(&text).unwrap().to_text(), text);
+        assert_eq!(
+            Envelope::sign(TYPE, b"{\"a\":1}".to_vec(), &key(1)),
+            envelope
+        );
+    }
+
+    #[test]
+    fn another_spelling_is_another_envelope() {
+        let payload = b"??>>~~".to_vec();
+        let text = Envelope::sign(TYPE, payload, &key(1)).to_text();
+        let sig = text
+            .split("\"sig\":\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        let own = "\"payload\":\"Pz8+Pn5+\"";
+        assert!(text.contains(own), "{text}");
+        let payload = |spelled: &str| text.replace(own, &format!("\"payload\":\"{spelled}\""));
+        assert!(parse(&payload("Pz8+Pn4=")).is_ok());
+        for spelled in [
+            "Pz8-Pn5-",
+            "Pz8+Pn4",
+            "Pz8+Pn5=",
+            "Pz8+\\nPn5+",
+            "Pz8+ Pn5+",
+            "Pz8+Pn5+=",
+            "Pz8+Pn5+====",
+            "Pz8=Pn5+",
+            "P",
+            "*",
+        ] {
+            assert!(parse(&payload(spelled)).is_err(), "{spelled}");
+        }
+        // The last character of 64 bytes has four bits that mean nothing.
+        let last = sig.trim_end_matches('=').chars().last().unwrap();
+        assert!("AQgw".contains(last), "{sig}");
+        for other in "BRhx".chars() {
+            let spelled = format!("{}{other}==", &sig[..sig.len() - 3]);
+            assert!(parse(&text.replace(sig, &spelled)).is_err(), "{other}");
+        }
+        // JSON has spellings of its own; they change no byte that is signed.
+        let escaped = parse(&payload("Pz8\\u002bPn5+")).unwrap();
+        assert!(escaped.verify(TYPE, [key(1).public()]).is_some());
+    }
+
+    #[test]
+    fn only_the_members_of_the_protocol_are_there() {
+        let text = Envelope::sign(TYPE, b"{}".to_vec(), &key(1)).to_text();
+        let signature = text.split("\"signatures\":[").nth(1).unwrap();
+        let signature = signature.strip_suffix("]}").unwrap();
+        let many = |count: usize| vec![signature; count].join(",");
+        assert!(parse(&text.replace(signature, &many(8))).is_ok());
+        let keyless = text.replace(&format!("\"keyid\":\"{}\",", key(1).keyid()), "");
+        assert!(keyless.len() < text.len());
+        assert!(
+            parse(&keyless)
+                .unwrap()
+                .verify(TYPE, [key(1).public()])
+                .is_some()
+        );
+        for (what, bad) in [
+            ("no signature", text.replace(signature, "")),
+            ("nine", text.replace(signature, &many(9))),
+            ("member", text.replacen('{', "{\"x\":1,", 1)),
+            (
+                "member below",
+                text.replace("{\"keyid\"", "{\"cert\":\"\",\"keyid\""),
+            ),
+            ("twice", text.replacen('{', "{\"payload\":\"\",", 1)),
+            ("type", text.replace("lease.v1", "lease.v2")),
+            ("case", text.replace("payloadType", "payload_type")),
+            ("stripped", text.replace("\"payload\":\"e30=\",", "")),
+            ("null", text.replace("\"e30=\"", "null")),
+            (
+                "array",
+                format!("[\"{}\",\"e30=\",[{signature}]]", TYPE.as_str()),
+            ),
+            ("array below", text.replace(signature, "[\"\",\"\"]")),
+            ("behind", format!("{text}{text}")),
+        ] {
+            assert_ne!(bad, text, "{what}");
+            assert!(parse(&bad).is_err(), "{what}: {bad}");
+        }
+        assert!(parse(&format!("{text}\n")).is_ok());
+    }
+
+    #[test]
+    fn each_type_has_its_length() {
+        for kind in PayloadType::ALL {
+            let of = |length: usize| Envelope::sign(kind, vec![b' '; length], &key(1)).to_text();
+            let around = of(0).len();
+            let fits = (kind.limit() - around) / 4 * 3;
+            assert!(parse(&of(fits)).is_ok(), "{kind:?}");
+            let told = parse(&of(fits + 3)).unwrap_err().to_string();
+            assert!(told.contains("more than"), "{kind:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_for_one_type_one_payload_and_one_key() {
+        let envelope = Envelope::sign(TYPE, b"{}".to_vec(), &key(1));
+        let (own, other) = (key(1), key(2));
+        assert_eq!(
+            envelope.verify(TYPE, [other.public(), own.public()]),
+            Some(own.public())
+        );
+        assert_eq!(envelope.verify(TYPE, [other.public()]), None);
+        assert_eq!(envelope.verify(TYPE, []), None);
+        for kind in [PayloadType::Result, PayloadType::Revocations] {
+            // Presented as what it is not, and with its type rewritten.
+            assert_eq!(envelope.verify(kind, [own.public()]), None);
+            let rewritten = Envelope {
+                payload_type: kind,
+                ..envelope.clone()
+            };
+            assert_eq!(rewritten.verify(kind, [own.public()]), None);
+            assert_eq!(rewritten.verify(TYPE, [own.public()]), None);
+        }
+        let changed = Envelope {
+            payload: b"{} ".to_vec(),
+            ..envelope.clone()
+        };
+        assert_eq!(changed.verify(TYPE, [own.public()]), None);
+        for bit in 0..512 {
+            let mut changed = envelope.clone();
+            changed.signatures[0].sig[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(changed.verify(TYPE, [own.public()]), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn one_good_signature_is_enough_and_keyid_is_only_a_hint() {
+        let (good, other) = (key(1), key(2));
+        let mut envelope = Envelope::sign(TYPE, b"{}".to_vec(), &good);
+        let bad = EnvelopeSignature {
+            keyid: good.keyid().to_owned(),
+            sig: vec![0; 64],
+        };
+        envelope.signatures.insert(0, bad.clone());
+        envelope.signatures[1].keyid = other.keyid().to_owned();
+        let keys = || [other.public(), good.public()];
+        assert_eq!(envelope.verify(TYPE, keys()), Some(good.public()));
+        envelope.signatures.pop();
+        envelope.signatures.push(EnvelopeSignature {
+            sig: vec![1; 10],
+            ..bad
+        });
+        assert_eq!(envelope.verify(TYPE, keys()), None);
     }
 }

@@ -57,20 +57,31 @@ fn open(path: &Path, more: OFlags) -> Result<(File, Stat)> {
     }
 }
 
-fn read_from(file: File, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>> {
+fn read_from(file: File, path: &Path, limit: usize) -> Result<Option<Zeroizing<Vec<u8>>>> {
     // With this capacity, reading never moves what has been read, which would leave a copy in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(limit.min(1 << 20).saturating_add(2)));
     let at_most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     file.take(at_most)
         .read_to_end(&mut bytes)
         .map_err(io_failed(path))?;
-    match bytes.len() > limit {
-        true => Err(Error::refused(
-            format!("{}: more than {limit} bytes", path.display()),
-            "It is not what it should be.",
-        )),
-        false => Ok(bytes),
-    }
+    Ok((bytes.len() <= limit).then_some(bytes))
+}
+
+fn too_long(path: &Path, limit: usize) -> Error {
+    Error::refused(
+        format!("{}: more than {limit} bytes", path.display()),
+        "It is not what it should be.",
+    )
+}
+
+/// Reads a regular file; `None` if it has more than `limit` bytes.
+///
+/// # Errors
+/// It is absent, no regular file, or cannot be read.
+pub fn read_at_most(path: &Path, limit: usize) -> Result<Option<Vec<u8>>> {
+    let (file, _) = open(path, OFlags::empty())?;
+    let read = read_from(file, path, limit)?;
+    Ok(read.map(|mut bytes| std::mem::take(&mut *bytes)))
 }
 
 /// Reads a regular file of at most `limit` bytes.
@@ -78,8 +89,7 @@ fn read_from(file: File, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>
 /// # Errors
 /// It is absent, no regular file, too long, or cannot be read.
 pub fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
-    let (file, _) = open(path, OFlags::empty())?;
-    read_from(file, path, limit).map(|mut bytes| std::mem::take(&mut *bytes))
+    read_at_most(path, limit)?.ok_or_else(|| too_long(path, limit))
 }
 
 /// As [`read`], for what nobody but its owner may read: no symbolic link, of the effective user, with mode 0600 or
@@ -113,7 +123,7 @@ pub fn read_secret(path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>> {
             ),
         ));
     }
-    read_from(file, path, limit)
+    read_from(file, path, limit)?.ok_or_else(|| too_long(path, limit))
 }
 
 /// Makes a file that is not there yet, with these modes, on disk when this returns.
@@ -167,14 +177,38 @@ fn write(file: OwnedFd, path: &Path, mode: Mode, bytes: &[u8]) -> Result<()> {
     fsync(&file).map_err(|errno| failed(path, errno))
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
-    let dir = match path.parent() {
+/// Returns the directory that a file lies in.
+pub fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
-    };
+    }
+}
+
+fn sync_directory(path: &Path) -> Result<()> {
+    let dir = directory_of(path);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(CWD, dir, flags, Mode::empty()).map_err(|errno| failed(dir, errno))?;
     fsync(&opened).map_err(|errno| failed(dir, errno))
+}
+
+/// The lock of a directory, which is released when this is dropped.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _dir: OwnedFd,
+}
+
+/// Waits until nobody else who asks for it works in the directory of a file, and keeps others waiting.
+///
+/// # Errors
+/// There is no such directory, or it cannot be locked.
+pub fn lock_directory_of(path: &Path) -> Result<DirectoryLock> {
+    let dir = directory_of(path);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(CWD, dir, flags, Mode::empty()).map_err(|errno| failed(dir, errno))?;
+    rustix::fs::flock(&opened, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(|errno| failed(dir, errno))?;
+    Ok(DirectoryLock { _dir: opened })
 }
 
 /// Returns the path without links, of something that is there.

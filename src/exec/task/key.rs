@@ -221,3 +221,241 @@ impl fmt::Debug for PrivateKey {
         write!(f, "PrivateKey({}, …)", self.keyid())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use curve25519_dalek::scalar::Scalar;
+    use ed25519_dalek::Verifier;
+    use sha2::{Digest, Sha512};
+
+    /// The order of the group, little-endian.
+    const ORDER: [u8; 32] = [
+        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
+        0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+    ];
+
+    /// The encodings of the eight points of small order that are canonical, and of those that are not.
+    const SMALL: [&str; 14] = [
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "0000000000000000000000000000000000000000000000000000000000000080",
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+        "0100000000000000000000000000000000000000000000000000000000000080",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    ];
+
+    fn bytes(hex: &str) -> [u8; 32] {
+        let pair = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+        std::array::from_fn(pair)
+    }
+
+    fn key() -> PrivateKey {
+        PrivateKey::from_seed(&[7; 32])
+    }
+
+    #[test]
+    fn a_signature_has_one_spelling() {
+        let signature = key().sign(b"message");
+        assert!(key().public().has_signed(b"message", &signature));
+        assert!(!key().public().has_signed(b"messagf", &signature));
+        // S + L is the same number to a verifier that does not look.
+        let (mut more, mut carry) = (signature, 0);
+        for (byte, order) in more[32..].iter_mut().zip(ORDER) {
+            let sum = u16::from(*byte) + u16::from(order) + carry;
+            (*byte, carry) = ((sum & 0xff) as u8, sum >> 8);
+        }
+        assert_eq!(carry, 0);
+        assert!(!key().public().has_signed(b"message", &more));
+        for length in [0, 63, 65, 128] {
+            let mut other = signature.to_vec();
+            other.resize(length, 0);
+            assert!(!key().public().has_signed(b"message", &other), "{length}");
+        }
+    }
+
+    #[test]
+    fn an_r_of_small_order_signs_nothing() {
+        // Whoever has the key can make such signatures, and so several of one message: S = k·a where R is the identity.
+        let own = key();
+        let sign = |r: [u8; 32]| {
+            let mut hash = Sha512::new();
+            hash.update(r);
+            hash.update(own.public.bytes());
+            hash.update(b"message");
+            let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
+            let s = k * own.key.to_scalar();
+            let mut signature = [0; 64];
+            signature[..32].copy_from_slice(&r);
+            signature[32..].copy_from_slice(s.as_bytes());
+            signature
+        };
+        let identity = sign(bytes(SMALL[0]));
+        let lenient = own
+            .public
+            .key
+            .verify(b"message", &Signature::from_bytes(&identity));
+        assert!(
+            lenient.is_ok(),
+            "it is no signature to anybody: {lenient:?}"
+        );
+        assert!(!own.public.has_signed(b"message", &identity));
+        for r in SMALL {
+            assert!(!own.public.has_signed(b"message", &sign(bytes(r))), "{r}");
+        }
+    }
+
+    #[test]
+    fn a_public_key_has_one_spelling_and_is_no_point_of_small_order() {
+        for point in SMALL {
+            assert!(PublicKey::from_bytes(&bytes(point)).is_err(), "{point}");
+        }
+        // y and y + p are one number, where both have 255 bits.
+        let mut strong = 0;
+        for above in 0..19 {
+            for sign in [0, 0x80] {
+                let mut point = [0xff; 32];
+                (point[0], point[31]) = (0xed + above, 0x7f | sign);
+                strong +=
+                    usize::from(VerifyingKey::from_bytes(&point).is_ok_and(|key| !key.is_weak()));
+                assert!(PublicKey::from_bytes(&point).is_err(), "{above}");
+            }
+        }
+        assert!(strong > 0, "no spelling was refused for being another one");
+        assert_eq!(
+            &PublicKey::from_bytes(key().public().bytes()).unwrap(),
+            key().public()
+        );
+    }
+
+    #[test]
+    fn keys_are_read_back_and_their_id_is_the_digest_of_the_bytes() {
+        let (own, dir) = (key(), tempfile::tempdir().unwrap());
+        let file = dir.path().join("k");
+        let public = own.save(&file).unwrap();
+        assert_eq!(public, dir.path().join("k.pub"));
+        assert_eq!(PrivateKey::load(&file).unwrap().keyid(), own.keyid());
+        assert_eq!(&PublicKey::load(&public).unwrap(), own.public());
+        assert_eq!(own.keyid(), sha256(own.public().bytes()));
+        let mode = |file: &Path| fs::metadata(file).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(&file), mode(&public)), (0o600, 0o644));
+        let (a, b) = (
+            PrivateKey::generate().unwrap(),
+            PrivateKey::generate().unwrap(),
+        );
+        assert_ne!(a.keyid(), b.keyid());
+        assert!(PrivateKey::from_pem(&own.public().to_pem()).is_err());
+        assert!(PublicKey::from_pem(&own.to_pem().unwrap()).is_err());
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("k");
+        for taken in ["k", "k.pub"] {
+            fs::write(dir.path().join(taken), "mine").unwrap();
+            let error = key().save(&file).unwrap_err();
+            assert_eq!(error.kind(), crate::error::Kind::Conflict, "{error}");
+            let names: Vec<_> = fs::read_dir(dir.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            assert_eq!(names, [taken]);
+            assert_eq!(fs::read(dir.path().join(taken)).unwrap(), b"mine");
+            fs::remove_file(dir.path().join(taken)).unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &file).unwrap();
+        assert!(key().save(&file).is_err());
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn a_key_that_others_may_have_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("k");
+        key().save(&file).unwrap();
+        for mode in 0..0o10000 {
+            // Each bit alone, and what editors and copies leave.
+            if (mode & !0o600_u32).count_ones() > 1
+                && ![0o644, 0o640, 0o666, 0o755, 0o700].contains(&mode)
+            {
+                continue;
+            }
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            let loaded = PrivateKey::load(&file);
+            assert_eq!(
+                loaded.is_ok(),
+                mode == 0o600 || mode == 0o400,
+                "{mode:o}: {loaded:?}"
+            );
+            if let Err(error) = loaded
+                && mode & 0o077 != 0
+            {
+                let told = error.told();
+                assert!(
+                    told.contains("chmod 600") || told.contains("may not"),
+                    "{mode:o}: {told}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_a_regular_file_of_its_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("k"), dir.path().join("link"));
+        key().save(&file).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let told = PrivateKey::load(&link).unwrap_err().told();
+        assert!(told.contains("a symbolic link"), "{told}");
+        // Nobody writes to the FIFO, and nobody waits for it.
+        let fifo = dir.path().join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for other in [&fifo, &dir.path().to_path_buf()] {
+            let told = PrivateKey::load(other).unwrap_err().told();
+            assert!(told.contains("not a regular file"), "{told}");
+        }
+        let missing = PrivateKey::load(&dir.path().join("none")).unwrap_err();
+        assert_eq!(missing.kind(), crate::error::Kind::Missing);
+        for text in [
+            "",
+            "key",
+            "-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----\n",
+            &"x".repeat(5000),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert!(PrivateKey::load(&file).is_err(), "{text}");
+        }
+        if !rustix::process::geteuid().is_root() {
+            crate::need::skip!("root", "a file cannot be given to somebody else");
+        }
+        key().save(&dir.path().join("foreign")).unwrap();
+        std::os::unix::fs::chown(dir.path().join("foreign"), Some(1), None).unwrap();
+        let told = PrivateKey::load(&dir.path().join("foreign"))
+            .unwrap_err()
+            .told();
+        assert!(told.contains("belongs to user 1"), "{told}");
+    }
+
+    #[test]
+    fn the_secret_shows_nowhere() {
+        let shown = format!("{:?} {:?}", key(), key().public());
+        for secret in ["07, 07", "7, 7", "0707", "BwcH"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+        assert!(shown.contains(key().keyid()));
+    }
+}

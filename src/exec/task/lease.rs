@@ -305,3 +305,252 @@ impl Lease {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    use super::super::tests::lease;
+
+    fn value() -> Value {
+        serde_json::to_value(lease()).unwrap()
+    }
+
+    fn parse(value: &Value) -> Result<Lease, Malformed> {
+        Lease::parse(value.to_string().as_bytes())
+    }
+
+    fn code(checked: Result<(), Failure>) -> Option<Code> {
+        checked.err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_lease_is_strict() {
+        assert_eq!(parse(&value()), Ok(lease()));
+        for member in value().as_object().unwrap().keys() {
+            let mut stripped = value();
+            stripped.as_object_mut().unwrap().remove(member);
+            assert!(parse(&stripped).is_err(), "{member}");
+            let mut null = value();
+            null[member] = json!(null);
+            assert!(parse(&null).is_err(), "{member}");
+        }
+        let many = |item: &str| vec![item.to_owned(); MOST + 1];
+        for (member, bad) in [
+            ("v", json!(2)),
+            ("v", json!("1")),
+            ("lease_id", json!("")),
+            ("lease_id", json!("a b")),
+            ("iss", json!("ä")),
+            ("aud", json!(["files"])),
+            ("task_id", json!("")),
+            ("manifest_sha256", json!("A".repeat(64))),
+            ("manifest_sha256", json!("a".repeat(63))),
+            ("capabilities", json!([])),
+            ("capabilities", json!("FILE_MOVE")),
+            ("capabilities", json!([1])),
+            ("capabilities", json!(many("FILE_MOVE"))),
+            ("bases", json!([])),
+            ("bases", json!(["/"])),
+            ("bases", json!(["work"])),
+            ("bases", json!(["/work/../etc"])),
+            ("bases", json!(many("/work"))),
+            ("iat", json!("100")),
+            ("iat", json!(1e2)),
+            ("nbf", json!(-1)),
+            ("nbf", json!(200)),
+            ("iat", json!(200)),
+            ("exp", json!(100)),
+            ("exp", json!(LARGEST + 1)),
+            ("max_uses", json!(0)),
+            ("max_uses", json!(MOST_USES + 1)),
+            ("quota", json!([1, 1, 1, 1, 1])),
+            ("quota", json!({})),
+            ("more", json!(1)),
+        ] {
+            let mut changed = value();
+            changed[member] = bad.clone();
+            assert!(parse(&changed).is_err(), "{member}: {bad}");
+        }
+        let twice = value().to_string().replacen('{', "{\"aud\":\"other\",", 1);
+        assert!(Lease::parse(twice.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn who_it_is_for_is_compared() {
+        let lease = lease();
+        assert_eq!(code(lease.check_audience("files")), None);
+        assert_eq!(code(lease.check_audience("file")), Some(Code::InvalidLease));
+        assert_eq!(code(lease.check_task("task-1")), None);
+        assert_eq!(code(lease.check_task("task-2")), Some(Code::InvalidLease));
+        assert_eq!(code(lease.check_digest(&"0".repeat(64))), None);
+        assert_eq!(
+            code(lease.check_digest(&"1".repeat(64))),
+            Some(Code::InvalidLease)
+        );
+    }
+
+    #[test]
+    fn time_is_loosened_at_the_beginning_only() {
+        let check = |iat, nbf, exp, now| {
+            let lease = Lease {
+                iat,
+                nbf,
+                exp,
+                ..lease()
+            };
+            code(lease.check_time(now, 30, 100))
+        };
+        let (late, bad) = (Some(Code::LeaseExpired), Some(Code::InvalidLease));
+        for (iat, nbf, exp, now, expected) in [
+            (100, 100, 200, 100, None),
+            (100, 100, 200, 199, None),
+            (100, 100, 200, 200, late),
+            (100, 100, 200, 201, late),
+            (100, 100, 200, u64::MAX, late),
+            (100, 100, 200, 70, None),
+            (100, 100, 200, 69, bad),
+            (100, 100, 200, 0, bad),
+            // Issued ahead, and valid from before it was issued.
+            (100, 150, 200, 120, None),
+            (100, 150, 200, 119, bad),
+            (150, 100, 200, 119, bad),
+            (150, 100, 200, 120, None),
+            // 101 seconds from the earlier of the two.
+            (100, 100, 201, 150, bad),
+            (100, 150, 201, 150, bad),
+            (150, 100, 201, 150, bad),
+            (0, 0, LARGEST, 150, bad),
+        ] {
+            assert_eq!(
+                check(iat, nbf, exp, now),
+                expected,
+                "{iat} {nbf} {exp} at {now}"
+            );
+        }
+    }
+
+    #[test]
+    fn uses_and_revocations_count() {
+        let lease = Lease {
+            max_uses: 2,
+            ..lease()
+        };
+        assert_eq!(code(lease.check_uses(0)), None);
+        assert_eq!(code(lease.check_uses(1)), None);
+        assert_eq!(code(lease.check_uses(2)), Some(Code::InvalidLease));
+        assert_eq!(code(lease.check_uses(u64::MAX)), Some(Code::InvalidLease));
+        let mut list = Revocations::default();
+        assert_eq!(code(lease.check_revocation(&list)), None);
+        list.lease_ids.insert("lease-10".to_owned());
+        assert_eq!(code(lease.check_revocation(&list)), None);
+        list.lease_ids.insert("lease-1".to_owned());
+        assert_eq!(
+            code(lease.check_revocation(&list)),
+            Some(Code::InvalidLease)
+        );
+    }
+
+    #[test]
+    fn an_unknown_capability_is_told_before_one_that_is_not_leased() {
+        let lease = Lease {
+            capabilities: vec!["FILE_MOVE".to_owned(), "FILE_CHMOD".to_owned()],
+            ..lease()
+        };
+        assert_eq!(
+            lease.check_capability("FILE_MOVE"),
+            Ok(Capability::FileMove)
+        );
+        for (id, expected) in [
+            ("FILE_DELETE", Code::InvalidLease),
+            ("FILE_CHMOD", Code::UnsupportedCapability),
+            ("FILE_LINK", Code::UnsupportedCapability),
+            ("file_move", Code::UnsupportedCapability),
+        ] {
+            assert_eq!(
+                lease.check_capability(id).unwrap_err().code,
+                expected,
+                "{id}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_lies_below_a_base_of_both() {
+        let path = |text: &str| AbsolutePath::parse(text).unwrap();
+        let lease = Lease {
+            bases: vec![path("/work/a"), path("/srv"), path("/none")],
+            ..lease()
+        };
+        let configured = [
+            PathBuf::from("/work"),
+            PathBuf::from("/srv/deep"),
+            PathBuf::from("/own"),
+        ];
+        let within = lease.bases_within(&configured);
+        assert_eq!(
+            within,
+            [PathBuf::from("/work/a"), PathBuf::from("/srv/deep")]
+        );
+        for (text, allowed) in [
+            ("/work/a/f", true),
+            ("/work/a/b/f", true),
+            ("/srv/deep/f", true),
+            ("/work/f", false),
+            ("/work/ab", false),
+            ("/work/a", false),
+            ("/srv/f", false),
+            ("/own/f", false),
+            ("/none/f", false),
+            ("/etc/passwd", false),
+        ] {
+            let failed = lease.check_path(&path(text), &configured);
+            assert_eq!(failed.is_ok(), allowed, "{text}");
+            assert_eq!(
+                within.iter().any(|base| path(text).below(base).is_some()),
+                allowed,
+                "{text}"
+            );
+            // Nothing of what was asked for is repeated.
+            if let Err(failure) = failed {
+                assert_eq!(failure.code, Code::ExecutionFailed);
+                assert!(!failure.message.contains(text));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_lease_by_a_trusted_key_is_an_invalid_one() {
+        let key = PrivateKey::from_seed(&[1; 32]);
+        let signed = |kind, payload: &[u8]| Envelope::sign(kind, payload.to_vec(), &key).to_text();
+        let payload = lease().to_payload().unwrap();
+        let good = signed(PayloadType::Lease, &payload);
+        assert_eq!(Lease::verify(good.as_bytes(), [key.public()]), Ok(lease()));
+        for (what, text) in [
+            ("a result", signed(PayloadType::Result, &payload)),
+            ("a list", signed(PayloadType::Revocations, &payload)),
+            ("signed, but no lease", signed(PayloadType::Lease, b"{}")),
+            ("nothing", String::new()),
+            (
+                "the payload alone",
+                String::from_utf8(payload.clone()).unwrap(),
+            ),
+            (
+                "a type rewritten",
+                signed(PayloadType::Result, &payload).replace("result.v1", "lease.v1"),
+            ),
+        ] {
+            let failure = Lease::verify(text.as_bytes(), [key.public()]).unwrap_err();
+            assert_eq!(failure.code, Code::InvalidLease, "{what}");
+        }
+        assert!(Lease::verify(good.as_bytes(), []).is_err());
+        let wrong = Lease {
+            max_uses: 0,
+            ..lease()
+        };
+        assert!(wrong.issue(&key).is_err());
+        assert_ne!(Lease::new_id().unwrap(), Lease::new_id().unwrap());
+    }
+}

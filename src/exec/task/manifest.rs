@@ -215,3 +215,162 @@ impl Serialize for Capability {
         serializer.serialize_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn manifest() -> Value {
+        json!({
+            "task_id": "task-1", "capability_id": "FILE_MOVE",
+            "inputs": { "source_path": "/w/a", "destination_path": "/w/b" },
+            "constraints": { "reversible": true, "deadline": 5 },
+            "provenance": { "plan": ["x"] },
+        })
+    }
+
+    fn parse(value: &Value) -> Result<Manifest, Malformed> {
+        Manifest::parse(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_manifest_is_read() {
+        let read = parse(&manifest()).unwrap();
+        assert_eq!(
+            (read.task_id.as_str(), read.capability_id.as_str()),
+            ("task-1", "FILE_MOVE")
+        );
+        assert_eq!(read.constraints.reversible, Some(true));
+        assert_eq!(read.constraints.others["deadline"], 5);
+        assert_eq!(read.provenance["plan"], json!(["x"]));
+        let mut silent = manifest();
+        silent["constraints"] = json!({});
+        assert_eq!(parse(&silent).unwrap().constraints, Constraints::default());
+        // What it means is decided after the lease, whatever it is.
+        for inputs in [
+            json!({}),
+            json!({"x": 1}),
+            json!([1]),
+            json!(null),
+            json!("x"),
+        ] {
+            let mut other = manifest();
+            other["inputs"] = inputs;
+            other["capability_id"] = json!("FILE_CHMOD");
+            assert!(parse(&other).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_strict() {
+        for member in [
+            "task_id",
+            "capability_id",
+            "inputs",
+            "constraints",
+            "provenance",
+        ] {
+            let mut stripped = manifest();
+            stripped.as_object_mut().unwrap().remove(member);
+            assert!(parse(&stripped).is_err(), "{member}");
+        }
+        for (member, value) in [
+            ("task_id", json!(1)),
+            ("task_id", json!("")),
+            ("task_id", json!("a b")),
+            ("task_id", json!("x".repeat(257))),
+            ("capability_id", json!(null)),
+            ("capability_id", json!("")),
+            ("constraints", json!([])),
+            ("constraints", json!(null)),
+            ("constraints", json!({"reversible": "true"})),
+            ("constraints", json!({"reversible": null})),
+            ("constraints", json!({"reversible": 1})),
+            ("provenance", json!("me")),
+            ("more", json!({})),
+        ] {
+            let mut changed = manifest();
+            changed[member] = value.clone();
+            assert!(parse(&changed).is_err(), "{member}: {value}");
+        }
+        let mut long = manifest();
+        long["provenance"]["x"] = json!("y".repeat(LONGEST));
+        assert!(
+            parse(&long)
+                .unwrap_err()
+                .to_string()
+                .contains("more than 65536")
+        );
+        let twice = manifest()
+            .to_string()
+            .replacen('{', "{\"task_id\":\"task-2\",", 1);
+        assert!(Manifest::parse(twice.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn ids_of_a_refused_manifest_are_told_where_they_can_be_read() {
+        let mut changed = manifest();
+        changed["more"] = json!(1);
+        let ids = |text: &str| Manifest::ids(text.as_bytes());
+        let both = |task: &str, capability: &str| (task.to_owned(), capability.to_owned());
+        assert_eq!(ids(&changed.to_string()), both("task-1", "FILE_MOVE"));
+        changed["capability_id"] = json!(["x"]);
+        assert_eq!(ids(&changed.to_string()), both("task-1", ""));
+        changed["task_id"] = json!("a\nb");
+        for text in [
+            changed.to_string().as_str(),
+            "",
+            "[]",
+            r#"{"task_id":"a","task_id":"b"}"#,
+        ] {
+            assert_eq!(ids(text), both("", ""), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_capability_has_its_inputs_and_no_others() {
+        let two = json!({ "source_path": "/w/a", "destination_path": "/w/b" });
+        let one = json!({ "source_path": "/w/a" });
+        for capability in Capability::ALL {
+            assert_eq!(Capability::parse(capability.as_str()), Some(capability));
+            let takes_two = capability != Capability::FileDelete;
+            assert_eq!(
+                Inputs::read(capability, &two).is_ok(),
+                takes_two,
+                "{capability}"
+            );
+            assert_eq!(
+                Inputs::read(capability, &one).is_ok(),
+                !takes_two,
+                "{capability}"
+            );
+            for bad in [
+                json!({ "source_path": "/w/a", "destination_path": "/w/b", "recursive": true }),
+                json!({ "source_path": 1, "destination_path": "/w/b" }),
+                json!({ "source_path": null }),
+                json!({ "source_path": ["/w/a"] }),
+                json!({ "source_path": "w/a", "destination_path": "/w/b" }),
+                json!({ "source_path": "/w/../a" }),
+                json!({ "source_path": "/w/a/" }),
+                json!({ "destination_path": "/w/b" }),
+                json!({}),
+                json!(["/w/a", "/w/b"]),
+                json!(["/w/a"]),
+                json!("/w/a"),
+            ] {
+                assert!(
+                    Inputs::read(capability, &bad).is_err(),
+                    "{capability}: {bad}"
+                );
+            }
+        }
+        for id in ["", "file_move", "FILE_MOVE ", "FILE_LINK"] {
+            assert_eq!(Capability::parse(id), None);
+        }
+        let read = Inputs::read(Capability::FileCopy, &two).unwrap();
+        assert_eq!(read.source().as_str(), "/w/a");
+        assert_eq!(read.destination().unwrap().as_str(), "/w/b");
+    }
+}

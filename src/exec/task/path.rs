@@ -18,7 +18,7 @@ impl AbsolutePath {
     /// # Errors
     /// It is not as the type says.
     pub fn parse(text: &str) -> Result<AbsolutePath, Malformed> {
-        let bad = |why: &str| Err(Malformed::new(format!("path {text:?} {why}")));
+        let bad = |why: &str| Err(Malformed::new(format!("a path {why}: {text:?}")));
         if text.len() > 4096 {
             return Err(Malformed::new(format!(
                 "a path of {} bytes, more than 4096",
@@ -72,5 +72,60 @@ impl TryFrom<String> for AbsolutePath {
 
     fn try_from(text: String) -> Result<AbsolutePath, Malformed> {
         AbsolutePath::parse(&text)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_canonical_as_they_are_written() {
+        for path in [
+            "/a",
+            "/a/b c/ä",
+            "/...",
+            "/a/..b/.c",
+            &format!("/{}", "x".repeat(255)),
+        ] {
+            assert_eq!(AbsolutePath::parse(path).unwrap().as_str(), path);
+        }
+        let long = format!("/{}", "x/".repeat(2050)) + "y";
+        for (path, why) in [
+            ("", "not absolute"),
+            ("a/b", "not absolute"),
+            ("./a", "not absolute"),
+            ("/", "ends with a slash"),
+            ("/a/", "ends with a slash"),
+            ("//a", "two slashes"),
+            ("/a//b", "two slashes"),
+            ("/a/./b", "`.`"),
+            ("/a/.", "`.`"),
+            ("/../a", "`..`"),
+            ("/a/..", "`..`"),
+            ("/a/../b", "`..`"),
+            ("/a\0b", "NUL"),
+            (&format!("/{}", "x".repeat(256)), "255"),
+            (&long, "4096"),
+        ] {
+            let told = AbsolutePath::parse(path).unwrap_err().to_string();
+            assert!(told.contains(why), "{path}: {told}");
+        }
+    }
+
+    #[test]
+    fn below_counts_components() {
+        let path = AbsolutePath::parse("/work/home/a/b").unwrap();
+        for (base, rest) in [
+            ("/work/home", Some("a/b")),
+            ("/work", Some("home/a/b")),
+            ("/work/ho", None),
+            ("/work/home/a/b", None),
+            ("/work/home/a/b/c", None),
+            ("/other", None),
+        ] {
+            assert_eq!(path.below(Path::new(base)), rest, "{base}");
+        }
     }
 }

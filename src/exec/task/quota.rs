@@ -96,3 +96,53 @@ impl Quota {
         ]
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::super::strict;
+    use super::*;
+
+    #[test]
+    fn every_limit_is_required_and_bounded() {
+        assert_eq!(Quota::default().check(), Ok(()));
+        let text = serde_json::to_string(&Quota::default()).unwrap();
+        assert_eq!(
+            strict::read::<Quota>(text.as_bytes(), 1000),
+            Ok(Quota::default())
+        );
+        for (index, (name, lowest, highest)) in BOUNDS.into_iter().enumerate() {
+            let mut quota = Quota::default();
+            for good in [lowest, highest] {
+                quota.set(name, good).unwrap();
+                assert_eq!(
+                    (quota.values()[index], quota.check()),
+                    (good, Ok(())),
+                    "{name}"
+                );
+            }
+            for bad in [lowest.wrapping_sub(1), highest + 1] {
+                quota.set(name, bad).unwrap();
+                assert!(
+                    quota.check().unwrap_err().to_string().contains(name),
+                    "{name} {bad}"
+                );
+            }
+            let value = Quota::default().values()[index];
+            let stripped = text
+                .replace(&format!("\"{name}\":{value}"), "")
+                .replace(",,", ",")
+                .replace("{,", "{")
+                .replace(",}", "}");
+            assert_ne!(stripped, text);
+            assert!(
+                strict::read::<Quota>(stripped.as_bytes(), 1000).is_err(),
+                "{stripped}"
+            );
+        }
+        assert!(Quota::default().set("disk_bytes", 1).is_err());
+        assert!(
+            strict::read::<Quota>(text.replacen('{', "{\"x\":1,", 1).as_bytes(), 1000).is_err()
+        );
+    }
+}

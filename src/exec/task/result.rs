@@ -355,3 +355,248 @@ impl Output {
         strict::check_sha256("recovery.sha256", &recovery.sha256)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    use super::super::failure::Code;
+    use super::super::trust::{Entry, Role};
+
+    fn output() -> Output {
+        let path = |text: &str| AbsolutePath::parse(text).unwrap();
+        Output {
+            task_id: "task-1".to_owned(),
+            capability_id: "FILE_MOVE".to_owned(),
+            result_summary: Summary {
+                source: path("/w/a"),
+                destination: Some(path("/w/b")),
+                sha256: "1".repeat(64),
+                size: 5,
+            },
+            undo_metadata: UndoMetadata {
+                original_path: Some(path("/w/a")),
+                ..UndoMetadata::default()
+            },
+        }
+    }
+
+    fn result() -> TaskResult {
+        TaskResult {
+            task_id: "task-1".to_owned(),
+            capability_id: "FILE_MOVE".to_owned(),
+            ending: Ending::Success(output()),
+            executor: "files".to_owned(),
+            started_at: 150,
+            finished_at: 151,
+            manifest_sha256: "2".repeat(64),
+            lease_id: "lease-1".to_owned(),
+            prev: NO_PREV.to_owned(),
+        }
+    }
+
+    fn failure() -> TaskResult {
+        TaskResult {
+            ending: Ending::Failed(Code::ExecutionFailed.because("no such file")),
+            ..result()
+        }
+    }
+
+    fn value(result: &TaskResult) -> Value {
+        serde_json::from_slice(&result.to_payload().unwrap()).unwrap()
+    }
+
+    fn parse(value: &Value) -> Result<TaskResult, Malformed> {
+        TaskResult::parse(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_result_has_exact_bytes_and_is_read_back() {
+        let recovery = Recovery {
+            kind: Keeper::Vault,
+            entry: "20260116T101530.123456Z_a".to_owned(),
+            sha256: "1".repeat(64),
+        };
+        let deleted = {
+            let mut output = output();
+            output.capability_id = "FILE_DELETE".to_owned();
+            output.result_summary.destination = None;
+            output.undo_metadata = UndoMetadata {
+                recovery: Some(recovery),
+                undoes: Some("task-0".to_owned()),
+                ..Default::default()
+            };
+            TaskResult {
+                capability_id: "FILE_DELETE".to_owned(),
+                ending: Ending::Success(output),
+                ..result()
+            }
+        };
+        let unread = TaskResult {
+            task_id: String::new(),
+            capability_id: String::new(),
+            manifest_sha256: String::new(),
+            lease_id: String::new(),
+            ..failure()
+        };
+        for result in [result(), failure(), deleted, unread] {
+            let payload = result.to_payload().unwrap();
+            assert_eq!(TaskResult::parse(&payload), Ok(result.clone()));
+            assert_eq!(
+                TaskResult::parse(&payload).unwrap().to_payload(),
+                Ok(payload)
+            );
+        }
+        let text = String::from_utf8(result().to_payload().unwrap()).unwrap();
+        let expected = format!(
+            "{{\"v\":1,\"task_id\":\"task-1\",\"capability_id\":\"FILE_MOVE\",\"status\":\"SUCCESS\",\"output\":{{\"task_id\":\"task-1\",\
+             \"capability_id\":\"FILE_MOVE\",\"result_summary\":{{\"source\":\"/w/a\",\"destination\":\"/w/b\",\"sha256\":\"{}\",\"size\":5}},\
+             \"undo_metadata\":{{\"original_path\":\"/w/a\"}}}},\"executor\":\"files\",\"started_at\":150,\"finished_at\":151,\
+             \"manifest_sha256\":\"{}\",\"lease_id\":\"lease-1\",\"prev\":\"{NO_PREV}\"}}",
+            "1".repeat(64),
+            "2".repeat(64)
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_result_is_strict() {
+        for result in [result(), failure()] {
+            for member in value(&result).as_object().unwrap().keys() {
+                let mut stripped = value(&result);
+                stripped.as_object_mut().unwrap().remove(member);
+                assert!(parse(&stripped).is_err(), "{member}");
+                let mut null = value(&result);
+                null[member] = json!(null);
+                assert!(parse(&null).is_err(), "{member}");
+            }
+        }
+        let good = value(&result());
+        for (pointer, bad) in [
+            ("/v", json!(2)),
+            ("/status", json!("FAILURE")),
+            ("/status", json!("DONE")),
+            ("/task_id", json!("task-2")),
+            ("/task_id", json!("")),
+            ("/lease_id", json!("")),
+            ("/manifest_sha256", json!("")),
+            ("/capability_id", json!("FILE_COPY")),
+            ("/executor", json!("")),
+            ("/prev", json!("0")),
+            ("/started_at", json!(-1)),
+            ("/finished_at", json!(1.5)),
+            ("/finished_at", json!(LARGEST + 1)),
+            ("/output/task_id", json!("task-2")),
+            ("/output/result_summary/source", json!("a")),
+            ("/output/result_summary/destination", json!("/w/../b")),
+            ("/output/result_summary/sha256", json!("x")),
+            ("/output/result_summary/size", json!("5")),
+            ("/output/undo_metadata", json!([])),
+            ("/output/undo_metadata/original_path", json!(null)),
+            ("/output", json!(["task-1", "FILE_MOVE", {}, {}])),
+        ] {
+            let mut changed = good.clone();
+            *changed.pointer_mut(pointer).unwrap() = bad.clone();
+            assert!(parse(&changed).is_err(), "{pointer}: {bad}");
+        }
+        for (pointer, member, bad) in [
+            ("", "more", json!(1)),
+            (
+                "",
+                "error",
+                json!({ "code": "EXECUTION_FAILED", "message": "x" }),
+            ),
+            ("/output", "more", json!(1)),
+            ("/output/result_summary", "more", json!(1)),
+            ("/output/undo_metadata", "more", json!(1)),
+            ("/output/undo_metadata", "undoes", json!("")),
+            (
+                "/output/undo_metadata",
+                "recovery",
+                json!({ "kind": "vault", "entry": "a", "sha256": "1".repeat(64) }),
+            ),
+        ] {
+            let mut changed = good.clone();
+            changed.pointer_mut(pointer).unwrap()[member] = bad.clone();
+            assert!(parse(&changed).is_err(), "{pointer}: {member}: {bad}");
+        }
+        for recovery in [
+            json!({ "kind": "bin", "entry": "a", "sha256": "1".repeat(64) }),
+            json!({ "kind": "vault", "entry": "a/b", "sha256": "1".repeat(64) }),
+            json!({ "kind": "vault", "entry": "..", "sha256": "1".repeat(64) }),
+            json!({ "kind": "vault", "entry": "", "sha256": "1".repeat(64) }),
+            json!({ "kind": "vault", "entry": "a", "sha256": "1" }),
+            json!({ "kind": "vault", "entry": "a" }),
+            json!({ "kind": {"vault": null}, "entry": "a", "sha256": "1".repeat(64) }),
+        ] {
+            let mut changed = good.clone();
+            changed["output"]["undo_metadata"] = json!({ "recovery": recovery });
+            assert!(parse(&changed).is_err(), "{recovery}");
+        }
+    }
+
+    #[test]
+    fn codes_are_a_closed_set() {
+        for code in Code::ALL {
+            let mut changed = value(&failure());
+            changed["error"]["code"] = json!(code.as_str());
+            let Ending::Failed(failure) = parse(&changed).unwrap().ending else {
+                panic!("no failure");
+            };
+            assert_eq!(failure.code, code);
+        }
+        for bad in [
+            json!("OTHER"),
+            json!("invalid_lease"),
+            json!({ "INVALID_LEASE": null }),
+            json!(1),
+        ] {
+            let mut changed = value(&failure());
+            changed["error"]["code"] = bad.clone();
+            assert!(parse(&changed).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_result_counts_by_its_key_and_its_time() {
+        let [executor, kernel, other] = [1, 2, 3].map(|seed| PrivateKey::from_seed(&[seed; 32]));
+        let keys = [
+            Entry::new(executor.public(), Role::Executor, 100, 200),
+            Entry::new(kernel.public(), Role::Kernel, 100, 200),
+        ];
+        let trust = Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap();
+        let at = |finished_at| TaskResult {
+            finished_at,
+            ..result()
+        };
+        let text = |result: &TaskResult, key| result.sign(key).unwrap().to_text();
+        let verified = |text: &str| {
+            TaskResult::verify_by_trust(text.as_bytes(), &trust).map(|(result, _)| result)
+        };
+        assert_eq!(verified(&text(&result(), &executor)), Ok(result()));
+        assert_eq!(verified(&text(&failure(), &executor)), Ok(failure()));
+        for (what, bad) in [
+            ("by a kernel", text(&result(), &kernel)),
+            ("by nobody", text(&result(), &other)),
+            ("too early", text(&at(99), &executor)),
+            ("too late", text(&at(200), &executor)),
+            (
+                "a lease",
+                text(&result(), &executor).replace("result.v1", "lease.v1"),
+            ),
+            (
+                "signed as a lease",
+                Envelope::sign(
+                    PayloadType::Lease,
+                    result().to_payload().unwrap(),
+                    &executor,
+                )
+                .to_text(),
+            ),
+        ] {
+            assert!(verified(&bad).is_err(), "{what}");
+        }
+    }
+}

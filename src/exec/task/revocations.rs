@@ -9,11 +9,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{Envelope, PayloadType};
-use super::host_files;
 use super::key::{PrivateKey, PublicKey};
 use super::quota::LARGEST;
 use super::strict::{self, Malformed};
 use super::trust::Trust;
+use super::{clock, host_files};
 use crate::error::Error;
 
 /// The file in the state directory that remembers the newest list.
@@ -178,6 +178,60 @@ impl Revocations {
     }
 }
 
+/// Adds leases to the list in a file, or begins one, and puts it in the file's place in one step. Each list is from a
+/// later time than the one before, and whoever else revokes at the same time waits. A list that is there must be signed
+/// by this key or, where there is `trust`, by a kernel key that counts now: nobody's forgery is signed on.
+///
+/// # Errors
+/// The list that is there is not so, an id is none, or the file cannot be replaced; it is then as it was.
+pub fn revoke(
+    file: &Path,
+    key: &PrivateKey,
+    trust: Option<&Trust>,
+    iss: Option<&str>,
+    lease_ids: &[String],
+) -> Result<Revocations, Error> {
+    let _lock = host_files::lock_directory_of(file)?;
+    let now = clock::now();
+    let old = match host_files::read(file, PayloadType::Revocations.limit()) {
+        Ok(text) => {
+            let trusted = trust.into_iter().flat_map(|trust| trust.kernel_keys(now));
+            let keys = trusted.chain([key.public()]);
+            let list = Revocations::verify(&text, keys).map_err(|why| {
+                Error::refused(
+                    format!("{}: {why}", file.display()),
+                    "Name the keys that may have signed it with --trust, or move it away and name every lease anew.",
+                )
+            })?;
+            Some(list)
+        }
+        Err(Error::Missing { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let iss = iss.map(str::to_owned);
+    let mut list = match old {
+        Some(old) => Revocations {
+            iss: iss.unwrap_or(old.iss),
+            iat: now.max(old.iat.saturating_add(1)),
+            lease_ids: old.lease_ids,
+        },
+        None => Revocations {
+            iss: iss.unwrap_or_else(|| key.keyid().to_owned()),
+            iat: now,
+            lease_ids: BTreeSet::new(),
+        },
+    };
+    list.lease_ids.extend(lease_ids.iter().cloned());
+    let signed = list.sign(key).map_err(|why| {
+        Error::usage(
+            why.to_string(),
+            "A lease's id is in its payload, as `lease_id`.",
+        )
+    })?;
+    host_files::replace(file, 0o644, format!("{}\n", signed.to_text()).as_bytes())?;
+    Ok(list)
+}
+
 impl Seen {
     fn read(place: &Path) -> Result<Option<Seen>, Error> {
         let text = match host_files::read(place, 4096) {
@@ -193,5 +247,218 @@ impl Seen {
                  remove this file.",
             )
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::super::trust::{Entry, Role};
+
+    fn key(seed: u8) -> PrivateKey {
+        PrivateKey::from_seed(&[seed; 32])
+    }
+
+    /// Trusts kernel 1 from 100 to 1000, and executor 2.
+    fn trust() -> Trust {
+        let (kernel, executor) = (key(1), key(2));
+        let keys = [
+            Entry::new(kernel.public(), Role::Kernel, 100, 1000),
+            Entry::new(executor.public(), Role::Executor, 100, 1000),
+        ];
+        Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap()
+    }
+
+    fn list(iat: u64, ids: &[&str]) -> Revocations {
+        Revocations {
+            iss: "planner".to_owned(),
+            iat,
+            lease_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        }
+    }
+
+    struct Place {
+        dir: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir(dir.path().join("state")).unwrap();
+            Place { dir }
+        }
+
+        fn file(&self) -> std::path::PathBuf {
+            self.dir.path().join("revoked.json")
+        }
+
+        fn put(&self, text: &str) {
+            fs::write(self.file(), text).unwrap();
+        }
+
+        fn load(&self, now: u64) -> Result<Revocations, Error> {
+            Revocations::load(
+                Some(&self.file()),
+                &trust(),
+                now,
+                30,
+                &self.dir.path().join("state"),
+            )
+        }
+    }
+
+    #[test]
+    fn a_list_that_does_not_count_is_an_error() {
+        let place = Place::new();
+        assert_eq!(
+            place.load(500).unwrap_err().kind(),
+            crate::error::Kind::Missing
+        );
+        let good = list(500, &["a", "b"]).sign(&key(1)).unwrap().to_text();
+        place.put(&good);
+        assert_eq!(place.load(500).unwrap(), list(500, &["a", "b"]));
+        let payload = Envelope::parse(good.as_bytes()).unwrap().payload;
+        for (what, text) in [
+            ("empty", String::new()),
+            ("torn", good[..good.len() / 2].to_owned()),
+            ("not signed", String::from_utf8(payload.clone()).unwrap()),
+            ("by nobody", list(501, &[]).sign(&key(3)).unwrap().to_text()),
+            (
+                "by an executor",
+                list(501, &[]).sign(&key(2)).unwrap().to_text(),
+            ),
+            (
+                "a lease",
+                Envelope::sign(PayloadType::Lease, payload, &key(1)).to_text(),
+            ),
+            (
+                "from the future",
+                list(531, &[]).sign(&key(1)).unwrap().to_text(),
+            ),
+        ] {
+            place.put(&text);
+            let error = place.load(500).unwrap_err();
+            assert!(error.told().contains("revoked.json"), "{what}: {error}");
+        }
+        place.put(&good);
+        assert!(place.load(500).is_ok());
+        // The key's time is over, or has not begun.
+        assert!(place.load(1000).is_err());
+        let none = Revocations::load(None, &trust(), 500, 30, place.dir.path()).unwrap();
+        assert_eq!(none, Revocations::default());
+    }
+
+    #[test]
+    fn an_older_list_or_another_one_of_the_same_time_does_not_come_back() {
+        let place = Place::new();
+        let signed = |iat, ids: &[&str]| list(iat, ids).sign(&key(1)).unwrap().to_text();
+        for (iat, ids, counts) in [
+            (500, &["a"][..], true),
+            (500, &["a"], true),
+            (500, &[], false),
+            (499, &["a"], false),
+            (501, &["a", "b"], true),
+            (500, &["a"], false),
+            (501, &["a", "b"], true),
+        ] {
+            place.put(&signed(iat, ids));
+            assert_eq!(place.load(600).is_ok(), counts, "{iat} {ids:?}");
+        }
+        // What was seen cannot be read: nobody knows whether this is the newest.
+        place.put(&signed(502, &[]));
+        fs::write(place.dir.path().join("state").join(SEEN), "{}").unwrap();
+        assert!(place.load(600).unwrap_err().told().contains(SEEN));
+    }
+
+    #[test]
+    fn a_list_is_strict() {
+        let good = json!({ "v": 1, "iss": "planner", "iat": 1, "lease_ids": ["a"] });
+        let parse = |value: &serde_json::Value| Revocations::parse(value.to_string().as_bytes());
+        assert_eq!(parse(&good), Ok(list(1, &["a"])));
+        for member in ["v", "iss", "iat", "lease_ids"] {
+            let mut stripped = good.clone();
+            stripped.as_object_mut().unwrap().remove(member);
+            assert!(parse(&stripped).is_err(), "{member}");
+        }
+        for (member, bad) in [
+            ("v", json!(0)),
+            ("iss", json!("")),
+            ("iat", json!("1")),
+            ("iat", json!(LARGEST + 1)),
+            ("lease_ids", json!("a")),
+            ("lease_ids", json!([""])),
+            ("lease_ids", json!([1])),
+            ("more", json!(1)),
+        ] {
+            let mut changed = good.clone();
+            changed[member] = bad.clone();
+            assert!(parse(&changed).is_err(), "{member}: {bad}");
+        }
+    }
+
+    #[test]
+    fn a_list_grows_and_nobodys_forgery_is_signed_on() {
+        let place = Place::new();
+        let add = |seed: u8, ids: &[&str]| {
+            let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+            revoke(&place.file(), &key(seed), None, None, &ids)
+        };
+        let first = add(1, &["a"]).unwrap();
+        assert_eq!(first.iss, key(1).keyid());
+        let second = add(1, &["b", "a"]).unwrap();
+        assert!(
+            second.iat > first.iat,
+            "each list is later than the one before"
+        );
+        assert_eq!(second.lease_ids.len(), 2);
+        let before = fs::read(place.file()).unwrap();
+        assert!(
+            add(2, &["c"]).is_err(),
+            "another key signs on what it does not know"
+        );
+        assert!(add(1, &["not an id"]).is_err());
+        place.put("{}");
+        assert!(add(1, &["c"]).is_err());
+        place.put(&String::from_utf8(before).unwrap());
+        // With trust, a new kernel key goes on with the list of the old one.
+        let now = clock::now();
+        let old = key(1);
+        let keys = [Entry::new(old.public(), Role::Kernel, 0, now + 1000)];
+        let trust = Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap();
+        let third = revoke(
+            &place.file(),
+            &key(2),
+            Some(&trust),
+            Some("new"),
+            &["c".to_owned()],
+        )
+        .unwrap();
+        assert_eq!((third.iss.as_str(), third.lease_ids.len()), ("new", 3));
+        let names = fs::read_dir(place.dir.path()).unwrap().count();
+        assert_eq!(names, 2, "the list and the state directory");
+    }
+
+    #[test]
+    fn two_who_revoke_at_once_lose_nothing() {
+        let place = Place::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let file = place.file();
+                scope.spawn(move || {
+                    for number in 0..5 {
+                        revoke(&file, &key(1), None, None, &[format!("{thread}-{number}")])
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let text = fs::read(place.file()).unwrap();
+        let list = Revocations::verify(&text, [key(1).public()]).unwrap();
+        assert_eq!(list.lease_ids.len(), 20);
     }
 }

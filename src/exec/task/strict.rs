@@ -288,3 +288,180 @@ where
 {
     Option::deserialize(deserializer)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        number: u64,
+        #[serde(deserialize_with = "object")]
+        inner: Inner,
+        #[serde(default, deserialize_with = "if_there")]
+        word: Option<String>,
+        #[serde(deserialize_with = "nullable")]
+        free: Option<String>,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        flag: bool,
+    }
+
+    #[test]
+    fn json_is_strict() {
+        for text in [
+            "{}",
+            " {\"a\" : [1, -2, 3.5e3, true, false, null, \"\\u00e9\\n\"]}\r\n",
+            "[]",
+            "\"x\"",
+            "0",
+            r#"{"a":{"b":1},"b":{"a":1},"A":2}"#,
+            r#"[{"a":1},{"a":2}]"#,
+        ] {
+            assert_eq!(check(text.as_bytes(), 1000), Ok(()), "{text}");
+        }
+        for (text, why) in [
+            (&b""[..], "EOF"),
+            (b"{} {}", "trailing"),
+            (b"{}x", "trailing"),
+            (b"\xef\xbb\xbf{}", "expected value"),
+            (b"{\"a\":1,}", "trailing comma"),
+            (b"{'a':1}", "key must be a string"),
+            (b"[NaN]", "expected"),
+            (b"[01]", "invalid number"),
+            (b"[1e999]", "out of range"),
+            (b"// c\n{}", "expected value"),
+            (b"\"\xff\"", "not UTF-8 from byte 1"),
+            (b"[\"\xc0\xaf\"]", "not UTF-8"),
+            (br#""\ud800""#, "hex escape"),
+            (b"\"a\nb\"", "control character"),
+            (br#"{"a":1,"a":1}"#, "\"a\" stands twice"),
+            (br#"{"a":1,"\u0061":2}"#, "\"a\" stands twice"),
+            (br#"{"x":[{"":0,"b":{},"":1}]}"#, "\"\" stands twice"),
+        ] {
+            let told = check(text, 1000).unwrap_err().to_string();
+            let text = String::from_utf8_lossy(text);
+            assert!(told.contains(why), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn length_and_depth_are_limited_before_anything_else() {
+        assert_eq!(check(b"[1]", 3), Ok(()));
+        assert!(
+            check(b"[1]", 2)
+                .unwrap_err()
+                .to_string()
+                .contains("more than 2")
+        );
+        let nested = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();
+        assert_eq!(check(&nested(DEEPEST), 1 << 20), Ok(()));
+        for depth in [DEEPEST + 1, 200, 10_000] {
+            let told = check(&nested(depth), 1 << 20).unwrap_err().to_string();
+            assert!(told.contains("deeper than 32"), "{depth}: {told}");
+        }
+        let mut objects = "{\"a\":".repeat(DEEPEST + 1);
+        objects.push('1');
+        objects.push_str(&"}".repeat(DEEPEST + 1));
+        assert!(check(objects.as_bytes(), 1 << 20).is_err());
+        // 100 MB are refused by their length, so not even a first byte is looked at.
+        let began = std::time::Instant::now();
+        assert!(check(&vec![b'['; 100_000_000], 65536).is_err());
+        assert!(began.elapsed().as_secs() < 10);
+    }
+
+    #[test]
+    fn many_keys_take_linear_time() {
+        let members: Vec<String> = (0..100_000).map(|n| format!("\"{n}\":0")).collect();
+        let text = format!("{{{}}}", members.join(","));
+        let began = std::time::Instant::now();
+        assert_eq!(check(text.as_bytes(), 1 << 22), Ok(()));
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn types_are_taken_from_objects_with_their_members_only() {
+        let good = r#"{"number":1,"inner":{"flag":true},"word":"w","free":null}"#;
+        assert_eq!(read::<Outer>(good.as_bytes(), 100).unwrap().number, 1);
+        let without = r#"{"number":1,"inner":{"flag":true},"free":"f"}"#;
+        assert_eq!(read::<Outer>(without.as_bytes(), 100).unwrap().word, None);
+        for bad in [
+            r#"[1,{"flag":true},"w",null]"#,
+            r#"{"number":1,"inner":[true],"free":null}"#,
+            r#"{"number":1,"inner":{"flag":true}}"#,
+            r#"{"number":1,"inner":{"flag":true},"free":null,"word":null}"#,
+            r#"{"number":1,"inner":{"flag":true,"more":1},"free":null}"#,
+            r#"{"number":1,"inner":{"flag":true},"free":null,"more":1}"#,
+            r#"{"number":1,"inner":{},"free":null}"#,
+            r#"{"number":1,"inner":null,"free":null}"#,
+            r#"{"number":"1","inner":{"flag":true},"free":null}"#,
+            r#"{"number":1.0,"inner":{"flag":true},"free":null}"#,
+            r#"{"number":-1,"inner":{"flag":true},"free":null}"#,
+            r#"{"number":18446744073709551616,"inner":{"flag":true},"free":null}"#,
+            r#"{"number":1,"inner":{"flag":"true"},"free":null}"#,
+            "null",
+            "1",
+        ] {
+            assert!(read::<Outer>(bad.as_bytes(), 1000).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn messages_are_short_and_steer_no_terminal() {
+        let text = format!("{{\"{}\\u001b[2J\":1}}", "x".repeat(5000));
+        let told = read::<Outer>(text.as_bytes(), 10_000)
+            .unwrap_err()
+            .to_string();
+        assert!(told.len() < 400 && !told.contains('\x1b'), "{told}");
+        assert_eq!(Malformed::new("a\x1bb").to_string(), "a\\x1bb");
+    }
+
+    #[test]
+    fn ids_and_digests_have_one_alphabet() {
+        for id in ["a", "task-1/2:3~!", &"x".repeat(256)] {
+            assert_eq!(check_id("m", id), Ok(()));
+        }
+        for id in ["", " ", "a b", "a\n", "ä", "\u{7f}", &"x".repeat(257)] {
+            assert!(check_id("m", id).is_err(), "{id:?}");
+        }
+        assert_eq!(check_sha256("m", &sha256(b"")), Ok(()));
+        for digest in [&"A".repeat(64), &"a".repeat(63), &"g".repeat(64), ""] {
+            assert!(check_sha256("m", digest).is_err(), "{digest}");
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".*".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::hash_map(".*", inner, 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_serde_writes_is_strict(value in value()) {
+            prop_assert_eq!(check(value.to_string().as_bytes(), 1 << 20), Ok(()));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = check(&bytes, 1000);
+        }
+    }
+}

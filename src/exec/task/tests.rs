@@ -6,7 +6,8 @@ use super::lease::Lease;
 use super::path::AbsolutePath;
 use super::quota::Quota;
 
-fn lease() -> Lease {
+/// A lease from 100 to 200, for the executor `files`.
+pub(super) fn lease() -> Lease {
     Lease {
         v: 1,
         lease_id: "lease-1".to_owned(),

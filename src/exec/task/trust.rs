@@ -232,3 +232,129 @@ impl Trust {
         own.any(|known| known.role == Role::Executor && known.is_valid_at(finished_at))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    use super::super::key::PrivateKey;
+
+    fn entry(seed: u8, role: Role) -> Value {
+        let key = PrivateKey::from_seed(&[seed; 32]);
+        serde_json::to_value(Entry::new(key.public(), role, 100, 200)).unwrap()
+    }
+
+    fn parse(keys: Value) -> Result<Trust, Malformed> {
+        Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_kernel_key_counts_while_it_is_active_and_in_its_time() {
+        let mut retired = entry(2, Role::Kernel);
+        retired["state"] = json!("retired");
+        let trust = parse(json!([
+            entry(1, Role::Kernel),
+            retired,
+            entry(3, Role::Executor)
+        ]))
+        .unwrap();
+        for (now, count) in [(0, 0), (99, 0), (100, 1), (199, 1), (200, 0), (u64::MAX, 0)] {
+            assert_eq!(trust.kernel_keys(now).count(), count, "{now}");
+        }
+        let own = PrivateKey::from_seed(&[1; 32]);
+        assert_eq!(trust.kernel_keys(150).next(), Some(own.public()));
+    }
+
+    #[test]
+    fn an_executor_key_counts_for_what_was_finished_in_its_time_also_when_retired() {
+        let mut retired = entry(2, Role::Executor);
+        retired["state"] = json!("retired");
+        let trust = parse(json!([entry(1, Role::Kernel), retired])).unwrap();
+        let [kernel, executor] = [1, 2].map(|seed| PrivateKey::from_seed(&[seed; 32]));
+        assert_eq!(
+            trust.executor_keys().collect::<Vec<_>>(),
+            [executor.public()]
+        );
+        for (time, counts) in [(99, false), (100, true), (199, true), (200, false)] {
+            assert_eq!(
+                trust.executor_key_counts_at(executor.public(), time),
+                counts,
+                "{time}"
+            );
+            assert!(!trust.executor_key_counts_at(kernel.public(), time));
+        }
+    }
+
+    #[test]
+    fn a_list_of_keys_is_strict() {
+        assert!(parse(json!([])).is_ok());
+        let good = entry(1, Role::Kernel);
+        let with = |member: &str, value: Value| {
+            let mut entry = good.clone();
+            entry[member] = value;
+            entry
+        };
+        let without = |member: &str| {
+            let mut entry = good.clone();
+            entry.as_object_mut().unwrap().remove(member);
+            entry
+        };
+        let other = entry(2, Role::Kernel);
+        for (what, keys) in [
+            (
+                "keyid of another",
+                json!([with("keyid", other["keyid"].clone())]),
+            ),
+            (
+                "keyid in capitals",
+                json!([with(
+                    "keyid",
+                    json!(good["keyid"].as_str().unwrap().to_uppercase())
+                )]),
+            ),
+            (
+                "key of another",
+                json!([with("public_key", other["public_key"].clone())]),
+            ),
+            ("no key", json!([with("public_key", json!("x"))])),
+            ("role", json!([with("role", json!("admin"))])),
+            (
+                "role as object",
+                json!([with("role", json!({"kernel": null}))]),
+            ),
+            ("state", json!([with("state", json!("Active"))])),
+            ("time", json!([with("not_before", json!("100"))])),
+            ("negative", json!([with("not_before", json!(-1))])),
+            ("no time", json!([with("not_after", json!(100))])),
+            ("null", json!([with("not_after", json!(null))])),
+            ("unknown", json!([with("x", json!(1))])),
+            ("twice", json!([good, good])),
+            ("both roles", json!([good, entry(1, Role::Executor)])),
+            ("array", json!([[1, 2, 3, 4, 5, 6]])),
+            ("object", json!({})),
+        ] {
+            assert!(parse(keys).is_err(), "{what}");
+        }
+        for member in [
+            "keyid",
+            "role",
+            "public_key",
+            "not_before",
+            "not_after",
+            "state",
+        ] {
+            assert!(parse(json!([without(member)])).is_err(), "{member}");
+        }
+        for text in [
+            r#"{"keys":[]}"#,
+            r#"{"v":2,"keys":[]}"#,
+            r#"{"v":1}"#,
+            r#"{"v":1,"keys":[],"x":0}"#,
+            "[1,[]]",
+        ] {
+            assert!(Trust::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

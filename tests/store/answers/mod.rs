@@ -3,4 +3,4 @@
 
 mod failures;
 mod objects;
-mod page;
+pub(super) mod page;

@@ -1,0 +1,259 @@
+//! `lease`: permissions for single tasks, as the kernel that issues and revokes them.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::exit::Exit;
+use super::output::{Printer, count, warn};
+use crate::error::{Error, Result};
+use crate::exec::task::envelope::{Envelope, PayloadType};
+use crate::exec::task::key::PrivateKey;
+use crate::exec::task::lease::Lease;
+use crate::exec::task::manifest::{Capability, LONGEST, Manifest};
+use crate::exec::task::path::AbsolutePath;
+use crate::exec::task::quota::Quota;
+use crate::exec::task::result::{Ending, TaskResult};
+use crate::exec::task::revocations;
+use crate::exec::task::strict::{Malformed, sha256};
+use crate::exec::task::trust::Trust;
+use crate::exec::task::{clock, host_files};
+
+/// What `trumanfs lease` does.
+#[derive(Subcommand, Debug)]
+pub(super) enum LeaseCommand {
+    /// Signs a lease for one task, or for the undo of one; prints its envelope
+    Issue(IssueArgs),
+    /// Adds leases to a signed list of those that count no more, or begins one
+    Revoke(RevokeArgs),
+}
+
+/// What `trumanfs lease issue` takes.
+#[derive(Args, Debug)]
+pub(super) struct IssueArgs {
+    /// The private key of the kernel
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// What is to be done
+    #[arg(long, value_name = "M.json", required_unless_present = "result")]
+    manifest: Option<PathBuf>,
+    /// The result that is to be taken back
+    #[arg(long, value_name = "R.json", conflicts_with = "manifest")]
+    result: Option<PathBuf>,
+    /// The id of the task [default: the manifest's; an undo needs a new one]
+    #[arg(long, value_name = "ID", required_unless_present = "manifest")]
+    task_id: Option<String>,
+    /// Who issues it
+    #[arg(long, value_name = "NAME")]
+    iss: String,
+    /// The executor that it is for: the `audience` of its configuration
+    #[arg(long, value_name = "NAME")]
+    aud: String,
+    /// What may be done [default: what the manifest or the result has]
+    #[arg(long, value_name = "ID")]
+    capability: Vec<String>,
+    /// Where: a directory below which all paths lie
+    #[arg(long, value_name = "DIR", required = true)]
+    base: Vec<String>,
+    /// How long it is valid, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
+    ttl: u64,
+    /// From when on it is valid, in Unix seconds [default: now]
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<u64>,
+    /// How often it may be used
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    max_uses: u64,
+    /// What the task may use, as in wall_ms=5000,io_bytes=1048576; the others of cpu_ms, memory_bytes and file_bytes have defaults
+    #[arg(long, value_name = "NAME=N", value_delimiter = ',')]
+    quota: Vec<String>,
+}
+
+/// What `trumanfs lease revoke` takes.
+#[derive(Args, Debug)]
+pub(super) struct RevokeArgs {
+    /// The private key of the kernel, which signs the list
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The list; it is made where it is absent, else replaced in one step
+    #[arg(long, value_name = "FILE")]
+    revocations: PathBuf,
+    /// Who keeps the list [default: as it says, or the key's id]
+    #[arg(long, value_name = "NAME")]
+    iss: Option<String>,
+    /// Who may have signed the list so far, besides this key: its kernel keys that count now
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// The leases
+    #[arg(value_name = "LEASE_ID", required = true)]
+    leases: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what was typed.
+pub(super) fn lease(command: &LeaseCommand) -> Result<Exit> {
+    match command {
+        LeaseCommand::Issue(args) => issue(args),
+        LeaseCommand::Revoke(args) => revoke(args),
+    }
+}
+
+/// What a lease is for.
+struct Subject {
+    sha256: String,
+    task_id: String,
+    capability: String,
+}
+
+fn issue(args: &IssueArgs) -> Result<Exit> {
+    let subject = match (&args.manifest, &args.result) {
+        (Some(file), _) => of_manifest(file, args.task_id.as_deref())?,
+        (_, Some(file)) => of_result(file, args.task_id.clone().unwrap_or_default())?,
+        // clap asks for one of the two.
+        (None, None) => {
+            return Err(Error::usage(
+                "a lease is for something",
+                "Give --manifest or --result.",
+            ));
+        }
+    };
+    let capabilities = match args.capability.is_empty() {
+        true => vec![subject.capability],
+        false => args.capability.clone(),
+    };
+    for unknown in capabilities
+        .iter()
+        .filter(|id| Capability::parse(id).is_none())
+    {
+        warn(
+            false,
+            &format!("{unknown}: no executor of trumanfs has this capability"),
+        );
+    }
+    let now = clock::now();
+    let begin = args.not_before.unwrap_or(now);
+    let lease = Lease {
+        v: 1,
+        lease_id: Lease::new_id()?,
+        iss: args.iss.clone(),
+        aud: args.aud.clone(),
+        task_id: subject.task_id,
+        manifest_sha256: subject.sha256,
+        capabilities,
+        bases: bases(&args.base)?,
+        iat: now,
+        nbf: begin,
+        exp: begin.saturating_add(args.ttl),
+        max_uses: args.max_uses,
+        quota: quota(&args.quota)?,
+    };
+    let key = PrivateKey::load(&args.key)?;
+    let envelope = lease
+        .issue(&key)
+        .map_err(|why| as_usage("the lease", &why))?;
+    Printer::new().line(format_args!("{}", envelope.to_text()));
+    Ok(Exit::Ok)
+}
+
+fn as_usage(what: &str, why: &Malformed) -> Error {
+    Error::usage(
+        format!("{what}: {why}"),
+        "docs/TASKS.md has every member of a lease.",
+    )
+}
+
+fn of_manifest(file: &Path, task_id: Option<&str>) -> Result<Subject> {
+    let text = host_files::read(file, LONGEST)?;
+    let manifest = Manifest::parse(&text).map_err(|why| {
+        Error::refused(
+            format!("{}: {why}", file.display()),
+            "An executor would refuse this manifest, whatever its lease.",
+        )
+    })?;
+    if task_id.is_some_and(|id| id != manifest.task_id) {
+        return Err(Error::usage(
+            format!("{}: its task_id is {:?}", file.display(), manifest.task_id),
+            "Leave --task-id out: it is the manifest's.",
+        ));
+    }
+    Ok(Subject {
+        sha256: sha256(&text),
+        task_id: manifest.task_id,
+        capability: manifest.capability_id,
+    })
+}
+
+fn of_result(file: &Path, task_id: String) -> Result<Subject> {
+    let text = host_files::read(file, PayloadType::Result.limit())?;
+    let wrong = |why: &dyn std::fmt::Display| {
+        Error::refused(
+            format!("{}: {why}", file.display()),
+            "Only what a task has done can be taken back; `trumanfs result verify` tells about a result.",
+        )
+    };
+    let envelope = Envelope::parse(&text).map_err(|why| wrong(&why))?;
+    if envelope.payload_type != PayloadType::Result {
+        return Err(wrong(&"this is no result"));
+    }
+    let result = TaskResult::parse(&envelope.payload).map_err(|why| wrong(&why))?;
+    if !matches!(result.ending, Ending::Success(_)) {
+        return Err(wrong(&"the task failed and has changed nothing"));
+    }
+    if task_id == result.task_id {
+        return Err(Error::usage(
+            format!("{task_id}: this is the task that is to be taken back"),
+            "An undo is a task of its own: give another --task-id.",
+        ));
+    }
+    Ok(Subject {
+        sha256: sha256(&text),
+        task_id,
+        capability: result.capability_id,
+    })
+}
+
+fn bases(typed: &[String]) -> Result<Vec<AbsolutePath>> {
+    let parse = |base: &String| AbsolutePath::parse(base).map_err(|why| as_usage("--base", &why));
+    typed.iter().map(parse).collect()
+}
+
+fn quota(typed: &[String]) -> Result<Quota> {
+    let mut quota = Quota::default();
+    for limit in typed {
+        let wrong = || Malformed::new(format!("{limit:?} is not NAME=N"));
+        let set = limit
+            .split_once('=')
+            .ok_or_else(wrong)
+            .and_then(|(name, value)| {
+                let value = value.parse().map_err(|_| wrong())?;
+                quota.set(name, value)
+            });
+        set.map_err(|why| as_usage("--quota", &why))?;
+    }
+    Ok(quota)
+}
+
+fn revoke(args: &RevokeArgs) -> Result<Exit> {
+    let key = PrivateKey::load(&args.key)?;
+    let trust = args.trust.as_deref().map(Trust::load).transpose()?;
+    let revoked = revocations::revoke(
+        &args.revocations,
+        &key,
+        trust.as_ref(),
+        args.iss.as_deref(),
+        &args.leases,
+    )?;
+    let (file, all) = (args.revocations.display(), revoked.lease_ids.len());
+    let mut printer = Printer::new();
+    if args.json {
+        printer.json(&serde_json::json!({
+            "file": file.to_string(), "iss": revoked.iss, "iat": revoked.iat, "lease_ids": revoked.lease_ids,
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let all = count(u64::try_from(all).unwrap_or(u64::MAX), "revoked lease");
+    printer.line(format_args!("{file}: {all}"));
+    Ok(Exit::Ok)
+}

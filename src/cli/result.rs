@@ -1,0 +1,163 @@
+//! `result`: whether a result of a file task is what it seems.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::exit::{Exit, failed, failed_in_json};
+use super::output::Printer;
+use crate::error::{Error, Result};
+use crate::exec::task::envelope::PayloadType;
+use crate::exec::task::host_files;
+use crate::exec::task::key::PublicKey;
+use crate::exec::task::result::{Ending, TaskResult};
+use crate::exec::task::strict::Malformed;
+use crate::exec::task::trust::Trust;
+
+/// What `trumanfs result` does.
+#[derive(Subcommand, Debug)]
+pub(super) enum ResultCommand {
+    /// Says whether a result is valid, and of what (status 0, 1 for one that is not, 2 where that cannot be told)
+    Verify(VerifyArgs),
+}
+
+/// What `trumanfs result verify` takes.
+#[derive(Args, Debug)]
+pub(super) struct VerifyArgs {
+    /// The result's envelope
+    #[arg(value_name = "R.json")]
+    result: PathBuf,
+    /// The executor's public key
+    #[arg(
+        long,
+        value_name = "K.pub",
+        required_unless_present = "trust",
+        conflicts_with = "trust"
+    )]
+    key: Option<PathBuf>,
+    /// The trusted keys, each in its time
+    #[arg(long, value_name = "trust.json")]
+    trust: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what was typed.
+pub(super) fn result(command: &ResultCommand) -> ExitCode {
+    let ResultCommand::Verify(args) = command;
+    match verify(args) {
+        Ok(exit) => exit.into(),
+        // Three codes are promised, so that nobody takes a missing key for an answer about the result.
+        Err(error) => {
+            match args.json {
+                true => failed_in_json(as_usage(error)),
+                false => failed(&as_usage(error)),
+            };
+            Exit::Usage.into()
+        }
+    }
+}
+
+fn as_usage(error: Error) -> Error {
+    let (what, remedy) = error.into_words();
+    Error::Usage { what, remedy }
+}
+
+fn verify(args: &VerifyArgs) -> Result<Exit> {
+    let verified = match (&args.key, &args.trust) {
+        (Some(file), _) => {
+            let key = PublicKey::load(file)?;
+            let own = read(&args.result)?;
+            own.and_then(|text| with_key(&text, &key))
+        }
+        (_, Some(file)) => {
+            let trust = Trust::load(file)?;
+            let own = read(&args.result)?;
+            own.and_then(|text| with_trust(&text, &trust))
+        }
+        // clap asks for one of the two.
+        (None, None) => return Err(Error::usage("whose result?", "Give --key or --trust.")),
+    };
+    let mut printer = Printer::new();
+    match verified {
+        Ok((result, keyid)) => {
+            tell(&mut printer, args, &result, &keyid)?;
+            Ok(Exit::Ok)
+        }
+        Err(why) => {
+            match args.json {
+                true => {
+                    printer.json(&serde_json::json!({ "valid": false, "why": why.to_string() }))?
+                }
+                false => printer.line(format_args!("not valid: {why}")),
+            }
+            Ok(Exit::Nothing)
+        }
+    }
+}
+
+/// Reads the result. One that is too long is none.
+fn read(file: &Path) -> Result<std::result::Result<Vec<u8>, Malformed>> {
+    let limit = PayloadType::Result.limit();
+    let text = host_files::read_at_most(file, limit)?;
+    Ok(text.ok_or_else(|| Malformed::new(format!("more than {limit} bytes"))))
+}
+
+type Verified = std::result::Result<(TaskResult, String), Malformed>;
+
+fn with_key(text: &[u8], key: &PublicKey) -> Verified {
+    let (result, key) = TaskResult::verify(text, [key])?;
+    Ok((result, key.keyid().to_owned()))
+}
+
+fn with_trust(text: &[u8], trust: &Trust) -> Verified {
+    let (result, key) = TaskResult::verify_by_trust(text, trust)?;
+    Ok((result, key.keyid().to_owned()))
+}
+
+fn tell(printer: &mut Printer, args: &VerifyArgs, result: &TaskResult, keyid: &str) -> Result<()> {
+    if args.json {
+        let payload = result
+            .to_payload()
+            .map_err(|why| Error::Damaged(why.to_string()))?;
+        let payload: serde_json::Value =
+            serde_json::from_slice(&payload).map_err(|error| Error::Damaged(error.to_string()))?;
+        return printer.json(&serde_json::json!({
+            "valid": true, "keyid": keyid, "result": payload,
+        }));
+    }
+    printer.line(format_args!(
+        "valid: task {:?}, {} {}",
+        result.task_id,
+        result.capability_id,
+        result.status()
+    ));
+    match &result.ending {
+        Ending::Success(output) => {
+            let summary = &output.result_summary;
+            printer.line(format_args!("  source       {}", summary.source.as_str()));
+            if let Some(destination) = &summary.destination {
+                printer.line(format_args!("  destination  {}", destination.as_str()));
+            }
+            printer.line(format_args!(
+                "  content      {} bytes, sha256 {}",
+                summary.size, summary.sha256
+            ));
+            if let Some(undoes) = &output.undo_metadata.undoes {
+                printer.line(format_args!("  takes back   task {undoes:?}"));
+            }
+        }
+        Ending::Failed(failure) => printer.line(format_args!("  error        {failure}")),
+    }
+    printer.line(format_args!(
+        "  executor     {}, key {keyid}",
+        result.executor
+    ));
+    printer.line(format_args!(
+        "  finished     {} (Unix seconds)",
+        result.finished_at
+    ));
+    Ok(())
+}
