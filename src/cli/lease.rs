@@ -43,6 +43,9 @@ pub(super) struct IssueArgs {
     /// The id of the task [default: the manifest's; an undo needs a new one]
     #[arg(long, value_name = "ID", required_unless_present = "manifest")]
     task_id: Option<String>,
+    /// The id of the lease, by which it can be revoked [default: 128 random bits]
+    #[arg(long, value_name = "ID")]
+    lease_id: Option<String>,
     /// Who issues it
     #[arg(long, value_name = "NAME")]
     iss: String,
@@ -136,7 +139,10 @@ fn issue(args: &IssueArgs) -> Result<Exit> {
     let begin = args.not_before.unwrap_or(now);
     let lease = Lease {
         v: 1,
-        lease_id: Lease::new_id()?,
+        lease_id: match &args.lease_id {
+            Some(id) => id.clone(),
+            None => Lease::new_id()?,
+        },
         iss: args.iss.clone(),
         aud: args.aud.clone(),
         task_id: subject.task_id,

@@ -25,7 +25,7 @@ pub(super) enum ResultCommand {
 /// What `trumanfs result verify` takes.
 #[derive(Args, Debug)]
 pub(super) struct VerifyArgs {
-    /// The result's envelope
+    /// The result's envelope; `-` is standard input
     #[arg(value_name = "R.json")]
     result: PathBuf,
     /// The executor's public key
@@ -101,7 +101,10 @@ fn verify(args: &VerifyArgs) -> Result<Exit> {
 /// Reads the result. One that is too long is none.
 fn read(file: &Path) -> Result<std::result::Result<Vec<u8>, Malformed>> {
     let limit = PayloadType::Result.limit();
-    let text = host_files::read_at_most(file, limit)?;
+    let text = match file == Path::new("-") {
+        true => host_files::read_stdin(limit)?,
+        false => host_files::read_at_most(file, limit)?,
+    };
     Ok(text.ok_or_else(|| Malformed::new(format!("more than {limit} bytes"))))
 }
 

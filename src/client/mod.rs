@@ -54,7 +54,7 @@ pub use hold::{Hold, hold, unmounted};
 pub use purge::Freed;
 pub use run::{LiveRun, Member, Runs};
 pub use status::{Mount, mounts};
-pub use target::{Client, Site, site};
+pub use target::{Client, Site, site, store_behind};
 pub use trash::Restored;
 pub use umount::umount;
 pub use undo::{UndoHow, UndoWhat};

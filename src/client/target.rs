@@ -88,6 +88,15 @@ pub fn site(root: &Path) -> Result<Site> {
     }
 }
 
+/// Returns the store behind a directory in a mounted home; `None` for one that lies in no home.
+///
+/// # Errors
+/// As [`Client::open`].
+pub fn store_behind(directory: &Path) -> Result<Option<PathBuf>> {
+    let store = store_of(directory)?;
+    Ok((store != directory).then_some(store))
+}
+
 /// Finds the store behind a TARGET.
 pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
     if let Some(mounted) = table::find(target) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use trumanfs::exec::task::config::Config;
 use trumanfs::exec::task::envelope::{Envelope, PayloadType};
 use trumanfs::exec::task::failure::Code;
 use trumanfs::exec::task::key::{PrivateKey, PublicKey};
@@ -19,7 +20,7 @@ use trumanfs::exec::task::revocations::Revocations;
 use trumanfs::exec::task::strict::sha256;
 
 use crate::answers::page::Page;
-use crate::common::{COMMAND_LIMIT, binary, describe, run_limited};
+use crate::common::{COMMAND_LIMIT, Home, binary, describe, need_mount, run_limited};
 
 /// When everything happens, by the clock of the tests.
 const NOW: u64 = 1_800_000_000;
@@ -572,4 +573,64 @@ fn what_is_printed_is_one_line_that_is_signed() {
         Some(&public)
     );
     assert_eq!(envelope.verify(PayloadType::Result, [&public]), None);
+}
+
+#[test]
+fn a_lease_may_have_an_id_of_the_hosts_and_a_result_come_by_a_pipe() {
+    let desk = Desk::new();
+    let lease = desk.lease(&["--manifest", "m.json", "--lease-id", "mine-1"]);
+    assert_eq!(lease.lease_id, "mine-1");
+    let output = desk.issue(&["--manifest", "m.json", "--lease-id", "a b"]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    desk.put_result("r.json", done(), NOW);
+    desk.write("long.json", &" ".repeat(300_000));
+    for (file, code) in [("r.json", 0), ("m.json", 1), ("long.json", 1)] {
+        let mut command = Command::new("sh");
+        let line = r#"cat "$1" | "$2" result verify - --key executor.pub"#;
+        command
+            .args(["-c", line, "sh", file, binary()])
+            .current_dir(desk.dir.path());
+        let output = run_limited(command, COMMAND_LIMIT);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{file}: {}",
+            describe(&output)
+        );
+    }
+}
+
+#[test]
+fn what_an_executor_relies_on_lies_outside_the_store_of_a_home() {
+    need_mount!();
+    let home = Home::prepared(|store| fs::create_dir(store.join("sub")).unwrap(), &[]);
+    let (dir, store) = (tempfile::tempdir().unwrap(), home.store());
+    let outside = dir.path().canonicalize().unwrap();
+    for (place, name) in [(store, "key"), (&outside, "key"), (&outside, "trust.json")] {
+        fs::write(place.join(name), "").unwrap();
+    }
+    let load = |base: &std::path::Path, vault: &std::path::Path, key: &std::path::Path| {
+        let text = format!(
+            "audience = \"files\"\nbases = [\"{}\"]\nstate_dir = \"state\"\nvault_dir = \"{}\"\nkey = \"{}\"\n\
+             trust = \"trust.json\"\nmax_lease_s = 60\n",
+            base.display(),
+            vault.display(),
+            key.display()
+        );
+        fs::write(outside.join("task.toml"), text).unwrap();
+        Config::load(&outside.join("task.toml"))
+    };
+    let (vault, key) = (outside.join("vault"), outside.join("key"));
+    for base in [home.home().to_owned(), home.path("sub")] {
+        load(&base, &vault, &key).unwrap();
+        for (vault, key, why) in [
+            (&vault, &store.join("key"), "key: "),
+            (&store.join("vault"), &key, "vault_dir: "),
+            (&home.path("vault"), &key, "vault_dir: "),
+        ] {
+            let told = load(&base, vault, key).unwrap_err().told();
+            assert!(told.contains(why), "{}: {told}", base.display());
+        }
+        assert!(!store.join("vault").exists());
+    }
 }

@@ -1,8 +1,8 @@
 //! The configuration of an executor: `task.toml`.
 //!
 //! Owns what is checked before a task is looked at: that the bases are what they seem, and that nothing the executor
-//! relies on lies below one of them, where an occupant could change it. What lies where is decided by canonical paths
-//! and by device and inode, so a bind mount hides nothing.
+//! relies on lies below one of them, in a mounted home, or in the store of one, where an occupant could change it. What
+//! lies where is decided by canonical paths and by device and inode, so a bind mount hides nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::host_files::{self, Identity};
 use super::path::AbsolutePath;
 use super::strict;
+use crate::client::store_behind;
 use crate::error::{Error, Result};
 
 /// How long the file may be, in bytes.
@@ -68,6 +69,8 @@ pub struct Config {
 struct Checker<'a> {
     file: &'a Path,
     bases: Vec<(PathBuf, Identity)>,
+    /// The stores of those that lie in a home.
+    stores: Vec<(PathBuf, Identity)>,
 }
 
 impl Config {
@@ -82,6 +85,7 @@ impl Config {
         let mut checker = Checker {
             file,
             bases: Vec::new(),
+            stores: Vec::new(),
         };
         let wire = checker.parse(&text)?;
         strict::check_id("audience", &wire.audience)
@@ -174,6 +178,12 @@ impl Checker<'_> {
                 )));
             }
         }
+        let about = |error| self.about("bases", error);
+        if let Some(store) = store_behind(&canonical).map_err(about)? {
+            let store = host_files::canonical(&store).map_err(about)?;
+            let (identity, _) = host_files::identity(&store).map_err(about)?;
+            self.stores.push((store, identity));
+        }
         self.bases.push((canonical, identity));
         Ok(())
     }
@@ -210,12 +220,24 @@ impl Checker<'_> {
     }
 
     fn outside(&self, key: &str, path: &Path) -> Result<()> {
+        let home = store_behind(path).map_err(|error| self.about(key, error))?;
+        if home.is_some() {
+            return Err(self.refused(&format!(
+                "{key}: {} lies in a mounted home, where an occupant could change it",
+                path.display()
+            )));
+        }
         let chain = chain(path)?;
-        for (base, identity) in &self.bases {
-            if path.starts_with(base) || chain.contains(identity) {
-                let (path, base) = (path.display(), base.display());
+        let bases = self.bases.iter().map(|place| ("the base", place));
+        let stores = self
+            .stores
+            .iter()
+            .map(|place| ("the store of a home,", place));
+        for (what, (place, identity)) in bases.chain(stores) {
+            if path.starts_with(place) || chain.contains(identity) {
+                let (path, place) = (path.display(), place.display());
                 return Err(self.refused(&format!(
-                    "{key}: {path} lies in the base {base}, where an occupant could change it"
+                    "{key}: {path} lies in {what} {place}, where an occupant could change it"
                 )));
             }
         }

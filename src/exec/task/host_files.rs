@@ -126,6 +126,21 @@ pub fn read_secret(path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>> {
     read_from(file, path, limit)?.ok_or_else(|| too_long(path, limit))
 }
 
+/// Reads standard input; `None` if it has more than `limit` bytes.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_stdin(limit: usize) -> Result<Option<Vec<u8>>> {
+    let at_most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(at_most)
+        .read_to_end(&mut bytes)
+        .map_err(io_failed(Path::new("standard input")))?;
+    Ok((bytes.len() <= limit).then_some(bytes))
+}
+
 /// Makes a file that is not there yet, with these modes, on disk when this returns.
 ///
 /// # Errors
@@ -149,8 +164,9 @@ pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // What a process of the same number left behind; the file is this process's own, never one that was put there.
+    remove(&new);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(mode);
     let file = openat(CWD, &new, flags, mode).map_err(|errno| failed(&new, errno))?;
     let written = write(file, &new, mode, bytes)
@@ -269,4 +285,97 @@ pub fn private_directory(path: &Path) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("f"), dir.path().join("other"));
+        fs::write(&other, "other").unwrap();
+        let new = dir.path().join(format!("f.{}.new", std::process::id()));
+        for left in ["nothing", "a file", "a link"] {
+            match left {
+                "a file" => fs::write(&new, "a longer text than the next").unwrap(),
+                "a link" => symlink(&other, &new).unwrap(),
+                _ => {}
+            }
+            replace(&file, 0o640, left.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), left);
+            assert_eq!(
+                fs::metadata(&file).unwrap().permissions().mode() & 0o7777,
+                0o640
+            );
+        }
+        // The name itself is replaced, and not what it leads to.
+        fs::remove_file(&file).unwrap();
+        symlink(&other, &file).unwrap();
+        replace(&file, 0o600, b"new").unwrap();
+        assert!(fs::symlink_metadata(&file).unwrap().is_file());
+        assert_eq!(fs::read(&other).unwrap(), b"other");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        assert!(replace(&dir.path().join("none/f"), 0o600, b"").is_err());
+    }
+
+    #[test]
+    fn no_more_is_read_than_there_may_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        fs::write(&file, "12345").unwrap();
+        assert_eq!(read(&file, 5).unwrap(), b"12345");
+        assert!(
+            read(&file, 4)
+                .unwrap_err()
+                .told()
+                .contains("more than 4 bytes")
+        );
+        assert_eq!(read_at_most(&file, 4).unwrap(), None);
+        for device in ["/dev/zero", "/dev/null"] {
+            assert!(
+                read(Path::new(device), 4)
+                    .unwrap_err()
+                    .told()
+                    .contains("not a regular file")
+            );
+        }
+        // 100 MB that nobody reads.
+        fs::File::create(&file)
+            .unwrap()
+            .set_len(100_000_000)
+            .unwrap();
+        assert!(read(&file, 65536).is_err());
+    }
+
+    #[test]
+    fn a_private_directory_is_made_or_must_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        for _ in 0..2 {
+            private_directory(&own).unwrap();
+            assert_eq!(
+                fs::metadata(&own).unwrap().permissions().mode() & 0o7777,
+                0o700
+            );
+        }
+        for mode in [0o710, 0o701, 0o755, 0o777] {
+            fs::set_permissions(&own, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(
+                private_directory(&own)
+                    .unwrap_err()
+                    .told()
+                    .contains("chmod 700"),
+                "{mode:o}"
+            );
+        }
+        fs::write(dir.path().join("f"), "").unwrap();
+        assert!(private_directory(&dir.path().join("f")).is_err());
+        assert!(private_directory(&dir.path().join("none/own")).is_err());
+    }
 }
