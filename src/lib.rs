@@ -33,6 +33,9 @@
 //! # }
 //! ```
 //!
+//! A program that mounts homes or runs real programs calls [`helper::run`] first in `main`, for it becomes their helper.
+//! `examples/` has whole programs.
+//!
 //! The rooms, and who may use whom (`docs/ARCHITECTURE.md`, kept true by `tests/architecture.rs`):
 //!
 //! ```text
@@ -41,7 +44,7 @@
 //!             ├─► client ─┬─► operator ──► world, journal         (where nothing is mounted)
 //!             │           └─► control ··· socket ··· daemon ─► operator      (while mounted)
 //!             └─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
-//! leaves anyone may use: error, name
+//! cli ─► helper ─► daemon, exec                     leaves anyone may use: error, name
 //! ```
 //!
 //! - [`world`]: every rule, no FUSE. Start at [`world::World`].
@@ -52,6 +55,7 @@
 //! - [`client`]: what an operator can ask of a store; one client for every front end.
 //! - [`control`]: the protocol between client and daemon.
 //! - [`exec`]: how somebody without a process of their own works in a home.
+//! - [`helper`]: the processes that the library starts from the program it is part of.
 //! - [`operator`]: what an operator reads and does; prints nothing.
 //! - [`serve`]: servers for programs that run agents.
 //! - [`cli`]: what was typed, and every word printed.
@@ -65,6 +69,7 @@ pub mod daemon;
 pub mod error;
 pub mod exec;
 pub mod fuse;
+pub mod helper;
 pub mod journal;
 pub mod mounts;
 pub mod name;

@@ -30,9 +30,14 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     (
         "cli",
         &[
-            "client", "daemon", "exec", "operator", "journal", "serve", "error", "name",
+            "client", "daemon", "exec", "helper", "operator", "journal", "serve", "error", "name",
         ],
         "cli parses and prints: what a store is asked for goes through client",
+    ),
+    (
+        "helper",
+        &["daemon", "exec"],
+        "helper recognises what the library has started this program as, and does none of the work",
     ),
     (
         "serve",

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::exit::{failed, failed_in_json};
 use super::output::Printer;
@@ -30,7 +30,7 @@ pub(super) mod with_policy;
 #[derive(Args, Debug)]
 struct Place {
     /// A mounted home, or a store that nobody has mounted; nothing outside it exists for the shell
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: PathBuf,
     /// The working directory to begin in, from the root or below it
     #[arg(long, value_name = "D")]
@@ -42,7 +42,7 @@ struct Place {
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
     /// Let lines also run the real programs that this policy allows (a file, or `default`), each in a sandbox
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"], value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it;
     /// without, each may reach all that the policy allows it

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -52,10 +52,10 @@ pub(super) struct HookArgs {
     #[arg(value_enum)]
     agent: Agent,
     /// The home, or the store [default: $TRUMANFS_ROOT, $CLAUDE_PROJECT_DIR, the agent's working directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
     /// Let lines run the real programs that this policy allows (a file, or `default`), each in a sandbox
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// Let lines that change something in the home run without asking a person, but in plan mode (claude-code only)
     #[arg(long)]

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::error::Result;
+use crate::exec::program::policy::{self, Policy};
+
 /// Something that is installed, or is not.
 #[derive(Debug, Serialize)]
 pub(super) struct Installed {
@@ -16,6 +19,9 @@ pub(super) struct Installed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
+
+/// The profile of AppArmor, where the package and the script install it.
+const PROFILE: &str = "etc/apparmor.d/trumanfs";
 
 const INSTALL: &str = "mount-scripts/install and the Debian package bring it";
 
@@ -36,7 +42,7 @@ pub(super) fn look() -> Vec<Installed> {
             .collect()
     };
     let paths = |files: &[&str]| files.iter().map(PathBuf::from).collect::<Vec<_>>();
-    vec![
+    let mut all = vec![
         in_path(exe.as_deref()),
         one(
             "device",
@@ -79,7 +85,78 @@ pub(super) fn look() -> Vec<Installed> {
                 "shells complete verbs and paths by them: {INSTALL}, `trumanfs completions SHELL` writes them"
             ),
         ),
-    ]
+    ];
+    all.extend(apparmor(Path::new("/")));
+    all.extend(policies(policy::of_machine()));
+    all
+}
+
+/// Says whether AppArmor knows this program, where there is AppArmor in the kernel, of a release that can read the profile.
+fn apparmor(root: &Path) -> Option<Installed> {
+    let enabled = std::fs::read(root.join("sys/module/apparmor/parameters/enabled"));
+    if enabled.ok()?.first() != Some(&b'Y') || !root.join("etc/apparmor.d/abi/4.0").exists() {
+        return None;
+    }
+    let profile = root.join(PROFILE);
+    let shown = || format!("/{PROFILE}");
+    // Only root can read the list.
+    let loaded = std::fs::read_to_string(root.join("sys/kernel/security/apparmor/profiles"));
+    let is_loaded = |list: &String| list.lines().any(|line| line.starts_with("trumanfs ("));
+    let load = format!("load it: `apparmor_parser --replace /{PROFILE}`");
+    let (found, remedy) = match (profile.exists(), &loaded) {
+        (false, Ok(list)) if is_loaded(list) => (Some("loaded, and no file".to_owned()), None),
+        (false, _) => {
+            let remedy = format!(
+                "sandboxes need it where only programs with a profile make user namespaces: {INSTALL}"
+            );
+            (None, Some(remedy))
+        }
+        (true, Ok(list)) if is_loaded(list) => (Some(format!("{}, loaded", shown())), None),
+        (true, Ok(_)) => (Some(format!("{}, not loaded", shown())), Some(load)),
+        (true, Err(_)) => (
+            Some(format!("{}; only root sees whether it is loaded", shown())),
+            None,
+        ),
+    };
+    Some(Installed {
+        name: "AppArmor",
+        found,
+        remedy,
+    })
+}
+
+/// Says which policies there are for real programs, and what is wrong with them.
+fn policies(found: Vec<(String, Result<Policy>)>) -> Vec<Installed> {
+    let one = |found, remedy| Installed {
+        name: "policy",
+        found,
+        remedy,
+    };
+    if found.is_empty() {
+        let remedy = "real programs run by one alone: write /etc/trumanfs/policy.yaml, or name a shipped one, as `--policy default`";
+        return vec![one(None, Some(remedy.to_owned()))];
+    }
+    let mut all = Vec::new();
+    for (number, (called, policy)) in found.into_iter().enumerate() {
+        let in_force = if number == 0 {
+            ""
+        } else {
+            ", which the one above replaces"
+        };
+        all.push(match policy {
+            Ok(policy) => {
+                let programs = policy.programs().count();
+                one(
+                    Some(format!(
+                        "{called}: sound, allows {programs} programs{in_force}"
+                    )),
+                    None,
+                )
+            }
+            Err(error) => one(Some(format!("{called}{in_force}")), Some(error.to_string())),
+        });
+    }
+    all
 }
 
 /// Looks for one thing in several places.
@@ -124,5 +201,45 @@ fn in_path(exe: Option<&Path>) -> Installed {
         name: "in PATH",
         found: first.map(|place| place.display().to_string()),
         remedy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// The files of the kernel and of the machine, as they are where AppArmor is.
+    #[test]
+    fn a_profile_of_apparmor_is_missing_there_or_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert!(apparmor(dir.path()).is_none(), "there is no AppArmor");
+        write("sys/module/apparmor/parameters/enabled", "Y\n");
+        assert!(apparmor(dir.path()).is_none(), "it is too old");
+        write("etc/apparmor.d/abi/4.0", "");
+        let missing = apparmor(dir.path()).unwrap();
+        assert!(missing.found.is_none() && missing.remedy.is_some());
+        write(PROFILE, "");
+        let unknown = apparmor(dir.path()).unwrap();
+        assert!(unknown.found.unwrap().contains("only root"));
+        let profiles = "sys/kernel/security/apparmor/profiles";
+        write(profiles, "trumanfs-other (enforce)\n");
+        let unloaded = apparmor(dir.path()).unwrap();
+        assert!(
+            unloaded
+                .remedy
+                .unwrap()
+                .contains("apparmor_parser --replace")
+        );
+        write(profiles, "other (enforce)\ntrumanfs (unconfined)\n");
+        let loaded = apparmor(dir.path()).unwrap();
+        assert!(loaded.remedy.is_none() && loaded.found.unwrap().ends_with(", loaded"));
+        write("sys/module/apparmor/parameters/enabled", "N\n");
+        assert!(apparmor(dir.path()).is_none(), "it is switched off");
     }
 }

@@ -36,10 +36,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::daemon;
 use crate::error::Result;
-use crate::exec::program::sandbox;
-use crate::exec::task::{WORKER, run_worker};
+use crate::helper;
 use exit::{failed, failed_in_json, in_words};
 
 pub use exit::Exit;
@@ -138,8 +136,6 @@ enum Command {
     Completions(pages::CompletionsArgs),
     /// Writes a manual page for each verb into a directory
     Man(pages::ManArgs),
-    #[command(name = daemon::BACKGROUND, hide = true)]
-    Background,
 }
 
 /// Returns the command line: its verbs, their options, and an example of each.
@@ -150,17 +146,8 @@ fn command() -> clap::Command {
 /// Runs the command that was typed.
 pub fn run() -> ExitCode {
     // Before anything else, clap's tables included: each launch of a sandbox waits for this.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == sandbox::INIT)
-    {
-        return sandbox::run_init();
-    }
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == WORKER)
-    {
-        return run_worker();
+    if let Some(code) = helper::run() {
+        return code;
     }
     let as_json = wants_json();
     let typed = command().try_get_matches_from(std::env::args_os().map(inspect::ago));
@@ -176,7 +163,7 @@ pub fn run() -> ExitCode {
             };
         }
     };
-    if !matches!(cli.command, Command::Background | Command::Mount(_)) {
+    if !matches!(cli.command, Command::Mount(_)) {
         start_log(as_json);
     }
     match obey(cli.command) {
@@ -252,10 +239,6 @@ fn obey(command: Command) -> Result<ExitCode> {
         Command::Result(command) => return Ok(result::result(&command)),
         Command::Completions(args) => pages::completions(&args, self::command()),
         Command::Man(args) => pages::man(&args, self::command()),
-        Command::Background => {
-            daemon::run_in_background();
-            Ok(Exit::Ok)
-        }
     };
     exit.map(ExitCode::from)
 }

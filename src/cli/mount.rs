@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use super::exit::Exit;
 use super::shown::complain;
@@ -40,8 +40,10 @@ enum KeepArg {
 #[derive(Args, Debug)]
 pub(super) struct MountArgs {
     /// The directory that backs the home
+    #[arg(value_hint = ValueHint::DirPath)]
     store: PathBuf,
     /// The directory to mount it at
+    #[arg(value_hint = ValueHint::DirPath)]
     home: PathBuf,
     /// Options as mount(8) passes them: any of the flags below with `_` for `-`, and ro, rw, noexec, exec
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -100,6 +102,7 @@ pub(super) struct MountArgs {
 #[derive(Args, Debug)]
 pub(super) struct UmountArgs {
     /// The home
+    #[arg(value_hint = ValueHint::DirPath)]
     home: PathBuf,
     /// Take it out of sight at once, although it is in use
     #[arg(long, short = 'l')]

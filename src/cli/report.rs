@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::exit::Exit;
 use super::output::{Printer, say};
@@ -16,7 +16,7 @@ pub(super) struct ReportArgs {
     /// A store or a home
     target: PathBuf,
     /// Where to write the page; `-` is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: PathBuf,
     /// Which session: its id, a beginning of it, or `last`; the newest mount if absent
     #[arg(long, value_name = "SESSION")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 
 use super::execute::with_policy::{self, policy};
 use super::exit::Exit;
@@ -34,10 +34,10 @@ Example: claude mcp add home -- trumanfs serve mcp --root ~/project --policy def
 )]
 pub(super) struct McpArgs {
     /// A mounted home, or a store, which is mounted for as long as the server runs
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: PathBuf,
     /// Let the shell and run_PROGRAM run the real programs that this policy allows (a file, or `default`), in a sandbox
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// Offer only these tools
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]

@@ -22,6 +22,7 @@ pub mod watch;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ pub use atime::{Access, AccessTimes};
 pub use mountpoint::MountFlagsWanted;
 pub use wanted::Wanted;
 
-/// The hidden subcommand that starts the background daemon.
+/// The word that makes a program the background daemon: [`helper::run`](crate::helper::run) recognises it.
 pub const BACKGROUND: &str = "__daemon";
 
 /// The one message of the background daemon on its pipe.
@@ -47,12 +48,27 @@ enum Readiness {
     },
 }
 
+/// Whether this program, started anew, becomes the background daemon.
+static ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this program, started anew with [`BACKGROUND`], becomes the background daemon.
+pub(crate) fn allow_background() {
+    ALLOWED.store(true, Ordering::Relaxed);
+}
+
 /// Mounts a home and returns once it answers, leaving a daemon in the background. Returns the findings after an
 /// earlier crash, in plain English.
 ///
 /// # Errors
-/// [`Error::Refused`] with the remedy if it cannot be mounted.
+/// [`Error::Refused`] with the remedy if it cannot be mounted; also in a program that does not begin with
+/// [`helper::run`](crate::helper::run).
 pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
+    if !ALLOWED.load(Ordering::Relaxed) {
+        return Err(Error::refused(
+            "the daemon cannot be started: it would be this program, which does not call trumanfs::helper::run",
+            "Call trumanfs::helper::run first in `main`, and return what it returns.",
+        ));
+    }
     let failed =
         |what: String| Error::refused(format!("the daemon could not be started: {what}"), "");
     let mut child = Command::new("/proc/self/exe")
@@ -138,4 +154,17 @@ fn report(report: &Readiness) {
 /// As [`start`].
 pub fn run_in_foreground(wanted: &Wanted, ready: impl FnOnce(Vec<String>)) -> Result<()> {
     session::run(wanted, messages::LogTo::Stderr, ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that knew nothing of the daemon was started anew, and did from its beginning what it does: mount.
+    #[test]
+    fn a_program_that_would_only_start_itself_is_refused() {
+        let error = start(&Wanted::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Refused);
+        assert!(error.to_string().contains("helper::run"), "{error}");
+    }
 }

@@ -35,10 +35,11 @@ fn what_is_installed_is_named_with_what_to_do_about_the_rest() {
     let look = |path: &std::path::Path| -> serde_json::Value {
         let mut command = Command::new(binary());
         command.args(["doctor", "--json"]).env("PATH", path);
+        command.env_remove("TRUMANFS_POLICY");
         let output = run_limited(command, Duration::from_secs(60));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let all = report["installed"].as_array().unwrap();
-        assert_eq!(all.len(), 7, "{report}");
+        assert!(all.len() >= 8, "{report}");
         let one = |name: &str| all.iter().find(|one| one["name"] == name).unwrap().clone();
         assert!(
             one("fusermount3")["remedy"]
@@ -69,6 +70,45 @@ fn what_is_installed_is_named_with_what_to_do_about_the_rest() {
             .unwrap()
             .contains("another program"),
         "{other}"
+    );
+}
+
+#[test]
+fn policies_are_named_with_what_is_wrong_with_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = dir.path().join("policy.yaml");
+    let look = || -> serde_json::Value {
+        let mut command = Command::new(binary());
+        command.args(["doctor", "--json"]);
+        command.env("TRUMANFS_POLICY", &policy);
+        let output = run_limited(command, Duration::from_secs(60));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all = report["installed"].as_array().unwrap();
+        all.iter()
+            .find(|one| one["name"] == "policy")
+            .unwrap()
+            .clone()
+    };
+    let name = policy.display().to_string();
+    std::fs::write(&policy, "ls: {flags: [-l]}\ncat: {}\n").unwrap();
+    let sound = look();
+    let found = sound["found"].as_str().unwrap();
+    assert!(
+        found.starts_with(&name) && found.ends_with("sound, allows 2 programs"),
+        "{sound}"
+    );
+    assert!(sound["remedy"].is_null(), "{sound}");
+    std::fs::write(&policy, "ls: {flogs: [-l]}\n").unwrap();
+    let broken = look();
+    assert!(
+        broken["remedy"].as_str().unwrap().contains("flogs"),
+        "{broken}"
+    );
+    std::fs::remove_file(&policy).unwrap();
+    let missing = look();
+    assert!(
+        missing["remedy"].as_str().unwrap().contains(&name),
+        "{missing}"
     );
 }
 

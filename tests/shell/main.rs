@@ -22,6 +22,7 @@ mod deadlines;
 mod doors;
 mod escape;
 mod hook;
+mod library;
 mod line_output;
 mod line_sandboxes;
 mod pages;

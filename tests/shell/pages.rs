@@ -15,6 +15,7 @@ fn verbs_options_and_paths_are_completed_in_three_shells() {
     fs::create_dir_all(here.join("bin")).unwrap();
     fs::create_dir(here.join("a long name")).unwrap();
     fs::create_dir(here.join("verylongname")).unwrap();
+    fs::write(here.join("verylongfile"), "").unwrap();
     std::os::unix::fs::symlink(binary(), here.join("bin/trumanfs")).unwrap();
     let zsh = trumanfs(&["completions", "zsh"]);
     assert!(zsh.status.success(), "{}", describe(&zsh));
@@ -27,6 +28,22 @@ fn verbs_options_and_paths_are_completed_in_three_shells() {
             (
                 format!("trumanfs mount {}/very", here.display()),
                 "verylongname/",
+            ),
+            // The second argument is a directory too; a file stands where one is asked for.
+            (
+                format!(
+                    "trumanfs mount --foreground {0}/bin {0}/very",
+                    here.display()
+                ),
+                "verylongname/",
+            ),
+            (
+                format!("trumanfs serve mcp --root {}/very", here.display()),
+                "verylongname/",
+            ),
+            (
+                format!("trumanfs policy check {}/verylongf", here.display()),
+                "verylongfile",
             ),
         ] {
             let mut python = Command::new("python3");

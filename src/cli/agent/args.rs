@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::PossibleValue;
+use clap::{Args, ValueHint};
 
 use super::super::execute::with_policy;
 use super::super::output::warn;
@@ -26,7 +26,7 @@ Examples: trumanfs agent -- claude\n          trumanfs agent --net allow=api.exa
 )]
 pub(in crate::cli) struct AgentArgs {
     /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub(super) store: PathBuf,
     /// What is known of the agent: a profile [default: that of the program, if there is one]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(profiles()))]

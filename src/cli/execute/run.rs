@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::super::exit::{failed, failed_in_json};
 use super::super::output::{Printer, warn};
@@ -35,10 +35,10 @@ Example: trumanfs run --root HOME --policy default -- git status"
 )]
 pub(in crate::cli) struct RunArgs {
     /// A mounted home, or a store, which is mounted for as long as the program runs
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: PathBuf,
     /// The policy: a file, or the name of a shipped one (`default`) [default: $TRUMANFS_POLICY, /etc/trumanfs/policy.yaml, the store's own where it is trusted]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// The working directory, from the home or below it
     #[arg(long, value_name = "D", default_value = ".")]

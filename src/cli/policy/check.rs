@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::exit::Exit;
 use crate::cli::output::Printer;
@@ -14,6 +14,7 @@ use crate::exec::program::policy::{self, PolicyError};
 #[derive(Args, Debug)]
 pub(in crate::cli) struct CheckArgs {
     /// The policy file, or the name of a shipped policy
+    #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
     /// Print JSON
     #[arg(long)]

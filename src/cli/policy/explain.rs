@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -27,10 +27,10 @@ const NO_HOME: &[u8] = b"/home/agent";
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ExplainArgs {
     /// The policy: a file, or a shipped one (default, development, production); else the one that is in force here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// The home, or a directory that stands for it; without one, paths are judged by their text alone
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
     /// The working directory: relative to the home, or an absolute path below it
     #[arg(long, value_name = "D", conflicts_with = "batch")]

@@ -90,7 +90,31 @@ pub fn locate(flag: Option<&Path>, store: Option<&Path>) -> Result<(Source, Poli
     Ok((found.source, found.policy))
 }
 
+/// Finds every policy of this process and this machine, the one that is in force first, sound or not; nothing of stores.
+pub fn of_machine() -> Vec<(String, Result<Policy>)> {
+    Search::of_process(None, None).all()
+}
+
 impl<'s> Search<'s> {
+    /// Finds every policy that is not a store's, the one that is in force first: what each is called, and itself.
+    pub(super) fn all(&self) -> Vec<(String, Result<Policy>)> {
+        let named = self.variable.as_deref().map(Path::new);
+        let named = named.map(|name| {
+            let called = format!("{} ({VARIABLE})", name.display());
+            (called, by_name(name).map(|found| found.policy))
+        });
+        let system = match file::read_if_there(&self.system) {
+            Ok(None) => None,
+            Ok(Some(text)) => Some(sound(Source::File(self.system.clone()), text)),
+            Err(error) => Some(Err(broken(error))),
+        };
+        let system = system.map(|found| {
+            let called = self.system.display().to_string();
+            (called, found.map(|found| found.policy))
+        });
+        named.into_iter().chain(system).collect()
+    }
+
     /// Returns where this process looks.
     pub(super) fn of_process(flag: Option<&'s Path>, store: Option<&'s Path>) -> Search<'s> {
         Search {

@@ -35,7 +35,7 @@ pub use decide::decide;
 pub use error::{PolicyError, Warning};
 pub use file::open;
 pub use load::Examined;
-pub use locate::{Source, Trusted, distrust, locate, trust};
+pub use locate::{Source, Trusted, distrust, locate, of_machine, trust};
 pub use question::{Paths, Place, Question, TextPaths};
 pub use root_paths::RootPaths;
 pub use schema::{NetworkRule, Policy};

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
@@ -11,6 +12,14 @@ use super::error::{LaunchError, Step};
 
 /// The program that `build.rs` has built for this; empty where it could not.
 static CARRIED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trumanfs-init"));
+
+/// Whether this program can be the first process itself.
+static THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
+
+/// Says that this program, started with [`INIT`](super::INIT), is the first process of a sandbox.
+pub(crate) fn allow_this_program() {
+    THIS_PROGRAM.store(true, Ordering::Relaxed);
+}
 
 /// A file with the program, made when it is needed for the first time.
 #[derive(Debug, Default)]
@@ -28,14 +37,18 @@ impl Image {
     /// The file: what this program carries, else this program itself.
     ///
     /// # Errors
-    /// As [`Image::of`].
+    /// As [`Image::of`]; also if this program cannot be it.
     pub(super) fn file(&self) -> Result<BorrowedFd<'_>, LaunchError> {
         if let Some(file) = self.0.get() {
             return Ok(file.as_fd());
         }
         let made = match in_memory() {
             Some(file) => file,
-            None => open(Path::new("/proc/self/exe"))?,
+            None if THIS_PROGRAM.load(Ordering::Relaxed) => open(Path::new("/proc/self/exe"))?,
+            None => {
+                let reason = "it would be this program, which does not call trumanfs::helper::run";
+                return Err(LaunchError::refused(Step::Init, reason));
+            }
         };
         // Another thread may have been faster: its file is the same.
         Ok(self.0.get_or_init(|| made).as_fd())

@@ -30,6 +30,7 @@ mod tree;
 pub use backend::Choice;
 pub use end::{End, Ended};
 pub use error::{LaunchError, Step};
+pub(crate) use image::allow_this_program;
 pub use launch::{Launcher, launch, launch_with};
 pub use layout::check_home;
 pub use limits::{InForce, Mechanism};
