@@ -25,6 +25,7 @@ mod hook;
 mod library;
 mod line_output;
 mod line_sandboxes;
+mod package;
 mod pages;
 mod policy;
 mod policy_in_force;
