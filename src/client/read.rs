@@ -9,10 +9,12 @@ use crate::operator::filter::Filter;
 use crate::operator::log::Log;
 use crate::operator::past::Content;
 use crate::operator::point::Operation;
+use crate::operator::run::FoundRun;
 use crate::operator::session::Session;
 use crate::operator::show::Shown;
 use crate::operator::versions::Versions;
-use crate::operator::{diff, report, session, show, versions};
+use crate::operator::{diff, report, run, session, show, versions};
+use crate::world::RunId;
 
 impl Client {
     /// Opens the log at the first record that a filter can want.
@@ -64,6 +66,27 @@ impl Client {
     pub fn diff_of_run(&self, run: &str, path: &WorldPath) -> Result<Diff<'_>> {
         self.seal();
         diff::Diff::of_run(&self.store, &self.run(run)?, path)
+    }
+
+    /// Finds runs by their ids; those without records are left out.
+    ///
+    /// # Errors
+    /// As [`run::find_all`].
+    pub fn runs(&self, ids: &[RunId]) -> Result<Vec<FoundRun>> {
+        self.seal();
+        run::find_all(&self.store, ids)
+    }
+
+    /// Finds out what each of several runs changed, the newest first, as long as `act` asks for the next one.
+    ///
+    /// # Errors
+    /// As [`Diff::of_runs`].
+    pub fn diffs_of_runs<'a>(
+        &'a self,
+        runs: &[FoundRun],
+        act: impl FnMut(&FoundRun, Diff<'a>) -> Result<bool>,
+    ) -> Result<()> {
+        diff::Diff::of_runs(&self.store, runs, act)
     }
 
     /// Finds the former contents of a path, the newest first.

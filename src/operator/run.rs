@@ -3,7 +3,7 @@
 //! Owns what these words mean, and how a run is found: by a pass over the records, the newest first, that ends with the run's own
 //! record where the id is whole. Nothing is guessed: what could mean two runs is refused with the candidates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Store;
@@ -108,6 +108,36 @@ pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
         entries.extend(record.op.trashed().map(|trashed| trashed.entry.clone()));
     }
     Ok(entries)
+}
+
+/// Finds runs by their ids, in one pass over the records. Those that have no records are left out; the others are in the order of
+/// the ids.
+///
+/// # Errors
+/// [`Error::Damaged`] where a journal cannot be read.
+pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<FoundRun>> {
+    let mut found: BTreeMap<RunId, FoundRun> = BTreeMap::new();
+    // Those whose first record has not been met.
+    let mut wanted: BTreeSet<RunId> = ids.iter().copied().collect();
+    let mut records = ReverseRecords::trusting(store)?;
+    while !wanted.is_empty() {
+        let fits = |header: &RecordHeader<'_>| {
+            let run = header.origin().run;
+            run.is_some_and(|run| wanted.contains(&run))
+        };
+        let Some((session, record)) = records.next_where(fits)? else {
+            break;
+        };
+        let Some(id) = record.origin.run else {
+            continue;
+        };
+        // As above: an undo has no such record.
+        if matches!(record.op, Op::Run { .. }) {
+            wanted.remove(&id);
+        }
+        note(&mut found, id, &session, record);
+    }
+    Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 
 /// Which records are looked for.

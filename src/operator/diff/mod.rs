@@ -77,6 +77,36 @@ impl<'a> Diff<'a> {
         })
     }
 
+    /// As [`Diff::of_run`], for several runs on one way back, as long as `act` asks for the next one. That is as long as the
+    /// way to the oldest one where each ended before the one that is before it in the list began.
+    ///
+    /// # Errors
+    /// As [`Diff::between`]; those of `act`.
+    pub fn of_runs(
+        store: &'a Store,
+        runs: &[FoundRun],
+        mut act: impl FnMut(&FoundRun, Diff<'a>) -> Result<bool>,
+    ) -> Result<()> {
+        let mut past = Past::now(store)?.acts();
+        let mut reached = Point::Now;
+        for run in runs {
+            if !reached.includes(&run.last.session, run.last.seq) {
+                past = Past::now(store)?.acts();
+            }
+            let (from, to) = (run.start(), run.end());
+            let (after, asked, is_shared) = Diff::back(&mut past, (&from, &to), |_, record, _| {
+                record.origin.run == Some(run.id)
+            })?;
+            let trees = (past.tree().clone(), after);
+            let diff = Diff::of_trees(trees, (asked, is_shared), &WorldPath::root(), true)?;
+            reached = from;
+            if !act(run, diff)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Compares what wanted records changed between two points. `wanted` is asked for each effect of each record, by session,
     /// the newest first.
     ///
@@ -93,12 +123,23 @@ impl<'a> Diff<'a> {
     /// Goes back to the later point and from there to the earlier one, and compares what the wanted records touched.
     fn starting(
         mut past: Past<'a>,
-        (from, to): (&Point, &Point),
+        points: (&Point, &Point),
         below: &WorldPath,
-        mut wanted: impl FnMut(&str, &Record, &Effect) -> bool,
+        wanted: impl FnMut(&str, &Record, &Effect) -> bool,
     ) -> Result<Diff<'a>> {
         let of_all = past.looks_at_all();
         past = past.acts();
+        let (after, asked, is_shared) = Diff::back(&mut past, points, wanted)?;
+        Diff::of_trees((past.into_tree(), after), (asked, is_shared), below, of_all)
+    }
+
+    /// Goes back to the later point and from there to the earlier one. Returns the tree at the later one, what the wanted
+    /// records touched, and whether others touched some of that.
+    fn back(
+        past: &mut Past<'a>,
+        (from, to): (&Point, &Point),
+        mut wanted: impl FnMut(&str, &Record, &Effect) -> bool,
+    ) -> Result<(Tree<'a>, Asked, bool)> {
         past.back_noting(to, |_, _, _| {})?;
         let after = past.tree().clone();
         let trash = after.lookup(ROOT, TRASH)?;
@@ -128,7 +169,16 @@ impl<'a> Diff<'a> {
         asked.follow(&moved, &left);
         asked.sort();
         let is_shared = asked.meets(&others);
-        let before = past.into_tree();
+        Ok((after, asked, is_shared))
+    }
+
+    /// Compares two trees where records touched them.
+    fn of_trees(
+        (before, after): (Tree<'a>, Tree<'a>),
+        (asked, is_shared): (Asked, bool),
+        below: &WorldPath,
+        of_all: bool,
+    ) -> Result<Diff<'a>> {
         let mut names = Names::new(&before, &after, asked, below);
         names.compare()?;
         names.find()?;
