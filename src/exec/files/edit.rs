@@ -65,18 +65,14 @@ pub(super) fn edit(
     let before = before.unwrap_or_default();
     let (mut after, mut places) = (before.clone(), 0);
     for (number, edit) in edits.iter().enumerate() {
+        // Each takes a pass over the file, and others wait for their turn.
+        work.check()?;
         let which = match edits.len() {
             1 => String::new(),
             _ => format!("edit {}: ", number + 1),
         };
         let said = |what: String| format!("{}: {which}{what}", escape(typed)).into_bytes();
         let (next, count) = replace(&after, edit).map_err(said)?;
-        if next.len() as u64 > MOST {
-            return Err(said(format!(
-                "the result is larger than {} MiB",
-                MOST >> 20
-            )));
-        }
         places += count;
         after = next;
     }
@@ -142,7 +138,14 @@ fn replace(content: &[u8], edit: &Edit) -> Result<(Vec<u8>, u64), String> {
         }
         _ => {}
     }
-    let mut next = Vec::with_capacity(content.len());
+    // Before it is made: a short text that stands there often, and a long new one, would take all memory.
+    let gone = (places.len() * edit.old.len()) as u64;
+    let come = (places.len() as u64).saturating_mul(edit.new.len() as u64);
+    let size = (content.len() as u64 - gone).saturating_add(come);
+    if size > MOST {
+        return Err(format!("the result is larger than {} MiB", MOST >> 20));
+    }
+    let mut next = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     let mut end = 0;
     for place in &places {
         next.extend_from_slice(content.get(end..*place).unwrap_or_default());
@@ -196,5 +199,9 @@ mod tests {
         assert!(replaced("old", "old", "old", false).is_err());
         // Places do not overlap.
         assert_eq!(replaced("aaa", "aa", "b", true), Ok(("ba".to_owned(), 1)));
+        // A result that nobody could hold is not begun.
+        let (many, long) = ("a".repeat(1 << 20), "b".repeat(1 << 20));
+        let large = replaced(&many, "a", &long, true).unwrap_err();
+        assert!(large.contains("larger than 16 MiB"), "{large}");
     }
 }
