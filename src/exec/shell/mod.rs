@@ -167,6 +167,32 @@ impl Shell {
         Ok(())
     }
 
+    /// Forgets variables, the largest first, until the others hold so many bytes at most with their names. Returns the names of
+    /// those that it forgot.
+    pub fn forget_large_variables(&mut self, most: usize) -> Vec<Vec<u8>> {
+        let variables = &mut self.state.variables;
+        let size = |(name, value): (&Vec<u8>, &Vec<u8>)| name.len() + value.len();
+        let mut held: usize = variables.iter().map(size).sum();
+        if held <= most {
+            return Vec::new();
+        }
+        let mut sizes: Vec<(usize, Vec<u8>)> = variables
+            .iter()
+            .map(|variable| (size(variable), variable.0.clone()))
+            .collect();
+        sizes.sort_unstable_by(|left, right| right.cmp(left));
+        let mut forgotten = Vec::new();
+        for (size, name) in sizes {
+            if held <= most {
+                break;
+            }
+            variables.remove(&name);
+            held -= size;
+            forgotten.push(name);
+        }
+        forgotten
+    }
+
     /// Returns whether the input so far can run or needs more lines.
     pub fn stand(&self, line: &[u8]) -> Stand {
         parse::stand(line)

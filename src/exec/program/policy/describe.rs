@@ -1,9 +1,29 @@
 //! What a policy says of a program, in a few words: for somebody who is to call it.
 
-use super::schema::{Entry, Flags, Policy, Takes};
+use super::schema::{Entry, Flags, Policy, Run, SubCommand, Takes};
 
 /// How many sub-commands or flags are named.
 const NAMED: usize = 40;
+
+/// What the sandbox of a program allows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Whether the home is read-only for it.
+    pub is_read_only: bool,
+    /// Whether there is anything that it can reach in the network.
+    pub has_network: bool,
+}
+
+impl Reach {
+    /// Adds one way to call it: what the first of these says, counts.
+    fn add(&mut self, runs: &[&Run]) {
+        self.is_read_only &= runs.iter().find_map(|run| run.read_only).unwrap_or(false);
+        let network = runs.iter().find_map(|run| run.network.as_ref());
+        self.has_network |= network.is_some_and(|rule| {
+            !(rule.allow.is_empty() && rule.host_ports.is_empty() && rule.publish.is_empty())
+        });
+    }
+}
 
 impl Policy {
     /// Says how a program may be called: what the policy's author says of it, its sub-commands, its flags, its time. Nothing: it has no entry.
@@ -31,6 +51,30 @@ impl Policy {
             said.push(format!("It has {} s.", timeout.as_secs_f64()));
         }
         Some(said.join(" "))
+    }
+
+    /// Says what a program can do, however it is called, as far as the policy sees to it. Nothing: it has no entry.
+    pub fn reach(&self, program: &str) -> Option<Reach> {
+        let entry = self.0.entries.get(program)?;
+        let every = &self.0.every.run;
+        let mut reach = Reach {
+            is_read_only: true,
+            has_network: false,
+        };
+        // A sub-command has what it does not say from its entry, and that from the defaults.
+        reach.add(&[&entry.run, every]);
+        let mut waiting: Vec<&SubCommand> = entry
+            .subcommands
+            .iter()
+            .flat_map(|subs| subs.values())
+            .collect();
+        while let Some(sub) = waiting.pop() {
+            if !sub.disabled {
+                reach.add(&[&sub.run, &entry.run, every]);
+            }
+            waiting.extend(sub.scripts.iter().flat_map(|scripts| scripts.values()));
+        }
+        Some(reach)
     }
 
     fn timeout(&self, entry: &Entry) -> Option<std::time::Duration> {

@@ -32,6 +32,7 @@ mod words;
 mod yaml;
 
 pub use decide::decide;
+pub use describe::Reach;
 pub use error::{PolicyError, Warning};
 pub use file::open;
 pub use load::Examined;
