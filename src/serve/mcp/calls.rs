@@ -8,6 +8,7 @@ use rmcp::model::{JsonObject, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use tokio::time::{Instant, sleep_until};
 
+use super::admission::Ticket;
 use super::answer::{Answer, cut};
 use super::jobs::{Job, Jobs};
 use super::work::Work;
@@ -20,10 +21,11 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// What a call does, on a thread of its own.
 pub(super) type Act = Box<dyn FnOnce(&Work, JsonObject) -> Answer + Send>;
 
-/// Does a call and waits for its end, so long as a client does. Returns nothing where the client has taken it back.
+/// Does a call and waits for its end, so long as a client does. Returns nothing where the client has taken it back. The thread
+/// keeps the ticket until it has ended, also after the answer.
 pub(super) async fn call(
     (tool, act, becomes_job): (&str, Act, bool),
-    work: Work,
+    (work, ticket): (Work, Arc<Ticket>),
     arguments: JsonObject,
     context: &RequestContext<RoleServer>,
 ) -> Option<Answer> {
@@ -48,6 +50,8 @@ pub(super) async fn call(
         };
         let answer = answer.with("session", session);
         all.end(&of_thread, answer.clone());
+        drop(work);
+        drop(ticket);
         // Nobody may wait any more.
         let _ = end.send(answer);
     });

@@ -1,6 +1,6 @@
 //! The tools for files: their arguments become operations on files, or lines of the shell for searches.
 
-use super::answer::{Answer, patch, word};
+use super::answer::{Answer, cut, patch, word};
 use super::arguments::{
     Directory, EditFile, Grep, OnePath, OutputMode, ReadTextFile, SearchFiles, WriteFile,
 };
@@ -107,7 +107,8 @@ pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
     let answer = of_file(&outcome);
     match found {
         Some(Found::Edited(edited)) => {
-            let patch = patch(edited.before, edited.after);
+            let most = usize::try_from(work.bytes).unwrap_or(usize::MAX);
+            let patch = cut(patch(edited.before, edited.after), most);
             Answer {
                 text: patch.clone(),
                 ..answer

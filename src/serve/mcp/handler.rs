@@ -12,6 +12,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use super::admission::Admission;
 use super::answer::Answer;
 use super::arguments;
 use super::calls::{Act, call};
@@ -21,7 +22,7 @@ use super::resources;
 use super::sessions::{Session, Sessions};
 use super::tools::{self, RUN};
 use super::work::Work;
-use super::workplace::{Settings, Workplace};
+use super::workplace::{ProgramSpec, Settings, Workplace};
 use crate::error::{Error, Result};
 use crate::exec::{Cancel, Limits};
 
@@ -46,6 +47,8 @@ const METHODS: [&str; 8] = [
 
 /// A server of one client.
 pub(super) struct Server {
+    /// What of its requests goes on.
+    admission: Admission,
     workplace: Arc<Mutex<Arc<Workplace>>>,
     /// What the home is opened with, should its daemon end.
     settings: Settings,
@@ -68,19 +71,19 @@ impl Server {
     ///
     /// # Errors
     /// Those of opening the home; [`Error::Usage`] for a tool that there is not.
-    pub(super) fn new(settings: Settings) -> Result<Server> {
+    pub(super) fn new(settings: Settings, admission: Admission) -> Result<Server> {
         let workplace = Workplace::open(settings.clone())?;
         let (wanted, tokens) = (&settings.tools, settings.tokens);
         let named = by_tool(workplace.programs());
-        let runs_programs = !named.is_empty();
+        let reaches_out = named.values().any(|program| program.has_network);
         let mut shown: Vec<Tool> = tools::names()
             .filter_map(tools::find)
-            .map(|tool| tool.shown(runs_programs))
+            .map(|tool| tool.shown(reaches_out))
             .collect();
         shown.extend(
             named
                 .iter()
-                .map(|(name, (program, said))| tools::shown_program(name.clone(), program, said)),
+                .map(|(name, program)| tools::shown_program(name.clone(), program)),
         );
         for name in wanted {
             if !shown.iter().any(|tool| tool.name == *name) {
@@ -95,6 +98,7 @@ impl Server {
             shown.retain(|tool| wanted.iter().any(|name| *name == tool.name));
         }
         Ok(Server {
+            admission,
             workplace: Arc::new(Mutex::new(Arc::new(workplace))),
             settings: settings.clone(),
             opening: Arc::default(),
@@ -103,7 +107,7 @@ impl Server {
             default: Mutex::default(),
             programs: named
                 .into_iter()
-                .map(|(name, (program, _))| (name, program))
+                .map(|(name, program)| (name, program.name))
                 .collect(),
             tools: shown,
             bytes: tokens.saturating_mul(TOKEN),
@@ -188,9 +192,9 @@ impl Server {
 }
 
 /// Gives each program the name of a tool: letters, digits, `_` and `-` are what all clients take.
-fn by_tool(programs: Vec<(String, String)>) -> BTreeMap<String, (String, String)> {
+fn by_tool(programs: Vec<ProgramSpec>) -> BTreeMap<String, ProgramSpec> {
     let mut by_tool = BTreeMap::new();
-    for (program, said) in programs {
+    for program in programs {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' {
                 c
@@ -200,13 +204,13 @@ fn by_tool(programs: Vec<(String, String)>) -> BTreeMap<String, (String, String)
         };
         let mut name: String = RUN
             .chars()
-            .chain(program.chars().map(plain))
+            .chain(program.name.chars().map(plain))
             .take(60)
             .collect();
         while by_tool.contains_key(&name) {
             name.push('_');
         }
-        by_tool.insert(name, (program, said));
+        by_tool.insert(name, program);
     }
     by_tool
 }
@@ -228,7 +232,19 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> std::result::Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+        let workplace = self.workplace.lock().clone();
+        let mut tools = self.tools.clone();
+        // The policy may say something else by now.
+        for program in workplace.programs() {
+            let named = self.programs.iter().find(|named| *named.1 == program.name);
+            let listed = tools.iter_mut();
+            let listed =
+                named.and_then(|(name, _)| listed.into_iter().find(|tool| tool.name == *name));
+            if let Some(tool) = listed {
+                *tool = tools::shown_program(tool.name.to_string(), &program);
+            }
+        }
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     async fn call_tool(
@@ -242,6 +258,10 @@ impl ServerHandler for Server {
                 format!("there is no tool {name:?}"),
                 None,
             ));
+        };
+        let cancelled = || Answer::failed("cancelled");
+        let Some(ticket) = self.admission.ticket(&context.id) else {
+            return Ok(cancelled().into_result().into());
         };
         let workplace = match self.workplace().await {
             Ok(workplace) => workplace,
@@ -263,9 +283,9 @@ impl ServerHandler for Server {
             streams: [Live::default(), Live::default()],
             bytes: self.bytes,
         };
-        let answer = call((name, act, becomes_job), work, arguments, &context).await;
-        let answer = answer.unwrap_or_else(|| Answer::failed("cancelled"));
-        Ok(answer.into_result().into())
+        let act = (name, act, becomes_job);
+        let answer = call(act, (work, ticket), arguments, &context).await;
+        Ok(answer.unwrap_or_else(cancelled).into_result().into())
     }
 
     async fn list_resources(
@@ -281,18 +301,29 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> std::result::Result<ReadResourceResponse, ErrorData> {
-        let (workplace, sessions) = (self.workplace.lock().clone(), self.sessions.clone());
-        let (uri, most) = (
-            request.uri,
-            usize::try_from(self.bytes).unwrap_or(usize::MAX),
-        );
+        let cancelled = || ErrorData::internal_error("cancelled", None);
+        let ticket = self.admission.ticket(&context.id).ok_or_else(cancelled)?;
+        let workplace = self.workplace().await;
+        let workplace = workplace.map_err(|answer| ErrorData::internal_error(answer.text, None))?;
+        let (sessions, uri) = (self.sessions.clone(), request.uri);
+        let most = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let cancel = Cancel::default().within(Some(resources::TIME));
+        let of_thread = cancel.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let found = resources::read(&workplace, &sessions, &uri, most);
+            let found = resources::read(&workplace, &sessions, &uri, (most, &of_thread));
+            drop(ticket);
             (uri, found)
         });
-        match read.await {
+        let read = tokio::select! {
+            read = read => read,
+            () = context.ct.cancelled() => {
+                cancel.cancel();
+                return Err(cancelled());
+            }
+        };
+        match read {
             Ok((_, Ok(Some(found)))) => Ok(found.into()),
             Ok((uri, Ok(None))) => Err(ErrorData::resource_not_found(
                 format!("there is no resource {uri:?}"),

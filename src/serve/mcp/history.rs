@@ -7,9 +7,10 @@ use super::arguments::{History, Undo};
 use super::sessions::Session;
 use super::work::Work;
 use crate::client::{Client, UndoHow, UndoWhat};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::journal::{Op, RunId};
 use crate::name::{WorldPath, escape};
+use crate::operator::diff::Diff;
 use crate::operator::filter::Filter;
 use crate::operator::run::FoundRun;
 use crate::operator::undo::{OnConflict, UndoReport, in_words};
@@ -17,23 +18,28 @@ use serde_json::json;
 
 /// How many paths of a run are named.
 const NAMED: usize = 20;
+/// How many runs `history` lists at most.
+const MOST: usize = 200;
+/// How many runs are looked for at first.
+const FIRST: usize = 32;
 
-/// Finds the runs of a session that changed something, the newest first, and hands them on until that is enough.
+/// Finds the runs of a session that changed something, the newest first, in steps, and hands each step on until that is enough.
+///
+/// Each step is twice as long as the one before: all of them take no more than twice the time of one over all runs.
 fn changed(
     client: &Client,
     session: &Session,
-    mut act: impl FnMut(FoundRun) -> Result<bool>,
+    mut act: impl FnMut(Vec<FoundRun>) -> Result<bool>,
 ) -> Result<()> {
-    for run in session.runs().iter().rev() {
-        match client.run(&run.to_string()) {
-            Ok(found) => {
-                if !act(found)? {
-                    break;
-                }
-            }
-            Err(error) if error.kind() == Kind::Missing => {}
-            Err(error) => return Err(error),
+    let mut ids = session.runs();
+    ids.reverse();
+    let (mut rest, mut step) = (ids.as_slice(), FIRST);
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(step.min(rest.len()));
+        if !act(client.runs(now)?)? {
+            break;
         }
+        (rest, step) = (later, 2 * step);
     }
     Ok(())
 }
@@ -41,16 +47,23 @@ fn changed(
 /// Says what the latest runs of a session changed.
 pub(super) fn history(work: &Work, arguments: &History) -> Result<Answer> {
     let client = work.workplace.client()?;
+    let most = arguments.limit.clamp(1, MOST);
+    let mut found = Vec::new();
+    changed(&client, &work.session, |runs| {
+        found.extend(runs);
+        Ok(found.len() < most && work.cancel.ended().is_none())
+    })?;
+    found.truncate(most);
     let mut lines = Vec::new();
     let mut runs = Vec::new();
-    changed(&client, &work.session, |run| {
-        let changes = changes(&client, run.id)?;
+    client.diffs_of_runs(&found, |run, diff| {
         let command = run.command.clone().unwrap_or_default();
         lines.push(format!("{}  {command}\n", run.id));
-        for change in changes.iter().take(NAMED) {
+        let changes: Vec<String> = changes(&diff).take(NAMED).collect();
+        for change in &changes {
             lines.push(format!("    {change}\n"));
         }
-        if let Some(more) = changes.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        if let Some(more) = diff.len().checked_sub(NAMED).filter(|more| *more > 0) {
             lines.push(format!("    and {more} more\n"));
         }
         runs.push(json!({
@@ -59,10 +72,10 @@ pub(super) fn history(work: &Work, arguments: &History) -> Result<Answer> {
             "command": command,
             "first": run.first.to_string(),
             "last": run.last.to_string(),
-            "changes": changes.iter().take(NAMED).collect::<Vec<_>>(),
-            "changed": changes.len(),
+            "changes": changes,
+            "changed": diff.len(),
         }));
-        Ok(runs.len() < arguments.limit && work.cancel.ended().is_none())
+        Ok(work.cancel.ended().is_none())
     })?;
     if runs.is_empty() {
         lines.push("Nothing was changed in this session.\n".to_owned());
@@ -70,18 +83,19 @@ pub(super) fn history(work: &Work, arguments: &History) -> Result<Answer> {
     Ok(Answer::new(lines.concat()).with("runs", runs))
 }
 
-/// Returns what a run changed: `A`, `M`, `D` or `R` and the path.
-fn changes(client: &Client, run: RunId) -> Result<Vec<String>> {
-    let diff = client.diff_of_run(&run.to_string(), &WorldPath::root())?;
-    let changes = (0..diff.len()).filter_map(|number| {
+/// Returns what a run changed: `A`, `M`, `D` or `R` and the path of each.
+pub(super) fn changes(diff: &Diff<'_>) -> impl Iterator<Item = String> {
+    (0..diff.len()).filter_map(|number| {
         let (status, path) = diff.nth_path(number)?;
         Some(format!("{} {path}", status.letter()))
-    });
-    Ok(changes.collect())
+    })
 }
 
 /// Takes a run of a session back, or what it did to a path.
 pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
+    if work.cancel.ended().is_some() {
+        return Ok(Answer::failed("cancelled: nothing was taken back"));
+    }
     let client = work.workplace.client()?;
     if work.workplace.is_unmounted() && !arguments.dry_run {
         return Ok(Answer::failed(
@@ -119,14 +133,19 @@ fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<Found
     let Some(text) = &arguments.run else {
         let mut last = None;
         let mut undone = Vec::new();
-        changed(client, &work.session, |run| {
-            let names_undone = run.command.as_deref().filter(|_| !run.undos.is_empty());
-            match names_undone {
-                Some(what) => undone.push(what.to_owned()),
-                None if undone.iter().any(|what| what.contains(&run.id.to_string())) => {}
-                None => last = Some(run),
+        changed(client, &work.session, |runs| {
+            for run in runs {
+                let names_undone = run.command.as_deref().filter(|_| !run.undos.is_empty());
+                match names_undone {
+                    Some(what) => undone.push(what.to_owned()),
+                    None if undone.iter().any(|what| what.contains(&run.id.to_string())) => {}
+                    None => {
+                        last = Some(run);
+                        return Ok(false);
+                    }
+                }
             }
-            Ok(last.is_none())
+            Ok(true)
         })?;
         return Ok(last);
     };
@@ -141,7 +160,7 @@ fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<Found
     }
 }
 
-/// Returns a path of a tool as an undo takes it: from the home.
+/// Returns a path of a tool as an undo takes it: from the home, as a pattern of nothing but itself.
 fn path_in_home(work: &Work, typed: &str) -> Result<String> {
     let place = work.workplace.place();
     let root = String::from_utf8_lossy(place.root()).into_owned();
@@ -152,7 +171,14 @@ fn path_in_home(work: &Work, typed: &str) -> Result<String> {
     };
     let below = whole.strip_prefix(&root).ok_or(Error::NotFound)?;
     let path = WorldPath::parse(below.as_bytes())?;
-    Ok(format!("/{}", escape(place.in_home(&path).bytes())))
+    let mut pattern = "/".to_owned();
+    for letter in String::from_utf8_lossy(place.in_home(&path).bytes()).chars() {
+        if matches!(letter, '\\' | '*' | '?' | '[' | ']' | '{' | '}') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    Ok(pattern)
 }
 
 fn said(report: &UndoReport, run: &FoundRun) -> Answer {

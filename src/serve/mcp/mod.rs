@@ -6,6 +6,7 @@
 //!
 //! Threads: one reads, one writes, one runs the protocol; each call of a tool has a thread of its own while it lasts.
 
+mod admission;
 mod answer;
 mod arguments;
 mod calls;
@@ -16,12 +17,14 @@ mod job_tools;
 mod jobs;
 mod live;
 mod resources;
+mod results;
 mod serve;
 mod sessions;
 mod tools;
 mod transport;
 mod work;
 mod workplace;
+mod writer;
 
 pub use serve::serve;
 pub use transport::End as ServerEnd;

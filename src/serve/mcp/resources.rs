@@ -1,17 +1,22 @@
 //! Resources: of each session its log, and the difference that its runs made.
 
+use std::time::Duration;
+
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 
 use super::answer::{cut, patch};
+use super::history::changes;
 use super::sessions::{Session, Sessions};
 use super::workplace::Workplace;
-use crate::client::Client;
-use crate::error::{Kind, Result};
-use crate::name::WorldPath;
-use crate::operator::diff::Texts;
+use crate::error::Result;
+use crate::exec::Cancel;
+use crate::operator::diff::{Diff, Texts};
+use crate::operator::run::FoundRun;
 
 /// How the names of resources begin.
 const SCHEME: &str = "trumanfs://session/";
+/// How long reading one may take.
+pub(super) const TIME: Duration = Duration::from_secs(45);
 
 /// Lists the resources.
 pub(super) fn list(sessions: &Sessions) -> Vec<Resource> {
@@ -32,7 +37,7 @@ pub(super) fn list(sessions: &Sessions) -> Vec<Resource> {
     sessions.all().iter().flat_map(two).collect()
 }
 
-/// Reads a resource. Nothing: there is none of this name.
+/// Reads a resource, of which so many bytes are kept. Nothing: there is none of this name.
 ///
 /// # Errors
 /// Those of reading the journal.
@@ -40,7 +45,7 @@ pub(super) fn read(
     workplace: &Workplace,
     sessions: &Sessions,
     uri: &str,
-    most: usize,
+    (most, cancel): (usize, &Cancel),
 ) -> Result<Option<ReadResourceResult>> {
     let name = uri
         .strip_prefix(SCHEME)
@@ -48,47 +53,47 @@ pub(super) fn read(
     let Some((session, what)) = name.and_then(|(id, what)| Some((sessions.find(id)?, what))) else {
         return Ok(None);
     };
+    let say = match what {
+        "log" => log,
+        "diff" => diff,
+        _ => return Ok(None),
+    };
     let client = workplace.client()?;
-    let mut text = String::new();
-    for run in session.runs() {
-        let found = match client.run(&run.to_string()) {
-            Ok(found) => found,
-            // It changed nothing.
-            Err(error) if error.kind() == Kind::Missing => continue,
-            Err(error) => return Err(error),
-        };
-        let command = found.command.unwrap_or_default();
-        match what {
-            "log" => log(&client, &run.to_string(), &command, &mut text)?,
-            "diff" => diff(&client, &run.to_string(), &command, &mut text)?,
-            _ => return Ok(None),
-        }
-        // What is cut out of the middle need not be held.
-        if text.len() > 8 * most {
-            text = cut(text, 4 * most);
-        }
-    }
-    if !matches!(what, "log" | "diff") {
-        return Ok(None);
+    let mut ids = session.runs();
+    ids.reverse();
+    let found = client.runs(&ids)?;
+    let (mut text, mut said) = (String::new(), 0);
+    client.diffs_of_runs(&found, |run, diff| {
+        let mut of_run = String::new();
+        say(run, &diff, most, &mut of_run)?;
+        text.insert_str(0, &of_run);
+        bound(&mut text, most);
+        said += 1;
+        Ok(cancel.ended().is_none())
+    })?;
+    if let Some(older) = found.len().checked_sub(said).filter(|older| *older > 0) {
+        text.insert_str(
+            0,
+            &format!("[{older} older runs left out: the time is up]\n"),
+        );
     }
     let contents = ResourceContents::text(cut(text, most), uri);
     Ok(Some(ReadResourceResult::new(vec![contents])))
 }
 
-fn log(client: &Client, run: &str, command: &str, text: &mut String) -> Result<()> {
-    text.push_str(&format!("{run}  {command}\n"));
-    let diff = client.diff_of_run(run, &WorldPath::root())?;
-    for number in 0..diff.len() {
-        if let Some((status, path)) = diff.nth_path(number) {
-            text.push_str(&format!("    {} {path}\n", status.letter()));
-        }
+fn log(run: &FoundRun, diff: &Diff<'_>, most: usize, text: &mut String) -> Result<()> {
+    let command = run.command.as_deref().unwrap_or_default();
+    text.push_str(&format!("{}  {command}\n", run.id));
+    for change in changes(diff) {
+        text.push_str(&format!("    {change}\n"));
+        bound(text, most);
     }
     Ok(())
 }
 
-fn diff(client: &Client, run: &str, command: &str, text: &mut String) -> Result<()> {
-    text.push_str(&format!("# run {run}: {command}\n"));
-    let diff = client.diff_of_run(run, &WorldPath::root())?;
+fn diff(run: &FoundRun, diff: &Diff<'_>, most: usize, text: &mut String) -> Result<()> {
+    let command = run.command.as_deref().unwrap_or_default();
+    text.push_str(&format!("# run {}: {command}\n", run.id));
     for change in diff.changes() {
         let change = change?;
         text.push_str(&format!("{} {}\n", change.status.letter(), change.path));
@@ -99,6 +104,14 @@ fn diff(client: &Client, run: &str, command: &str, text: &mut String) -> Result<
             Ok(_) => {}
             Err(error) => text.push_str(&format!("({error})\n")),
         }
+        bound(text, most);
     }
     Ok(())
+}
+
+/// Cuts a text whose middle nobody will see.
+fn bound(text: &mut String, most: usize) {
+    if text.len() > 8 * most {
+        *text = cut(std::mem::take(text), 4 * most);
+    }
 }

@@ -1,21 +1,27 @@
 //! A server from its start to its end.
 
+use std::time::Duration;
+
 use rmcp::ServiceExt;
 
+use super::admission::{AT_ONCE, Admission};
 use super::handler::Server;
-use super::transport::{self, End, Stdio};
+use super::transport::{End, Stdio};
 use super::workplace::Settings;
 use crate::error::{Error, Result};
 
-/// How many threads may work for calls at once: more than calls are let in.
-const THREADS: usize = 2 * transport::AT_ONCE;
+/// How many threads may work for calls at once: more than requests are let in.
+const THREADS: usize = 2 * AT_ONCE;
+/// How long answers may take that are under way when the server is to end.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// Serves a client on standard input and output, until it goes away or `end` says so. What still runs then is ended.
 ///
 /// # Errors
 /// Those of opening the home; [`Error::Usage`] for a tool that there is not.
 pub fn serve(settings: Settings, end: End) -> Result<()> {
-    let server = Server::new(settings)?;
+    let admission = Admission::default();
+    let server = Server::new(settings, admission.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(THREADS)
@@ -28,15 +34,25 @@ pub fn serve(settings: Settings, end: End) -> Result<()> {
             ends.comes().await;
             calls.cancel_all();
         });
-        let stdio = Stdio::start(end)?;
-        // Ends without an error once the client has gone away, and with one where it went before it said anything.
-        if let Ok(service) = server.serve(stdio).await {
-            let _ = service.waiting().await;
+        let stdio = Stdio::start(admission, end.clone())?;
+        let serving = async {
+            // Ends without an error once the client has gone away, and with one where it went before it said anything.
+            if let Ok(service) = server.serve(stdio).await {
+                let _ = service.waiting().await;
+            }
+        };
+        let over = async {
+            end.comes().await;
+            tokio::time::sleep(LAST_ANSWERS).await;
+        };
+        tokio::select! {
+            () = serving => {}
+            () = over => {}
         }
         Ok(())
     });
     jobs.end_all();
     // A thread that hangs in a system call does not keep the process.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    runtime.shutdown_timeout(Duration::from_secs(2));
     served
 }

@@ -1,6 +1,7 @@
 //! The tools: what each is called, says of itself, takes and does.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
@@ -11,7 +12,8 @@ use super::arguments::{
     RunProgram, SearchFiles, Undo, WriteFile,
 };
 use super::work::{LONGEST, USUAL, Work};
-use super::{file_tools, history, job_tools};
+use super::workplace::ProgramSpec;
+use super::{file_tools, history, job_tools, results};
 use crate::exec::files::FileCall;
 use crate::exec::program::Command;
 
@@ -34,6 +36,7 @@ pub(super) struct ToolSpec {
     /// Whether doing it again makes no difference.
     is_idempotent: bool,
     schema: fn() -> JsonObject,
+    result: fn() -> JsonObject,
     run: fn(&Work, JsonObject) -> Answer,
 }
 
@@ -47,6 +50,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: false,
         schema: arguments::schema::<Bash>,
+        result: results::of_run,
         run: |work, arguments| with(arguments, |arguments| bash(work, &arguments)),
     },
     ToolSpec {
@@ -55,6 +59,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Reads,
         is_idempotent: true,
         schema: arguments::schema::<ReadTextFile>,
+        result: results::of_read,
         run: |work, arguments| with(arguments, |arguments| file_tools::read(work, arguments)),
     },
     ToolSpec {
@@ -63,6 +68,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: true,
         schema: arguments::schema::<WriteFile>,
+        result: results::of_write,
         run: |work, arguments| with(arguments, |arguments| file_tools::write(work, arguments)),
     },
     ToolSpec {
@@ -72,6 +78,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: false,
         schema: arguments::schema::<EditFile>,
+        result: results::of_edit,
         run: |work, arguments| with(arguments, |arguments| file_tools::edit(work, arguments)),
     },
     ToolSpec {
@@ -80,6 +87,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Reads,
         is_idempotent: true,
         schema: arguments::schema::<Directory>,
+        result: results::of_list,
         run: |work, arguments| with(arguments, |path: Directory| file_tools::list(work, path)),
     },
     ToolSpec {
@@ -88,6 +96,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Reads,
         is_idempotent: true,
         schema: arguments::schema::<SearchFiles>,
+        result: results::of_run,
         run: |work, arguments| with(arguments, |arguments| file_tools::search(work, &arguments)),
     },
     ToolSpec {
@@ -96,6 +105,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Reads,
         is_idempotent: true,
         schema: arguments::schema::<Grep>,
+        result: results::of_run,
         run: |work, arguments| with(arguments, |arguments| file_tools::grep(work, &arguments)),
     },
     ToolSpec {
@@ -104,6 +114,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: false,
         schema: arguments::schema::<FromTo>,
+        result: results::of_change,
         run: |work, arguments| {
             with(arguments, |paths: FromTo| {
                 let done = format!("{} is now {}", paths.source, paths.destination);
@@ -121,6 +132,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Adds,
         is_idempotent: false,
         schema: arguments::schema::<FromTo>,
+        result: results::of_change,
         run: |work, arguments| {
             with(arguments, |paths: FromTo| {
                 let done = format!("{} is a copy of {}", paths.destination, paths.source);
@@ -139,6 +151,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: false,
         schema: arguments::schema::<OnePath>,
+        result: results::of_remove,
         run: |work, arguments| with(arguments, |path: OnePath| file_tools::remove(work, path)),
     },
     ToolSpec {
@@ -147,6 +160,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Reads,
         is_idempotent: true,
         schema: arguments::schema::<History>,
+        result: results::of_history,
         run: |work, arguments| {
             with(arguments, |arguments| {
                 or_error(history::history(work, &arguments))
@@ -160,6 +174,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: false,
         schema: arguments::schema::<Undo>,
+        result: results::of_undo,
         run: |work, arguments| {
             with(arguments, |arguments| {
                 or_error(history::undo(work, &arguments))
@@ -172,6 +187,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Reads,
         is_idempotent: false,
         schema: arguments::schema::<OutputOf>,
+        result: results::of_job,
         run: |work, arguments| with(arguments, |arguments| job_tools::output(work, &arguments)),
     },
     ToolSpec {
@@ -180,6 +196,7 @@ const TOOLS: [ToolSpec; 14] = [
         effect: Effect::Changes,
         is_idempotent: true,
         schema: arguments::schema::<Kill>,
+        result: results::of_job,
         run: |work, arguments| with(arguments, |arguments| job_tools::kill(work, &arguments)),
     },
 ];
@@ -199,15 +216,16 @@ pub(super) fn find(name: &str) -> Option<&'static ToolSpec> {
 }
 
 impl ToolSpec {
-    /// Returns what a client is shown of it. `runs_programs`: whether lines may run real programs.
-    pub(super) fn shown(&self, runs_programs: bool) -> Tool {
+    /// Returns what a client is shown of it. `reaches_out`: whether a program of the policy reaches the network.
+    pub(super) fn shown(&self, reaches_out: bool) -> Tool {
         let hints = ToolAnnotations::new()
             .read_only(self.effect == Effect::Reads)
             .destructive(self.effect == Effect::Changes)
             .idempotent(self.is_idempotent)
-            // Programs may reach the network.
-            .open_world(runs_programs && self.name == "bash");
-        Tool::new(self.name, self.description, (self.schema)()).with_annotations(hints)
+            .open_world(reaches_out && self.name == "bash");
+        Tool::new(self.name, self.description, (self.schema)())
+            .with_raw_output_schema(Arc::new((self.result)()))
+            .with_annotations(hints)
     }
 
     /// Does it.
@@ -221,22 +239,24 @@ impl ToolSpec {
     }
 }
 
-/// Returns what a client is shown of a real program, of which the policy says this.
-pub(super) fn shown_program(name: String, program: &str, said: &str) -> Tool {
+/// Returns what a client is shown of a real program.
+pub(super) fn shown_program(name: String, program: &ProgramSpec) -> Tool {
     let description = format!(
-        "Runs {program} in the home, in a sandbox, as the policy allows it. {said} A refusal names the rule. Its arguments are \
-         words: no shell reads them."
+        "Runs {} in the home, in a sandbox, as the policy allows it. {} A refusal names the rule. Its arguments are \
+         words: no shell reads them.",
+        program.name, program.said
     );
     let hints = ToolAnnotations::new()
-        .read_only(false)
-        .destructive(true)
+        .read_only(program.is_read_only)
+        .destructive(!program.is_read_only)
         .idempotent(false)
-        .open_world(true);
+        .open_world(program.has_network);
     Tool::new(
         Cow::from(name),
         Cow::from(description),
         arguments::schema::<RunProgram>(),
     )
+    .with_raw_output_schema(Arc::new(results::of_run()))
     .with_annotations(hints)
 }
 

@@ -1,38 +1,44 @@
 //! Standard input and output as the SDK's transport: a message a line.
 //!
-//! Owns the bounds of what a client may send: the length of a message, how deep it is nested (the parser's 128), how many
-//! requests are answered at once. Whatever is wrong with a line, it is answered with an error, and the next line counts.
-//! Before a client has opened anything, notifications and answers mean nothing and are dropped.
+//! Owns the bounds of a message: its length, its number of values, how deep it is nested (the parser's 128); `admission` has
+//! those of all requests together. Whatever is wrong with a line, it is answered with an error, and the next line counts.
+//! This server asks a client nothing, so answers mean nothing and are dropped; so are notifications before a client has
+//! opened anything, and long ones: no notification of the protocol is.
 
-use std::collections::HashSet;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::AsFd;
 use serde_json::Value;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{oneshot, watch};
 
+use super::admission::Admission;
+use super::writer::{Outgoing, Unread, write_all};
 use crate::error::{Error, Result};
 
 /// How long a message may be, in bytes.
-pub(super) const LONGEST: u64 = 16 << 20;
-/// How many requests may be open at once.
-pub(super) const AT_ONCE: usize = 128;
+const LONGEST: u64 = 8 << 20;
+/// How many values a message may have: each takes many times its length in memory.
+const VALUES: usize = 100_000;
+/// What a value takes besides its text, in bytes.
+const VALUE: usize = 100;
+/// How long a notification may be, in bytes.
+const NOTIFICATION: usize = 64 << 10;
 /// How many messages wait on their way in or out.
 const WAITING: usize = 64;
 /// How often it is looked whether a client that says nothing more still listens.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the last messages may take to be read.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The code of an error that is the server's own: too much at once (JSON-RPC 2.0, 5.1).
-const BUSY: ErrorCode = ErrorCode(-32000);
+/// How long a client that says nothing more may read nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends a server from outside. Clones end together.
 #[derive(Debug, Clone, Default)]
@@ -51,22 +57,11 @@ impl End {
     }
 }
 
-/// What goes to standard output.
-enum Outgoing {
-    /// A message.
-    Message(Vec<u8>),
-    /// Nothing: somebody wants to know that everything before has been written.
-    Flush(oneshot::Sender<()>),
-}
-
-/// The ids of the requests that are open.
-type Open = Arc<Mutex<HashSet<RequestId>>>;
-
 /// A client at standard input and output.
 pub(super) struct Stdio {
     incoming: Receiver<RxJsonRpcMessage<RoleServer>>,
     outgoing: Sender<Outgoing>,
-    open: Open,
+    admission: Admission,
     end: End,
 }
 
@@ -75,14 +70,13 @@ impl Stdio {
     ///
     /// # Errors
     /// That there are no more threads.
-    pub(super) fn start(end: End) -> Result<Stdio> {
+    pub(super) fn start(admission: Admission, end: End) -> Result<Stdio> {
         let (to_server, incoming) = mpsc::channel(WAITING);
         let (outgoing, from_server) = mpsc::channel(WAITING);
-        let open = Open::default();
         let reading = Reading {
             to_server,
             answers: outgoing.clone(),
-            open: open.clone(),
+            admission: admission.clone(),
             is_opened: false,
         };
         let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -90,35 +84,37 @@ impl Stdio {
         spawn("mcp-read")
             .spawn(|| reading.read_all())
             .map_err(failed)?;
-        let over = end.clone();
+        let (over, unread) = (end.clone(), Unread::default());
+        let written = unread.clone();
         spawn("mcp-write")
-            .spawn(|| write_all(from_server, over))
+            .spawn(move || {
+                // Nobody reads any more.
+                if write_all(from_server, &written).is_err() {
+                    over.end();
+                }
+            })
             .map_err(failed)?;
+        tokio::spawn(end_where_nobody_is_there(unread, end.clone()));
         Ok(Stdio {
             incoming,
             outgoing,
-            open,
+            admission,
             end,
         })
     }
 }
 
-/// Writes messages until there are no more senders. Where nobody reads them any more, the server ends.
-fn write_all(mut messages: Receiver<Outgoing>, end: End) {
-    while let Some(outgoing) = messages.blocking_recv() {
-        let mut message = match outgoing {
-            Outgoing::Message(message) => message,
-            Outgoing::Flush(done) => {
-                // Who asked may not wait any more.
-                let _ = done.send(());
-                continue;
-            }
-        };
-        message.push(b'\n');
-        let mut out = io::stdout().lock();
-        if out.write_all(&message).and_then(|()| out.flush()).is_err() {
-            end.end();
-            return;
+/// Ends the server once a client that says nothing more has read nothing for a while: it would be served for ever.
+async fn end_where_nobody_is_there(unread: Unread, end: End) {
+    let is_silent = || {
+        let stdin = io::stdin();
+        let silent = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+        ready(&stdin, PollFlags::RDHUP).intersects(silent)
+    };
+    loop {
+        tokio::time::sleep(PATIENCE / 10).await;
+        if unread.lasts().is_some_and(|lasts| lasts >= PATIENCE) && is_silent() {
+            return end.end();
         }
     }
 }
@@ -127,7 +123,7 @@ fn write_all(mut messages: Receiver<Outgoing>, end: End) {
 struct Reading {
     to_server: Sender<RxJsonRpcMessage<RoleServer>>,
     answers: Sender<Outgoing>,
-    open: Open,
+    admission: Admission,
     /// Whether the client has made a request that can open the protocol.
     is_opened: bool,
 }
@@ -168,6 +164,12 @@ impl Reading {
         if line.is_empty() {
             return true;
         }
+        let values = values(line);
+        if values > VALUES {
+            let what = format!("the message has more than {VALUES} values");
+            self.refuse(ErrorData::new(ErrorCode::INVALID_REQUEST, what, None), None);
+            return true;
+        }
         let message = match serde_json::from_slice::<Value>(line) {
             Ok(value) => value,
             Err(error) => {
@@ -193,31 +195,17 @@ impl Reading {
         };
         match &message {
             JsonRpcMessage::Request(request) => {
-                if let Err(error) = self.admit(&request.id) {
+                let weight = line.len() + VALUE * values;
+                if let Err(error) = self.admission.admit(&request.id, weight) {
                     self.refuse(error, Some(request.id.clone()));
                     return true;
                 }
                 self.is_opened = true;
             }
-            _ if !self.is_opened => return true,
-            _ => {}
+            JsonRpcMessage::Notification(_) if self.is_opened && line.len() <= NOTIFICATION => {}
+            _ => return true,
         }
         self.to_server.blocking_send(message).is_ok()
-    }
-
-    /// Notes that a request is open.
-    fn admit(&self, id: &RequestId) -> std::result::Result<(), ErrorData> {
-        let mut open = self.open.lock();
-        if open.contains(id) {
-            let what = format!("a request with the id {id} is open already");
-            return Err(ErrorData::invalid_request(what, None));
-        }
-        if open.len() >= AT_ONCE {
-            let what = format!("{AT_ONCE} requests are open already: wait for an answer");
-            return Err(ErrorData::new(BUSY, what, None));
-        }
-        open.insert(id.clone());
-        Ok(())
     }
 
     /// Answers what cannot be handed on.
@@ -231,6 +219,21 @@ impl Reading {
 
 fn id_of(message: &Value) -> Option<RequestId> {
     serde_json::from_value(message.get("id")?.clone()).ok()
+}
+
+/// Returns how many values a message has at most, if it is JSON: before it is parsed, because that takes memory.
+fn values(line: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
+    for byte in line {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// Goes past the rest of a line.
@@ -248,15 +251,21 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// Returns whether nobody reads standard output any more.
-fn is_deaf() -> bool {
-    let stdout = io::stdout();
-    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+/// Returns what there is to know of a stream now.
+fn ready(stream: &impl AsFd, flags: PollFlags) -> PollFlags {
+    let mut polled = [PollFd::new(stream, flags)];
     let now = rustix::event::Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+    let _ = poll(&mut polled, Some(&now));
+    let [polled] = polled;
+    polled.revents()
+}
+
+/// Returns whether nobody reads standard output any more.
+fn is_deaf() -> bool {
+    !ready(&io::stdout(), PollFlags::empty()).is_empty()
 }
 
 impl Transport<RoleServer> for Stdio {
@@ -271,7 +280,7 @@ impl Transport<RoleServer> for Stdio {
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let (outgoing, open) = (self.outgoing.clone(), self.open.clone());
+        let (outgoing, admission) = (self.outgoing.clone(), self.admission.clone());
         async move {
             let message = serde_json::to_vec(&message).map_err(io::Error::other);
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
@@ -283,7 +292,7 @@ impl Transport<RoleServer> for Stdio {
                 Err(error) => Err(error),
             };
             if let Some(id) = id {
-                open.lock().remove(&id);
+                admission.close(&id);
             }
             sent
         }
@@ -299,10 +308,10 @@ impl Transport<RoleServer> for Stdio {
             };
             match next {
                 Some(message) => {
-                    forget_cancelled(&message, &self.open);
+                    forget_cancelled(&message, &self.admission);
                     return Some(message);
                 }
-                None if self.open.lock().is_empty() => return None,
+                None if self.admission.is_idle() => return None,
                 None if is_deaf() => self.end.end(),
                 None => tokio::time::sleep(LOOK).await,
             }
@@ -322,8 +331,8 @@ impl Transport<RoleServer> for Stdio {
     }
 }
 
-/// A request that the client takes back gets no answer: it is not open any more.
-fn forget_cancelled(message: &RxJsonRpcMessage<RoleServer>, open: &Open) {
+/// A request that the client takes back gets no answer. What works for it counts until it has ended.
+fn forget_cancelled(message: &RxJsonRpcMessage<RoleServer>, admission: &Admission) {
     use rmcp::model::ClientNotification::CancelledNotification;
     let JsonRpcMessage::Notification(notification) = message else {
         return;
@@ -331,6 +340,19 @@ fn forget_cancelled(message: &RxJsonRpcMessage<RoleServer>, open: &Open) {
     if let CancelledNotification(cancelled) = &notification.notification
         && let Some(id) = &cancelled.params.request_id
     {
-        open.lock().remove(id);
+        admission.close(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_texts() {
+        assert_eq!(values(b"1"), 1);
+        assert_eq!(values(br#"{"a,[{": "\",[", "b": [1, 2]}"#), 5);
+        assert_eq!(values(br#"["\\", 1]"#), 3);
+        assert_eq!(values(br#""no end, [,"#), 1);
     }
 }

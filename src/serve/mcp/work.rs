@@ -16,6 +16,7 @@ use crate::exec::files::{FileCall, FileRequest, Found};
 use crate::exec::pipeline::{self, Streams};
 use crate::exec::shell::Shell;
 use crate::exec::{Cancel, Limits, Outcome, Request};
+use crate::name::escape;
 
 /// How long an operation on files may take.
 const OF_FILES: Duration = Duration::from_secs(45);
@@ -25,6 +26,11 @@ pub(super) const USUAL: Duration = Duration::from_secs(600);
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 /// How often a session that is in use is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How much a line may hold in memory, in bytes.
+const MEMORY: u64 = 64 << 20;
+/// How much the variables of a session may hold after a line, in bytes.
+const VARIABLES: usize = 1 << 20;
 
 /// What a call works with.
 pub(super) struct Work {
@@ -44,10 +50,10 @@ impl Work {
     pub(super) fn limits(&self, time: Duration) -> Limits {
         Limits {
             time: Some(time),
+            memory: MEMORY,
             lines: 0,
             bytes: self.bytes,
             tail: true,
-            ..Limits::default()
         }
     }
 
@@ -79,8 +85,20 @@ impl Work {
                 None => {}
             }
         };
-        let outcome = self.line(&mut shell, line, time);
+        let mut outcome = self.line(&mut shell, line, time);
         self.session.set_cwd(outcome.cwd.clone());
+        let forgotten = shell.forget_large_variables(VARIABLES);
+        if let Some(name) = forgotten.first() {
+            let others = match forgotten.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {others} others"),
+            };
+            outcome.warnings.push(format!(
+                "forgotten: the variable {}{others}; those of a session hold {} MiB at most",
+                escape(name),
+                VARIABLES >> 20
+            ));
+        }
         Some(outcome)
     }
 

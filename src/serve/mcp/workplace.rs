@@ -25,6 +25,17 @@ pub struct Settings {
     pub tokens: u64,
 }
 
+/// A real program, as the policy has it.
+pub(super) struct ProgramSpec {
+    pub(super) name: String,
+    /// What the policy says of it.
+    pub(super) said: String,
+    /// Whether the home is read-only for it.
+    pub(super) is_read_only: bool,
+    /// Whether there is anything that it can reach in the network.
+    pub(super) has_network: bool,
+}
+
 /// Real programs and their policy.
 struct Real {
     programs: Arc<Programs>,
@@ -124,14 +135,23 @@ impl Workplace {
         Client::open(&self.root)
     }
 
-    /// Returns the names of the real programs that the policy knows, and what it says of each.
-    pub(super) fn programs(&self) -> Vec<(String, String)> {
+    /// Returns the real programs that the policy knows now.
+    pub(super) fn programs(&self) -> Vec<ProgramSpec> {
         let Some(real) = &self.real else {
             return Vec::new();
         };
         let policy = real.lines.policy();
-        let said = |name: &str| (name.to_owned(), policy.describe(name).unwrap_or_default());
-        policy.programs().map(said).collect()
+        let is_offline = matches!(real.lines.network(), Some(Asked::Nothing));
+        let spec = |name: &str| {
+            let reach = policy.reach(name);
+            ProgramSpec {
+                name: name.to_owned(),
+                said: policy.describe(name).unwrap_or_default(),
+                is_read_only: reach.is_some_and(|reach| reach.is_read_only),
+                has_network: !is_offline && reach.is_none_or(|reach| reach.has_network),
+            }
+        };
+        policy.programs().map(spec).collect()
     }
 
     /// Runs a real program, if the policy that is in force now allows it.

@@ -166,8 +166,9 @@ fn everything(era: Era, root: &Path) -> Vec<Value> {
         seen.push(json!({"method": "initialize", "message": opened}));
     }
     let mut ask = |method: &str, params: Value| {
+        let tool = params["name"].clone();
         let message = server.ask(method, params);
-        seen.push(json!({"method": method, "message": message}));
+        seen.push(json!({"method": method, "tool": tool, "message": message}));
         message
     };
     if era == Era::Stateless {

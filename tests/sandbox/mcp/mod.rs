@@ -1,6 +1,10 @@
 //! `trumanfs serve mcp`: a real server over its standard streams, in both eras of the protocol.
 
+mod bounds;
 mod clients;
+mod ends;
+mod hostile;
 mod malformed;
+mod places;
 mod server;
 mod tools;

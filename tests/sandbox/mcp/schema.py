@@ -1,10 +1,12 @@
 """Each message of a server against the published JSON schema of its protocol's revision.
 
-    schema.py SCHEMA FILE    a line of FILE: {"method": what was asked for, "message": what came}; a notification has its own method
+    schema.py SCHEMA FILE    a line of FILE: {"method": what was asked for, "tool": of a call, "message": what came}; a notification
+                             has its own method;
                              with "refused": NAME, the message must be none, because it is not as the definition NAME has it
 
 Prints how many messages of each kind there were. The definition of a result or a notification is found by its method, that of an
-error by its code, as the schema connects them.
+error by its code, as the schema connects them. What a tool's result has besides its text is held against the schema that the
+server itself has listed for the tool.
 """
 import json
 import sys
@@ -78,11 +80,19 @@ def message(method, value):
 
 
 count = {}
+# What the server lists, by tool.
+shapes = {}
 for line in open(sys.argv[2]):
     line = json.loads(line)
     try:
         kind = message(line["method"], line["message"])
         assert "refused" not in line, f"nothing refused this: {line}"
+        if kind == "result" and line["method"] == "tools/list":
+            shapes = {tool["name"]: tool["outputSchema"] for tool in line["message"]["result"]["tools"]}
+        if kind == "result" and line["method"] == "tools/call":
+            (shape, content) = (shapes[line["tool"]], line["message"]["result"]["structuredContent"])
+            jsonschema.validate(content, shape)
+            assert content.keys() & shape["properties"].keys(), line
     except Refused as refused:
         assert refused.args[0] == line.get("refused"), refused
         kind = "refused"

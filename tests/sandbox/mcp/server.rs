@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::common::binary;
+use crate::common::{binary, describe, trumanfs};
 
 /// How long an answer may take before the test fails.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
@@ -192,18 +193,104 @@ impl Server {
         text(&result)
     }
 
-    /// Says nothing more, and waits for the server's end.
-    pub(super) fn finish(mut self) {
+    /// Takes a request back.
+    pub(super) fn cancel(&mut self, id: u64) {
+        let params = json!({"requestId": id});
+        self.send(
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
+        );
+    }
+
+    /// Sends the server a signal.
+    pub(super) fn signal(&self, signal: Signal) {
+        let process = Pid::from_child(&self.child);
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+
+    /// Returns a field of `/proc/PID/status`.
+    pub(super) fn status_field(&self, name: &str) -> u64 {
+        let file = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(file).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.and_then(|line| line.trim_matches([':', '\t', ' ']).split(' ').next());
+        value.unwrap().parse().unwrap()
+    }
+
+    /// Returns how much the server has read so far, of anything, in bytes.
+    pub(super) fn has_read(&self) -> u64 {
+        let file = format!("/proc/{}/io", self.child.id());
+        let io = std::fs::read_to_string(file).unwrap();
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.unwrap().parse().unwrap()
+    }
+
+    /// Says nothing more.
+    pub(super) fn close_input(&mut self) {
         drop(self.input.take());
-        let end = Instant::now() + LIMIT;
+    }
+
+    /// Waits for the server's end.
+    pub(super) fn ends_within(&mut self, limit: Duration) -> ExitStatus {
+        let end = Instant::now() + limit;
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait().unwrap() {
-                assert!(status.success(), "{status}");
-                return;
+                return status;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("the server did not end");
+        panic!("the server did not end within {limit:?}");
+    }
+
+    /// Says nothing more, and waits for the server's end.
+    pub(super) fn finish(mut self) {
+        self.close_input();
+        let status = self.ends_within(LIMIT);
+        assert!(status.success(), "{status}");
+    }
+}
+
+/// The home of a store that a server has mounted: what is left of it can be asked later.
+pub(super) struct Mounted {
+    store: PathBuf,
+    home: String,
+    daemon: i32,
+}
+
+impl Mounted {
+    pub(super) fn of(store: &Path) -> Mounted {
+        let status = trumanfs(&["status".as_ref(), store.as_os_str(), "--json".as_ref()]);
+        assert!(status.status.success(), "{}", describe(&status));
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+        Mounted {
+            store: store.to_owned(),
+            home: status["home"].as_str().unwrap().to_owned(),
+            daemon: i32::try_from(status["pid"].as_i64().unwrap()).unwrap(),
+        }
+    }
+
+    /// Kills the daemon.
+    pub(super) fn kill(&self) {
+        let daemon = Pid::from_raw(self.daemon).unwrap();
+        rustix::process::kill_process(daemon, Signal::KILL).unwrap();
+    }
+
+    /// Returns whether anything of it is still mounted.
+    pub(super) fn is_there(&self) -> bool {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        mounts.lines().any(|line| line.contains(&self.home))
+    }
+
+    /// Fails unless it is gone within this time, and its daemon with it.
+    pub(super) fn is_gone_within(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let is_served = || {
+            let status = trumanfs(&["status".as_ref(), self.store.as_os_str()]);
+            status.status.success()
+        };
+        while self.is_there() || is_served() {
+            assert!(Instant::now() < end, "{} is still mounted", self.home);
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

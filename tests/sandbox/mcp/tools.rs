@@ -96,7 +96,8 @@ fn each_program_of_the_policy_is_a_tool_that_says_what_it_takes() {
         let policy = dir.path().join("policy.yaml");
         std::fs::write(
             &policy,
-            "git: {subcommands: {init: {flags: [-q]}, status: {}}}\ncat: {}\ng++: {flags: []}\n",
+            "git: {subcommands: {init: {flags: [-q]}, status: {}}}\ncat: {}\ng++: {flags: []}\n\
+             wc: {read_only: true}\nfetch: {network: {allow: [example.org]}, subcommands: {look: {read_only: true}}}\n",
         )
         .unwrap();
         let mut server = Server::start(era, store.path(), &["--policy", policy.to_str().unwrap()]);
@@ -114,12 +115,38 @@ fn each_program_of_the_policy_is_a_tool_that_says_what_it_takes() {
         assert!(said.contains("init (-q), status."), "{said}");
         assert_eq!(tool("bash")["annotations"]["openWorldHint"], true);
         assert_eq!(tool("grep")["annotations"]["readOnlyHint"], true);
+        // What the policy sees to, however the program is called.
+        for (name, is_read_only, has_network) in [
+            ("run_wc", true, false),
+            ("run_cat", false, false),
+            ("run_git", false, false),
+            ("run_fetch", false, true),
+        ] {
+            let hints = tool(name)["annotations"].clone();
+            assert_eq!(hints["readOnlyHint"], is_read_only, "{name}: {hints}");
+            assert_eq!(hints["destructiveHint"], !is_read_only, "{name}: {hints}");
+            assert_eq!(hints["openWorldHint"], has_network, "{name}: {hints}");
+        }
         // Clients take letters, digits, `_` and `-`.
         tool("run_g__");
         let (_, made) = server.does("run_git", json!({"args": ["init", "-q"]}));
         assert_eq!(made["changed"], true, "{made}");
         let (said, _) = server.does("run_cat", json!({"stdin": "what it reads\n"}));
         assert_eq!(said, "what it reads\n");
+        // A policy that says something else from now on is listed as it is now.
+        let changed = std::fs::read_to_string(&policy).unwrap();
+        std::fs::write(&policy, changed.replace("wc: {read_only: true}", "wc: {}")).unwrap();
+        let until = std::time::Instant::now() + super::server::LIMIT;
+        loop {
+            let tools = server.ask("tools/list", json!({}))["result"]["tools"].clone();
+            let mut listed = tools.as_array().unwrap().iter();
+            let wc = listed.find(|tool| tool["name"] == "run_wc").unwrap();
+            if wc["annotations"]["readOnlyHint"] == false {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "{wc}");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
         let refused = server.fails("run_git", json!({"args": ["push"]}));
         assert!(refused.contains("git.subcommands"), "{refused}");
         let session = made["session"].clone();
