@@ -31,6 +31,7 @@ pub struct LogReport {
     /// The results of tasks that were done.
     pub successes: u64,
     /// The task that was begun and has no result yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<String>,
     /// The SHA-256 of the newest result's payload: what a host compares with the last `prev` that it knows.
     pub head: String,

@@ -3,11 +3,13 @@
 //! Owns what a base is: a directory of a mounted home, where removing is a move into the home's trash, or any other
 //! directory, where it is a move into the vault. A store is neither: what changes in it behind its home is not recorded.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::failure::{Code, Failure};
+use super::host_files;
 use super::path::AbsolutePath;
 use super::worker::order::{PlaceKind, Spot};
 use crate::client::{Client, Site, Workshop, site};
@@ -18,6 +20,11 @@ use crate::exec::place::Place;
 use crate::name::WorldPath;
 use crate::world::Root;
 use crate::world::layout::STATE;
+use crate::world::root::stat_fd;
+
+/// The file in the state directory that says which bases are homes, and how long it may be.
+const HOMES: &str = "homes.json";
+const LONGEST_MEMORY: usize = 1 << 20;
 
 /// A base directory.
 pub(super) struct Base {
@@ -43,9 +50,66 @@ impl Bases {
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Refused`] naming the base: it is a store, or its home belongs to somebody else.
-    pub(super) fn open(paths: &[PathBuf], vault: &Path) -> Result<Bases> {
+    pub(super) fn open(paths: &[PathBuf], vault: &Path, state_dir: &Path) -> Result<Bases> {
         let open = |path: &PathBuf| Base::open(path, vault);
-        paths.iter().map(open).collect::<Result<_>>().map(Bases)
+        let bases = paths.iter().map(open).collect::<Result<_>>().map(Bases)?;
+        bases.are_as_before(&state_dir.join(HOMES))?;
+        Ok(bases)
+    }
+
+    /// Remembers which bases are homes. One that was a home and is none now is not mounted: what happened in the directory
+    /// below it would be out of sight as soon as it is.
+    fn are_as_before(&self, memory: &Path) -> Result<()> {
+        let known = match host_files::read(memory, LONGEST_MEMORY) {
+            Ok(text) => serde_json::from_slice::<BTreeSet<PathBuf>>(&text).unwrap_or_default(),
+            Err(Error::Missing { .. }) => BTreeSet::new(),
+            Err(error) => return Err(error),
+        };
+        let mut homes = known.clone();
+        for base in &self.0 {
+            match base.client() {
+                Some(_) => drop(homes.insert(base.path.clone())),
+                None if known.contains(&base.path) => {
+                    return Err(Error::refused(
+                        format!(
+                            "{}: it was a mounted home, and is none now",
+                            base.path.display()
+                        ),
+                        format!(
+                            "Mount it. If it is to be a plain directory from now on, remove {}.",
+                            memory.display()
+                        ),
+                    ));
+                }
+                None => {}
+            }
+        }
+        if homes == known {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(&homes).unwrap_or_default();
+        host_files::replace(memory, 0o600, &text)
+    }
+
+    /// Checks that each base is still there: the daemon of a home may have died, or the home have been mounted anew.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] naming the base.
+    pub(super) fn are_there(&self) -> Result<()> {
+        for base in &self.0 {
+            let here = Root::open(&base.path).map(|root| root.id());
+            if here.is_ok_and(|here| here == base.root.id()) && stat_fd(base.root.as_fd()).is_ok() {
+                continue;
+            }
+            return Err(Error::refused(
+                format!(
+                    "{}: it is not what it was when this began",
+                    base.path.display()
+                ),
+                "Its daemon may have died, or it was mounted anew. Mount it and start again: what was under way is settled then.",
+            ));
+        }
+        Ok(())
     }
 
     /// Finds the base that a path lies in, of those that a lease names too.

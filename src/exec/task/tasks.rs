@@ -59,12 +59,23 @@ impl Tasks {
     pub fn open(config: &Path) -> Result<Tasks> {
         super::failpoint::check()?;
         let config = Config::load(config)?;
-        Trust::load(&config.trust)?;
+        let trust = Trust::load(&config.trust)?;
+        let key = PrivateKey::load(&config.key)?;
         let ledger = Ledger::open(&config.state_dir)?;
+        if !trust.executor_keys().any(|known| known == key.public()) {
+            return Err(Error::refused(
+                format!(
+                    "{}: its public key is no executor's in {}",
+                    config.key.display(),
+                    config.trust.display()
+                ),
+                "Nobody could verify its results. Add the entry that `trumanfs key new` prints, or that of the right key.",
+            ));
+        }
         let desk = Desk {
-            key: PrivateKey::load(&config.key)?,
+            key,
             clock: Clock::open(&config.state_dir)?,
-            bases: Bases::open(&config.bases, &config.vault_dir)?,
+            bases: Bases::open(&config.bases, &config.vault_dir, &config.state_dir)?,
             config,
         };
         let mut tasks = Tasks { desk, ledger };
@@ -102,6 +113,7 @@ impl Tasks {
 
     fn answer(&mut self, asked: &Asked<'_>, lease: &[u8]) -> Result<Answer> {
         let desk = &self.desk;
+        desk.bases.are_there()?;
         let mut turn = self.ledger.turn()?;
         desk.settle(&mut turn)?;
         let now = desk.clock.now()?;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::host::Host;
-use crate::common::{Home, need_mount};
+use crate::common::{Home, describe, need_mount, skip};
 
 #[test]
 fn a_home_keeps_what_a_task_does() {
@@ -108,4 +108,123 @@ fn a_store_is_no_base() {
     assert_eq!(output.status.code(), Some(6));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("a store"), "{said}");
+}
+
+#[test]
+fn what_was_under_way_is_settled_when_the_home_is_mounted_again() {
+    need_mount!();
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    for (number, (capability, step)) in [
+        ("FILE_MOVE", "after_act"),
+        ("FILE_COPY", "after_act"),
+        ("FILE_DELETE", "after_act"),
+        ("FILE_MOVE", "after_intent_sync"),
+        ("FILE_COPY", "mid_data"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut home = Home::mount();
+        let host = Host::with_bases(&[home.home()]);
+        let (from, to) = (host.write("from", "content"), host.path("to"));
+        let paths = [&*from, &*to];
+        let paths = match capability {
+            "FILE_DELETE" => &paths[..1],
+            _ => &paths[..],
+        };
+        let manifest = host.manifest("t", capability, paths);
+        let lease = host.sign(&host.lease("t", &manifest));
+        let mut command = host.command(&manifest, &lease);
+        command.env("TRUMANFS_FAILPOINT", step);
+        assert_eq!(command.output().unwrap().status.code(), None, "{step}");
+        home.kill_daemon();
+        // Not mounted, nothing is done: the directory below would be out of sight.
+        let output = host.command(&manifest, &lease).output().unwrap();
+        assert_eq!(output.status.code(), Some(6), "{}", describe(&output));
+        assert!(output.stdout.is_empty());
+        home.mount_again();
+        let told = host.run(&manifest, &lease);
+        assert_eq!(
+            told.code(),
+            "SUCCESS",
+            "{number} {capability} {step}: {told:?}"
+        );
+        let log = host.log();
+        assert_eq!(
+            (&log["problems"], &log["successes"]),
+            (&json!([]), &json!(1)),
+            "{log}"
+        );
+        let done_then = ["after_act"].contains(&step);
+        assert_eq!(
+            log["intents"],
+            if done_then { 1 } else { 2 },
+            "{capability} {step}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_ends_when_its_home_does() {
+    need_mount!();
+    let mut home = Home::mount();
+    let host = Host::with_bases(&[home.home()]);
+    let (a, b) = (host.write("a", "x"), host.path("b"));
+    let mut stream = host.stream();
+    let ask = |id: &str| {
+        let manifest = host.manifest(id, "FILE_MOVE", &[&a, &b]);
+        let lease = host.sign(&host.lease(id, &manifest));
+        host.line(&manifest, &lease)
+    };
+    assert_eq!(host.read(&stream.ask(&ask("t1"))).status(), "SUCCESS");
+    home.kill_daemon();
+    // No answer rather than a wrong one.
+    assert_eq!(stream.ask(&ask("t2")), "");
+    home.mount_again();
+    let mut stream = host.stream();
+    assert_eq!(host.read(&stream.ask(&ask("t3"))).status(), "FAILURE");
+    stream.end();
+}
+
+#[test]
+fn a_home_that_cannot_be_changed_says_so() {
+    need_mount!();
+    let home = Home::prepared(
+        |store| fs::write(store.join("a"), "x").unwrap(),
+        &["-o", "ro"],
+    );
+    let host = Host::with_bases(&[home.home()]);
+    for (capability, number) in [("FILE_MOVE", 0), ("FILE_COPY", 1), ("FILE_DELETE", 2)] {
+        let paths = [host.path("a"), host.path("b")];
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let paths = &paths[..if capability == "FILE_DELETE" { 1 } else { 2 }];
+        let told = host.does(&format!("t{number}"), capability, paths);
+        assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+        assert!(told.why().contains("Read-only file system"), "{told:?}");
+    }
+    assert_eq!(
+        fs::read_dir(home.store().join(".trumanfs/staged")).map_or(0, Iterator::count),
+        0
+    );
+}
+
+#[test]
+fn names_that_are_odd_are_moved_and_removed() {
+    need_mount!();
+    let home = Home::mount();
+    let host = Host::with_bases(&[home.home()]);
+    let long = "\u{e9}".repeat(120);
+    for (number, name) in ["a b", "-rf", "new\nline", "\u{202e}txt", "*", "'", &long]
+        .iter()
+        .enumerate()
+    {
+        let from = host.write(name, "x");
+        let removed = host.does(&format!("d{number}"), "FILE_DELETE", &[&from]);
+        assert_eq!(removed.code(), "SUCCESS", "{removed:?}");
+        let undone = host.undo(&format!("u{number}"), &removed.text);
+        assert_eq!(undone.code(), "SUCCESS", "{undone:?}");
+        assert_eq!(fs::read(&from).unwrap(), b"x");
+    }
 }

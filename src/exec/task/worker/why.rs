@@ -22,9 +22,14 @@ pub(super) fn plain(message: impl Into<String>) -> Why {
 /// Says of a path why something failed.
 pub(super) fn at(shown: &str, error: &Error) -> Why {
     let errno = error.errno();
-    let reason = match (error, errno) {
-        (Error::Refused { .. } | Error::Conflict { .. } | Error::Partly { .. }, _) => error.told(),
-        (_, Errno::LOOP) => "a symbolic link is on the path".to_owned(),
+    let reason = match error {
+        // Of the daemon, in its words.
+        Error::Refused { .. }
+        | Error::Missing { .. }
+        | Error::Conflict { .. }
+        | Error::Partly { .. }
+        | Error::System { .. } => error.told(),
+        _ if errno == Errno::LOOP => "a symbolic link is on the path".to_owned(),
         _ => crate::error::reason(&errno.into()),
     };
     Failed {
