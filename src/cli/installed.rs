@@ -205,6 +205,7 @@ fn in_path(exe: Option<&Path>) -> Installed {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::fs;

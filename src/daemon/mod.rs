@@ -157,6 +157,7 @@ pub fn run_in_foreground(wanted: &Wanted, ready: impl FnOnce(Vec<String>)) -> Re
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

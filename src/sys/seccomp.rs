@@ -35,6 +35,7 @@ const FILES: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_recvfrom,
     libc::SYS_sendto,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
     libc::SYS_ppoll,
     // Memory, time, threads' locks, the end.

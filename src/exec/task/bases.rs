@@ -3,10 +3,12 @@
 //! Owns what a base is: a directory of a mounted home, where removing is a move into the home's trash, or any other
 //! directory, where it is a move into the vault. A store is neither: what changes in it behind its home is not recorded.
 
-use std::collections::BTreeSet;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::failure::{Code, Failure};
 use super::host_files;
@@ -22,9 +24,17 @@ use crate::world::Root;
 use crate::world::layout::STATE;
 use crate::world::root::stat_fd;
 
-/// The file in the state directory that says which bases are homes, and how long it may be.
-const HOMES: &str = "homes.json";
+/// The file in the state directory that says what the bases were, and how long it may be.
+const MEMORY: &str = "bases.json";
 const LONGEST_MEMORY: usize = 1 << 20;
+
+/// What a base was when a task was last run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Remembered {
+    home: bool,
+    inode: u64,
+    born: u64,
+}
 
 /// A base directory.
 pub(super) struct Base {
@@ -43,52 +53,65 @@ enum Kept {
 }
 
 /// All of them.
-pub(super) struct Bases(Vec<Base>);
+pub(super) struct Bases {
+    all: Vec<Base>,
+    /// The ledger's lock, which workers hold.
+    lock: OwnedFd,
+}
 
 impl Bases {
     /// Opens them.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Refused`] naming the base: it is a store, or its home belongs to somebody else.
-    pub(super) fn open(paths: &[PathBuf], vault: &Path, state_dir: &Path) -> Result<Bases> {
+    pub(super) fn open(paths: &[PathBuf], vault: &Path, lock: OwnedFd) -> Result<Bases> {
         let open = |path: &PathBuf| Base::open(path, vault);
-        let bases = paths.iter().map(open).collect::<Result<_>>().map(Bases)?;
-        bases.are_as_before(&state_dir.join(HOMES))?;
-        Ok(bases)
+        let all = paths.iter().map(open).collect::<Result<_>>()?;
+        Ok(Bases { all, lock })
     }
 
-    /// Remembers which bases are homes. One that was a home and is none now is not mounted: what happened in the directory
-    /// below it would be out of sight as soon as it is.
-    fn are_as_before(&self, memory: &Path) -> Result<()> {
-        let known = match host_files::read(memory, LONGEST_MEMORY) {
-            Ok(text) => serde_json::from_slice::<BTreeSet<PathBuf>>(&text).unwrap_or_default(),
-            Err(Error::Missing { .. }) => BTreeSet::new(),
+    /// Compares the bases with what they were, and remembers them. A base that was a home and is none now is not mounted: what
+    /// happened in the directory below it would be out of sight as soon as it is. `has_open`: whether a task is to be settled,
+    /// which can be told only where it was begun.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] naming the base.
+    pub(super) fn are_as_before(&self, state_dir: &Path, has_open: bool) -> Result<()> {
+        let memory = state_dir.join(MEMORY);
+        let known = match host_files::read(&memory, LONGEST_MEMORY) {
+            Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
+            Err(Error::Missing { .. }) => BTreeMap::new(),
             Err(error) => return Err(error),
         };
-        let mut homes = known.clone();
-        for base in &self.0 {
-            match base.client() {
-                Some(_) => drop(homes.insert(base.path.clone())),
-                None if known.contains(&base.path) => {
-                    return Err(Error::refused(
-                        format!(
-                            "{}: it was a mounted home, and is none now",
-                            base.path.display()
-                        ),
-                        format!(
-                            "Mount it. If it is to be a plain directory from now on, remove {}.",
-                            memory.display()
-                        ),
-                    ));
+        let mut now: BTreeMap<PathBuf, Remembered> = known.clone();
+        for base in &self.all {
+            let meta = stat_fd(base.root.as_fd())?;
+            let is = Remembered {
+                home: base.client().is_some(),
+                inode: meta.id.1,
+                born: meta.born,
+            };
+            let was = now.insert(base.path.clone(), is);
+            let trouble = match was {
+                Some(was) if was.home && !is.home => "it was a mounted home, and is none now",
+                Some(was) if has_open && !was.home && was != is => {
+                    "a task was begun there, and it is another directory now"
                 }
-                None => {}
-            }
+                _ => continue,
+            };
+            return Err(Error::refused(
+                format!("{}: {trouble}", base.path.display()),
+                format!(
+                    "Mount what belongs there. If it is to be as it is from now on, remove {}.",
+                    memory.display()
+                ),
+            ));
         }
-        if homes == known {
+        if now == known {
             return Ok(());
         }
-        let text = serde_json::to_vec(&homes).unwrap_or_default();
-        host_files::replace(memory, 0o600, &text)
+        let text = serde_json::to_vec(&now).unwrap_or_default();
+        host_files::replace(&memory, 0o600, &text)
     }
 
     /// Checks that each base is still there: the daemon of a home may have died, or the home have been mounted anew.
@@ -96,7 +119,7 @@ impl Bases {
     /// # Errors
     /// [`Error::Refused`] naming the base.
     pub(super) fn are_there(&self) -> Result<()> {
-        for base in &self.0 {
+        for base in &self.all {
             let here = Root::open(&base.path).map(|root| root.id());
             if here.is_ok_and(|here| here == base.root.id()) && stat_fd(base.root.as_fd()).is_ok() {
                 continue;
@@ -137,12 +160,17 @@ impl Bases {
             let below = path.below(&base.path)?;
             Some((number, WorldPath::parse(below.as_bytes()).ok()?))
         };
-        self.0.iter().enumerate().find_map(found)
+        self.all.iter().enumerate().find_map(found)
+    }
+
+    /// Returns the ledger's lock.
+    pub(super) fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// Returns a base by its number.
     pub(super) fn base(&self, number: usize) -> Option<&Base> {
-        self.0.get(number)
+        self.all.get(number)
     }
 }
 

@@ -8,11 +8,22 @@ use super::line::Deed;
 use super::path::AbsolutePath;
 use super::quota::Quota;
 use super::supervise::Worker;
-use super::worker::order::{Act, Expected, Failed, Made, Order, Report, Spot};
+use super::worker::order::{Act, Expected, Failed, Found, Made, Order, Report, Spot};
 use crate::error::Error;
 use crate::exec::cancel::Cancel;
 use crate::name::Escaped;
-use crate::world::Run;
+use crate::world::{Run, RunId};
+
+/// What an errand came to.
+#[derive(Debug)]
+pub(super) enum Came {
+    /// The file was moved, copied or removed.
+    Done(Made),
+    /// A file is there.
+    There(Found),
+    /// No file is there; or nothing was to be told.
+    Nothing,
+}
 
 /// What a worker is sent to do.
 pub(super) struct Errand<'e> {
@@ -22,6 +33,8 @@ pub(super) struct Errand<'e> {
     places: Vec<usize>,
     expected: Expected,
     quota: Option<Quota>,
+    /// What a file is called that is not whole yet, or put aside.
+    name: String,
     run: Run,
 }
 
@@ -83,6 +96,7 @@ impl<'e> Errand<'e> {
             places: places.0,
             expected: Expected::default(),
             quota: None,
+            name: run.id.to_string(),
             run,
         })
     }
@@ -130,7 +144,7 @@ impl<'e> Errand<'e> {
         })
     }
 
-    /// Makes one that deletes a copy that did not become whole.
+    /// Makes one that deletes a copy that did not become whole, of an earlier run.
     ///
     /// # Errors
     /// As [`Errand::new`].
@@ -138,10 +152,12 @@ impl<'e> Errand<'e> {
         bases: &'e Bases,
         path: &AbsolutePath,
         run: Run,
+        of: RunId,
     ) -> Result<Errand<'e>, Failure> {
         let errand = Errand::look(bases, path, run)?;
         Ok(Errand {
             act: Act::Sweep { place: 0 },
+            name: of.to_string(),
             ..errand
         })
     }
@@ -158,8 +174,7 @@ impl<'e> Errand<'e> {
         self
     }
 
-    /// Has a worker carry it out. `note` hears what it finds, and fails where the worker must not go on. Returns what was
-    /// moved, copied, removed or looked at; nothing where nothing was there.
+    /// Has a worker carry it out. `note` hears what it finds, and fails where the worker must not go on.
     ///
     /// # Errors
     /// Why it was not done, as far as the worker knows.
@@ -167,7 +182,7 @@ impl<'e> Errand<'e> {
         self,
         cancel: Option<&Cancel>,
         note: &mut dyn FnMut(&Report) -> Result<(), Failure>,
-    ) -> Result<Option<Made>, Failure> {
+    ) -> Result<Came, Failure> {
         let bases = self
             .places
             .iter()
@@ -177,19 +192,21 @@ impl<'e> Errand<'e> {
             act: self.act,
             places: bases.iter().map(|base| base.kind()).collect(),
             quota: self.quota,
+            name: self.name,
             run: self.run,
             expected: self.expected,
         };
-        let descriptors: Vec<BorrowedFd<'_>> =
-            bases.iter().flat_map(|base| base.descriptors()).collect();
+        let descriptors = bases.iter().flat_map(|base| base.descriptors());
+        let descriptors: Vec<BorrowedFd<'_>> = descriptors.chain([self.bases.lock()]).collect();
         let mut worker = Worker::start().map_err(|error| of(&error))?;
         worker
             .order(&order, &descriptors)
             .map_err(|error| of(&error))?;
         loop {
             match worker.next(cancel)? {
-                Report::Done(made) => return Ok(Some(made)),
-                Report::Nothing => return Ok(None),
+                Report::Done(made) => return Ok(Came::Done(made)),
+                Report::There(found) => return Ok(Came::There(found)),
+                Report::Nothing => return Ok(Came::Nothing),
                 Report::Failed(Failed { exhausted, message }) => {
                     let code = match exhausted {
                         true => Code::ResourceExhausted,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bases::{Base, Bases};
-use super::errand::{Errand, of};
+use super::errand::{self, Errand, of};
 use super::failure::{Code, Failure};
 use super::ledger::Turn;
 use super::line::{Deed, Intent};
@@ -98,7 +98,7 @@ impl Task<'_, '_> {
             _ => Err(Code::ExecutionFailed.because("the worker speaks out of turn")),
         });
         match (sent, intent) {
-            (Ok(Some(made)), Some(intent)) => self.end(made, &intent),
+            (Ok(errand::Came::Done(made)), Some(intent)) => self.end(made, &intent),
             (Ok(_), _) => Err(Code::ExecutionFailed
                 .because("the worker did nothing")
                 .into()),
@@ -111,6 +111,7 @@ impl Task<'_, '_> {
     fn settle(&self, intent: &Intent, failure: Failure) -> Came {
         match settle(self.bases, intent).map_err(NotDone::Unsettled)? {
             Settled::Done(made, entry) => Ok((made, entry)),
+            Settled::Mistaken(why) => Err(Code::ExecutionFailed.because(why).into()),
             Settled::Undone => Err(failure.into()),
         }
     }
@@ -122,7 +123,7 @@ impl Task<'_, '_> {
         };
         let entry = kept_entry(self.base, intent.run).map_err(NotDone::Unsettled)?;
         let is_it = |kept: &Kept| {
-            kept.keeper == Keeper::Vault || self.base.trash_has(&kept.entry.0, made.inode)
+            kept.keeper == Keeper::Vault || self.base.trash_has(&kept.entry.0, made.stamp.inode)
         };
         match entry {
             Some(kept) if is_it(&kept) => Ok((made, Some(kept))),

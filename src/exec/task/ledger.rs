@@ -74,6 +74,15 @@ impl Ledger {
         })
     }
 
+    /// Returns the lock for a worker to hold as well: where its supervisor is killed, nobody settles what is under way before the
+    /// worker is gone, and with it the system call that it is in.
+    ///
+    /// # Errors
+    /// What `fcntl(2)` says.
+    pub(super) fn lock(&self) -> Result<OwnedFd> {
+        rustix::io::fcntl_dupfd_cloexec(&self.lock, 0).map_err(Error::os("fcntl"))
+    }
+
     /// Waits for the turn, and reads what has been added.
     ///
     /// # Errors
@@ -194,8 +203,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Writes what a copy that is whole looks like, for whoever has to settle it. It need not be on disk: then its content
-    /// tells.
+    /// Writes what a copy that is whole looks like, for whoever has to settle it, and waits until that is on disk: without this
+    /// line, no copy got a name.
     ///
     /// # Errors
     /// As [`Turn::intend`].
@@ -204,7 +213,8 @@ impl Turn<'_> {
             made: Some(made.clone()),
             ..intent.clone()
         };
-        self.append(&Line::Intent(Box::new(intent)))
+        self.append(&Line::Intent(Box::new(intent)))?;
+        self.sync()
     }
 
     /// Writes what came of a task, and waits until that is on disk.

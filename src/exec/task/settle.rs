@@ -4,12 +4,12 @@
 //! the same after a crash, a killed worker and a failure half-way.
 
 use super::bases::{Base, Bases};
-use super::errand::Errand;
+use super::errand::{Came, Errand};
 use super::failure::{Code, Failure};
 use super::line::{Deed, Intent};
 use super::path::AbsolutePath;
 use super::result::Keeper;
-use super::worker::order::{Expected, Made};
+use super::worker::order::{Expected, Found, Made, Stamp};
 use crate::exec::quote;
 use crate::name::{Escaped, WorldPath};
 use crate::world::{OriginKind, Run, RunId};
@@ -21,6 +21,8 @@ pub(super) enum Settled {
     Done(Made, Option<Kept>),
     /// It was not, and nothing of it is left.
     Undone,
+    /// It was not; another file was taken for its own, and where that lies now.
+    Mistaken(String),
 }
 
 /// Where a removed file is kept.
@@ -71,10 +73,7 @@ pub(super) fn settle(bases: &Bases, intent: &Intent) -> Result<Settled, Failure>
             source,
             destination,
         } => settling.moved(source, destination),
-        Deed::Copy {
-            source,
-            destination,
-        } => settling.copied(source, destination),
+        Deed::Copy { destination, .. } => settling.copied(destination),
         Deed::Delete { source } => settling.deleted(source),
         Deed::Restore { destination, .. } => settling.restored(destination),
     }
@@ -98,17 +97,31 @@ impl Settling<'_> {
         }
     }
 
-    fn look(&self, path: &AbsolutePath) -> Result<Option<Made>, Failure> {
-        Errand::look(self.bases, path, self.looking())?.send(None, &mut |_| Ok(()))
+    fn look(&self, path: &AbsolutePath) -> Result<Option<Found>, Failure> {
+        there(Errand::look(self.bases, path, self.looking())?)
     }
 
-    fn look_kept(&self, path: &AbsolutePath, entry: &Escaped) -> Result<Option<Made>, Failure> {
-        let errand = Errand::look_kept(self.bases, (path, entry), self.looking())?;
-        errand.send(None, &mut |_| Ok(()))
+    fn look_kept(&self, path: &AbsolutePath, entry: &Escaped) -> Result<Option<Found>, Failure> {
+        there(Errand::look_kept(
+            self.bases,
+            (path, entry),
+            self.looking(),
+        )?)
+    }
+
+    /// Returns the file that the deed was about, as it was when it began.
+    fn found(&self) -> Result<Made, Failure> {
+        let found = &self.intent.found;
+        let unread =
+            || Code::ExecutionFailed.because("the intent does not have the content's hash");
+        Ok(Made {
+            stamp: found.stamp,
+            sha256: found.sha256.clone().ok_or_else(unread)?,
+        })
     }
 
     fn sweep(&self, path: &AbsolutePath) -> Result<(), Failure> {
-        Errand::sweep(self.bases, path, self.run())?
+        Errand::sweep(self.bases, path, self.looking(), self.intent.run)?
             .send(None, &mut |_| Ok(()))
             .map(drop)
     }
@@ -122,63 +135,75 @@ impl Settling<'_> {
     }
 
     fn moved(&self, source: &AbsolutePath, to: &AbsolutePath) -> Result<Settled, Failure> {
-        let found = self.intent.found.inode;
-        match self.look(to)? {
-            Some(made) if made.inode == found && self.intent.made.is_none() => {
-                Ok(Settled::Done(made, None))
-            }
-            Some(made) if self.is_our_copy(&made, source)? => {
-                // Across file systems: the copy is whole, so the source goes where it is kept.
-                match self.look(source)? {
-                    Some(left) if left.inode == found => {
-                        let deed = Deed::Delete {
-                            source: source.clone(),
-                        };
-                        let run = Run {
-                            id: RunId::random(),
-                            ..run_of(self.intent.run, &deed)
-                        };
-                        let errand = Errand::new(self.bases, &deed, run)?;
-                        let expected = Expected {
-                            inode: Some(found),
-                            sha256: Some(made.sha256.clone()),
-                        };
-                        errand.expecting(expected).send(None, &mut |_| Ok(()))?;
-                    }
-                    _ => {}
-                }
-                Ok(Settled::Done(made, None))
-            }
-            _ => {
-                self.sweep(to)?;
-                Ok(Settled::Undone)
-            }
-        }
-    }
-
-    fn copied(&self, source: &AbsolutePath, to: &AbsolutePath) -> Result<Settled, Failure> {
-        match self.look(to)? {
-            Some(made) if self.is_our_copy(&made, source)? => Ok(Settled::Done(
-                self.intent.made.clone().unwrap_or(made),
-                None,
-            )),
-            _ => {
-                self.sweep(to)?;
-                Ok(Settled::Undone)
-            }
-        }
-    }
-
-    /// Returns whether a file is the copy that the deed made. What is known of the copy may have been lost in a power cut;
-    /// then a file of the same content at a path where nothing was is taken for it.
-    fn is_our_copy(&self, there: &Made, source: &AbsolutePath) -> Result<bool, Failure> {
+        let (there, left) = (self.look(to)?, self.look(source)?);
+        let is = |file: &Option<Found>, stamp: &Stamp| {
+            file.as_ref().is_some_and(|file| file.stamp.is(stamp))
+        };
+        let found = &self.intent.found.stamp;
         match &self.intent.made {
-            Some(made) => Ok(made.inode == there.inode),
-            None => {
-                let source = self.look(source)?;
-                Ok(source.is_some_and(|source| source.sha256 == there.sha256))
+            // A second link that somebody made has the inode too; then the source is still there.
+            None if is(&there, found) && !is(&left, found) => {
+                Ok(Settled::Done(self.found()?, None))
+            }
+            // Across file systems: the copy is whole, so the source goes where it is kept.
+            Some(made) if is(&there, &made.stamp) => match is(&left, found) {
+                false => Ok(Settled::Done(made.clone(), None)),
+                true => self.end_across((source, to), made),
+            },
+            _ => {
+                self.sweep(to)?;
+                Ok(Settled::Undone)
             }
         }
+    }
+
+    /// Ends a move across file systems, of which the copy is whole and the source still there.
+    fn end_across(
+        &self,
+        (source, to): (&AbsolutePath, &AbsolutePath),
+        made: &Made,
+    ) -> Result<Settled, Failure> {
+        let same = Expected {
+            stamp: Some(self.intent.found.stamp),
+            sha256: Some(made.sha256.clone()),
+        };
+        if self.put_away(source, same).is_ok() {
+            return Ok(Settled::Done(made.clone(), None));
+        }
+        // It cannot go, or has changed since: so the copy goes.
+        let ours = Expected {
+            stamp: Some(made.stamp),
+            sha256: None,
+        };
+        Ok(match self.put_away(to, ours) {
+            Ok(()) => Settled::Undone,
+            Err(why) => Settled::Mistaken(format!(
+                "{} cannot be removed, and neither can its copy: {}",
+                source.as_str(),
+                why.message
+            )),
+        })
+    }
+
+    /// Moves a file to where what is removed is kept.
+    fn put_away(&self, path: &AbsolutePath, expected: Expected) -> Result<(), Failure> {
+        let deed = Deed::Delete {
+            source: path.clone(),
+        };
+        let run = run_of(RunId::random(), &deed);
+        let errand = Errand::new(self.bases, &deed, run)?.expecting(expected);
+        errand.send(None, &mut |_| Ok(())).map(drop)
+    }
+
+    /// The copy is noted before it gets its name, so what is not noted is somebody else's.
+    fn copied(&self, to: &AbsolutePath) -> Result<Settled, Failure> {
+        if let (Some(made), Some(there)) = (&self.intent.made, self.look(to)?)
+            && made.stamp.is(&there.stamp)
+        {
+            return Ok(Settled::Done(made.clone(), None));
+        }
+        self.sweep(to)?;
+        Ok(Settled::Undone)
     }
 
     fn deleted(&self, source: &AbsolutePath) -> Result<Settled, Failure> {
@@ -187,29 +212,48 @@ impl Settling<'_> {
             return Ok(Settled::Undone);
         };
         match self.look_kept(source, &kept.entry)? {
-            Some(made) if made.inode == self.intent.found.inode => {
-                Ok(Settled::Done(made, Some(kept)))
+            Some(there) if there.stamp.is(&self.intent.found.stamp) => {
+                Ok(Settled::Done(self.found()?, Some(kept)))
             }
             // Another file had taken the name at that moment: it goes back.
-            Some(_) => {
-                let deed = Deed::Restore {
-                    entry: kept.entry,
-                    destination: source.clone(),
-                };
-                let errand = Errand::new(self.bases, &deed, self.looking())?;
-                errand.send(None, &mut |_| Ok(()))?;
-                Ok(Settled::Undone)
-            }
+            Some(_) => self.put_back(source, kept),
             // It was put back since, or purged.
             None => Ok(Settled::Undone),
         }
     }
 
+    /// Puts another file back that had the name when the deed was done.
+    fn put_back(&self, path: &AbsolutePath, kept: Kept) -> Result<Settled, Failure> {
+        let name = crate::name::escape(&kept.entry.0);
+        let deed = Deed::Restore {
+            entry: kept.entry,
+            destination: path.clone(),
+        };
+        let errand = Errand::new(self.bases, &deed, self.looking())?;
+        let place: &str = kept.keeper.into();
+        Ok(match errand.send(None, &mut |_| Ok(())) {
+            Ok(_) => Settled::Undone,
+            Err(why) => Settled::Mistaken(format!(
+                "another file had taken its place; that one lies in the {place} as {name}, because: {}",
+                why.message
+            )),
+        })
+    }
+
     fn restored(&self, to: &AbsolutePath) -> Result<Settled, Failure> {
         match self.look(to)? {
-            Some(made) if made.inode == self.intent.found.inode => Ok(Settled::Done(made, None)),
+            Some(there) if there.stamp.is(&self.intent.found.stamp) => {
+                Ok(Settled::Done(self.found()?, None))
+            }
             _ => Ok(Settled::Undone),
         }
+    }
+}
+
+fn there(errand: Errand<'_>) -> Result<Option<Found>, Failure> {
+    match errand.send(None, &mut |_| Ok(()))? {
+        Came::There(found) => Ok(Some(found)),
+        Came::Done(_) | Came::Nothing => Ok(None),
     }
 }
 

@@ -75,11 +75,15 @@ impl Tasks {
         let desk = Desk {
             key,
             clock: Clock::open(&config.state_dir)?,
-            bases: Bases::open(&config.bases, &config.vault_dir, &config.state_dir)?,
+            bases: Bases::open(&config.bases, &config.vault_dir, ledger.lock()?)?,
             config,
         };
         let mut tasks = Tasks { desk, ledger };
-        tasks.desk.settle(&mut tasks.ledger.turn()?)?;
+        let (desk, mut turn) = (&tasks.desk, tasks.ledger.turn()?);
+        let has_open = turn.index().open().is_some();
+        desk.bases.are_as_before(&desk.config.state_dir, has_open)?;
+        desk.settle(&mut turn)?;
+        drop(turn);
         Ok(tasks)
     }
 
@@ -160,6 +164,7 @@ impl Desk {
                 let undoes = intent.undoes.clone();
                 Ending::Success(output(&said, &intent.deed, undoes, made, entry))
             }
+            Ok(Settled::Mistaken(why)) => Ending::Failed(Code::ExecutionFailed.because(why)),
             Ok(Settled::Undone) => Ending::Failed(
                 Code::ExecutionFailed
                     .because("the executor was ended before it was done; nothing of it is left"),
@@ -339,7 +344,7 @@ fn output(
             source: source.clone(),
             destination,
             sha256: made.sha256,
-            size: made.size,
+            size: made.stamp.size,
         },
         undo_metadata: UndoMetadata {
             original_path: is_move.then(|| source.clone()),

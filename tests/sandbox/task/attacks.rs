@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use trumanfs::exec::task::key::PrivateKey;
+use trumanfs::exec::task::revocations::Revocations;
 
 use super::host::{Host, Told};
 
@@ -115,6 +116,53 @@ fn a_lease_is_used_up_and_revoked() {
 }
 
 #[test]
+fn a_revoked_lease_is_none_and_without_the_list_nothing_is_done() {
+    let host = Host::new();
+    let a = host.write("a", "x");
+    let manifest = host.manifest("t", "FILE_DELETE", &[&a]);
+    let lease = host.lease("t", &manifest);
+    let list = host.dir.join("revocations.json");
+    let revoke = |iat: u64, ids: &[&str]| {
+        let revocations = Revocations {
+            iss: "host".to_owned(),
+            iat,
+            lease_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        fs::write(&list, revocations.sign(&host.kernel).unwrap().to_text()).unwrap();
+    };
+    revoke(lease.iat - 10, &[&lease.lease_id]);
+    host.configure("revocations = \"revocations.json\"\n");
+    refused(
+        &host,
+        &host.run(&manifest, &host.sign(&lease)),
+        "INVALID_LEASE",
+    );
+    // An older list, one that is gone, and one that nobody signed: nothing is carried out.
+    let other = host.sign(&host.lease("t", &manifest));
+    revoke(lease.iat - 20, &[]);
+    for damage in [None, Some("{}"), Some("")] {
+        if let Some(text) = damage {
+            fs::write(&list, text).unwrap();
+        }
+        let output = host.command(&manifest, &other).output().unwrap();
+        assert!(
+            output.stdout.is_empty(),
+            "{}",
+            crate::common::describe(&output)
+        );
+        assert_eq!(
+            output.status.code(),
+            Some(6),
+            "{}",
+            crate::common::describe(&output)
+        );
+    }
+    assert!(fs::exists(&a).unwrap());
+    revoke(lease.iat, &[]);
+    assert_eq!(host.run(&manifest, &other).code(), "SUCCESS");
+}
+
+#[test]
 fn a_clock_that_is_set_back_revives_nothing() {
     if !cfg!(debug_assertions) {
         crate::common::skip!("failpoints", "this build has one clock");
@@ -191,17 +239,29 @@ fn a_worker_has_no_network_no_programs_and_no_other_files() {
         .spawn()
         .unwrap();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
-    let mut seen = false;
+    let (mut seen, mut holds) = (false, false);
     while child.try_wait().unwrap().is_none() {
         let worker = fs::read_to_string(&children).unwrap_or_default();
         let Some(worker) = worker.split_whitespace().next() else {
             continue;
         };
         let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap_or_default();
+        // Nobody else settles what is under way while the worker lives, whatever becomes of its supervisor.
+        let files = fs::read_dir(format!("/proc/{worker}/fd"))
+            .into_iter()
+            .flatten();
+        let mut files = files
+            .flatten()
+            .filter_map(|file| fs::read_link(file.path()).ok());
+        holds |= files.any(|file| file.ends_with("state/lock"));
         seen |= status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2");
     }
     let mut text = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
     assert_eq!(host.read(&text).status(), "SUCCESS");
     assert!(seen, "the worker was never seen confined");
+    assert!(
+        holds || !rustix::process::geteuid().is_root(),
+        "the worker does not hold the lock"
+    );
 }

@@ -146,6 +146,141 @@ fn two_that_race_do_a_task_once() {
 }
 
 #[test]
+fn two_that_race_settle_what_a_third_left() {
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    for step in ["after_intent_sync", "after_act", "before_result_sync"] {
+        let host = Host::new();
+        let (from, to) = (host.write("a", "x"), host.path("b"));
+        let manifest = host.manifest("t", "FILE_MOVE", &[&from, &to]);
+        let lease = host.sign(&host.lease("t", &manifest));
+        assert!(killed_at(step, host.command(&manifest, &lease)), "{step}");
+        let mut command = host.command(&manifest, &lease);
+        command.stdout(Stdio::piped());
+        let racing: Vec<_> = (0..3).map(|_| command.spawn().unwrap()).collect();
+        let told = racing
+            .into_iter()
+            .map(|child| host.told(child.wait_with_output().unwrap()));
+        let told: Vec<_> = told.collect();
+        assert!(
+            told.iter().all(|one| one.text == told[0].text),
+            "{step}: {told:?}"
+        );
+        assert_eq!(told[0].code(), "SUCCESS", "{step}: {told:?}");
+        assert_eq!(fs::read(&to).unwrap(), b"x");
+        assert_eq!(host.log()["problems"], json!([]), "{step}");
+    }
+}
+
+/// After the intent somebody else takes the destination, in ways that look like what the task would have made.
+#[test]
+fn what_somebody_else_put_at_the_destination_is_not_ours() {
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    type Take = fn(&Path, &Path);
+    let takes: [(&str, Take); 4] = [
+        ("a link to the source", |from, to| {
+            fs::hard_link(from, to).unwrap()
+        }),
+        ("the same content", |from, to| {
+            fs::copy(from, to).unwrap();
+        }),
+        ("a file of no end", |_, to| {
+            // As long as this file system takes; nobody is to read it.
+            let file = fs::File::create(to).unwrap();
+            file.set_len(15 << 40)
+                .or_else(|_| file.set_len(1 << 40))
+                .unwrap();
+        }),
+        ("a file that nobody may read", |_, to| {
+            fs::write(to, "x").unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0);
+            fs::set_permissions(to, mode).unwrap();
+        }),
+    ];
+    for capability in ["FILE_MOVE", "FILE_COPY"] {
+        for (what, take) in takes {
+            let host = Host::new();
+            let (from, to) = (host.write("a", "content"), host.path("b"));
+            let manifest = host.manifest("t", capability, &[&from, &to]);
+            let lease = host.sign(&host.lease("t", &manifest));
+            let command = host.command(&manifest, &lease);
+            assert!(killed_at("after_intent_sync", command), "{what}");
+            take(Path::new(&from), Path::new(&to));
+            let told = host.run(&manifest, &lease);
+            assert_eq!(
+                told.code(),
+                "EXECUTION_FAILED",
+                "{capability} {what}: {told:?}"
+            );
+            assert_eq!(fs::read(&from).unwrap(), b"content", "{capability} {what}");
+            assert_eq!(host.vault(), 0, "{capability} {what}");
+            let log = host.log();
+            assert_eq!(log["problems"], json!([]), "{what}: {log}");
+            // The executor goes on.
+            fs::remove_file(&to).unwrap();
+            assert_eq!(host.run(&manifest, &lease).code(), "SUCCESS", "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_somebody_took_away_before_it_was_settled_stops_nobody() {
+    need_mount!();
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    let home = Home::mount();
+    for capability in ["FILE_COPY", "FILE_MOVE"] {
+        let host = Host::with_bases(&[home.home()]);
+        let (from, to) = (host.write("from", "x"), host.path("to"));
+        let manifest = host.manifest("t", capability, &[&from, &to]);
+        let lease = host.sign(&host.lease("t", &manifest));
+        assert!(killed_at("after_act", host.command(&manifest, &lease)));
+        fs::remove_file(&to).unwrap();
+        let other = host.write("other", "y");
+        let told = host.does("u", "FILE_DELETE", &[&other]);
+        assert_eq!(told.code(), "SUCCESS", "{told:?}");
+        assert_eq!(host.log()["problems"], json!([]));
+    }
+}
+
+#[test]
+fn nothing_is_settled_in_another_directory() {
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    let host = Host::new();
+    let (from, to) = (host.write("a", "x"), host.path("b"));
+    let manifest = host.manifest("t", "FILE_MOVE", &[&from, &to]);
+    let lease = host.sign(&host.lease("t", &manifest));
+    // A first start remembers what the base is.
+    assert_eq!(
+        host.does("u", "FILE_DELETE", &[&to]).code(),
+        "EXECUTION_FAILED"
+    );
+    assert!(killed_at("after_act", host.command(&manifest, &lease)));
+    let away = host.dir.join("away");
+    fs::rename(&host.base, &away).unwrap();
+    fs::create_dir(&host.base).unwrap();
+    let output = host.command(&manifest, &lease).output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(6),
+        "{}",
+        crate::common::describe(&output)
+    );
+    assert!(output.stdout.is_empty());
+    fs::remove_dir(&host.base).unwrap();
+    fs::rename(&away, &host.base).unwrap();
+    let told = host.run(&manifest, &lease);
+    assert_eq!(told.code(), "SUCCESS", "{told:?}");
+    assert_eq!(host.log()["intents"], 1);
+}
+
+#[test]
 fn a_line_that_was_cut_off_was_not_acted_upon() {
     let host = Host::new();
     let (from, to) = (host.write("a", "x"), host.path("b"));

@@ -25,8 +25,6 @@ pub(super) struct Host {
     bases: Vec<PathBuf>,
     pub(super) kernel: PrivateKey,
     executor: PrivateKey,
-    /// What the lines of the configuration end with.
-    more: String,
 }
 
 /// A result as the host reads it.
@@ -84,7 +82,6 @@ impl Host {
             bases,
             kernel: PrivateKey::generate().unwrap(),
             executor: PrivateKey::generate().unwrap(),
-            more: String::new(),
             dir,
         };
         host.executor.save(&host.dir.join("executor.key")).unwrap();
@@ -99,6 +96,14 @@ impl Host {
         host
     }
 
+    /// Writes the configuration, with another state directory.
+    pub(super) fn configure_state(&self, state: &Path) {
+        self.configure("");
+        let text = fs::read_to_string(self.config()).unwrap();
+        let line = format!("state_dir = {:?}", state.to_str().unwrap());
+        fs::write(self.config(), text.replace("state_dir = \"state\"", &line)).unwrap();
+    }
+
     /// Writes the configuration, with more lines.
     pub(super) fn configure(&self, more: &str) {
         let bases: Vec<_> = self
@@ -108,8 +113,7 @@ impl Host {
             .collect();
         let text = format!(
             "audience = \"files\"\nbases = {bases:?}\nstate_dir = \"state\"\nvault_dir = \"vault\"\nkey = \"executor.key\"\n\
-             trust = \"trust.json\"\nmax_lease_s = 3600\n{more}{}",
-            self.more
+             trust = \"trust.json\"\nmax_lease_s = 3600\n{more}"
         );
         fs::write(self.config(), text).unwrap();
     }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod crash;
+mod disks;
 mod homes;
 mod host;
 mod rules;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::super::failpoint;
 use super::channel::{receive_bytes, send};
 use super::copy::{Budget, fill, hash};
-use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot};
+use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot, Stamp};
 use super::places::{Place, Slot};
 use super::why::{Why, at, os, plain};
 use crate::error::Error;
@@ -23,10 +23,12 @@ use crate::world::{Meta, Node};
 pub(super) struct Worker<'w> {
     socket: &'w OwnedFd,
     places: &'w [Place],
-    /// What a file is called that is not whole yet, or put aside: the id of the run.
+    /// What a file is called that is not whole yet, or put aside.
     name: String,
     budget: Budget,
     expected: &'w Expected,
+    /// The SHA-256 of the content, once it is known.
+    content: Option<String>,
     /// `/proc/self/fd`, by which a file without a name gets one.
     numbers: &'w OwnedFd,
 }
@@ -36,6 +38,7 @@ struct Source<'w> {
     slot: Slot<'w>,
     node: Node,
     file: OwnedFd,
+    in_home: bool,
 }
 
 impl Source<'_> {
@@ -55,9 +58,10 @@ impl<'w> Worker<'w> {
         Worker {
             socket,
             places,
-            name: order.run.id.to_string(),
+            name: order.name.clone(),
             budget: Budget(order.quota.as_ref().map(|quota| quota.io_bytes)),
             expected: &order.expected,
+            content: order.expected.sha256.clone(),
             numbers,
         }
     }
@@ -68,6 +72,7 @@ impl<'w> Worker<'w> {
             Act::Move { from, to } => self.rename(from, to).map(Report::Done),
             Act::Copy { from, to } => {
                 let (source, to) = self.prepare(from, to)?;
+                self.tell_found(&source, None)?;
                 self.copy(&source, &to).map(Report::Done)
             }
             Act::Delete { from } => self.delete(from).map(Report::Done),
@@ -96,58 +101,57 @@ impl<'w> Worker<'w> {
     }
 
     /// Opens the regular file at a path, and checks that it is the one that is meant.
-    fn source(&self, slot: Slot<'w>) -> Result<Source<'w>, Why> {
+    fn source(&self, place: &'w Place, spot: &'w Spot) -> Result<Source<'w>, Why> {
+        let slot = Slot::in_place(place, spot)?;
         let node = slot.file()?;
-        if self
-            .expected
-            .inode
-            .is_some_and(|inode| inode != node.meta().id.1)
-        {
+        let expected = self.expected.stamp;
+        if expected.is_some_and(|expected| !expected.is(&Stamp::of(node.meta()))) {
             return Err(plain(format!(
                 "{}: another file is there now",
                 slot.shown()
             )));
         }
         let file = slot.open(&node)?;
-        Ok(Source { slot, node, file })
+        Ok(Source {
+            slot,
+            node,
+            file,
+            in_home: place.home.is_some(),
+        })
     }
 
-    /// Finds the file and its destination, and has the supervisor take note.
+    /// Finds the file and its destination.
     fn prepare(
         &self,
         from: &'w Spot,
         to: &'w Spot,
     ) -> Result<(Source<'w>, (&'w Place, Slot<'w>, &'w WorldPath)), Why> {
-        let source = self.source(Slot::in_place(self.place(from.place)?, from)?)?;
+        let source = self.source(self.place(from.place)?, from)?;
         let place = self.place(to.place)?;
         let slot = Slot::in_place(place, to)?;
         slot.must_be_free()?;
-        self.tell_found(&source)?;
         Ok((source, (place, slot, &to.path)))
     }
 
-    fn tell_found(&self, source: &Source<'_>) -> Result<(), Why> {
+    /// Has the supervisor take note of what was found, and sees that it is still that.
+    fn tell_found(&self, source: &Source<'_>, made: Option<&Made>) -> Result<(), Why> {
         self.tell(&Report::Found(Found {
-            inode: source.meta().id.1,
-            size: source.meta().size,
-        }))
+            stamp: Stamp::of(source.meta()),
+            sha256: made.map(|made| made.sha256.clone()),
+        }))?;
+        unchanged(source)
     }
 
     /// Returns what the content of a file is, if that is what it must be.
     fn made(&self, file: &OwnedFd, shown: &str) -> Result<Made, Why> {
         let sha256 = hash(file.as_fd(), shown)?;
-        if self
-            .expected
-            .sha256
-            .as_ref()
-            .is_some_and(|one| *one != sha256)
-        {
+        let expected = self.content.as_ref();
+        if expected.is_some_and(|expected| *expected != sha256) {
             return Err(plain(format!("{shown}: its content has changed since")));
         }
         let meta = stat_fd(file.as_fd()).map_err(|error| at(shown, &error))?;
         Ok(Made {
-            inode: meta.id.1,
-            size: meta.size,
+            stamp: Stamp::of(&meta),
             sha256,
         })
     }
@@ -155,6 +159,7 @@ impl<'w> Worker<'w> {
     fn rename(&mut self, from: &'w Spot, to: &'w Spot) -> Result<Made, Why> {
         let (source, destination) = self.prepare(from, to)?;
         let made = self.made(&source.file, source.slot.shown())?;
+        self.tell_found(&source, Some(&made))?;
         match shift(&source, &destination.1) {
             Ok(()) => {
                 failpoint::reach_in_worker("after_act");
@@ -163,8 +168,14 @@ impl<'w> Worker<'w> {
                 Ok(made)
             }
             Err(Shift::OtherFileSystem) => {
+                let place = self.place(from.place)?;
+                if place.home.is_none() && place.kept.id().0 != source.meta().id.0 {
+                    return Err(no_vault(&source));
+                }
+                self.content = Some(made.sha256);
                 let copied = self.copy(&source, &destination)?;
-                self.remove(self.place(from.place)?, &source)?;
+                unchanged(&source)?;
+                self.remove(place, &source)?;
                 failpoint::reach_in_worker("after_backup");
                 Ok(copied)
             }
@@ -184,6 +195,7 @@ impl<'w> Worker<'w> {
         };
         let from = (&source.file, source.meta(), source.slot.shown());
         fill(from, &file, &mut self.budget)?;
+        unchanged(source)?;
         let made = self.made(&file, source.slot.shown())?;
         self.tell(&Report::Made(made.clone()))?;
         match &place.home {
@@ -216,9 +228,9 @@ impl<'w> Worker<'w> {
 
     fn delete(&mut self, from: &'w Spot) -> Result<Made, Why> {
         let place = self.place(from.place)?;
-        let source = self.source(Slot::in_place(place, from)?)?;
-        self.tell_found(&source)?;
+        let source = self.source(place, from)?;
         let made = self.made(&source.file, source.slot.shown())?;
+        self.tell_found(&source, Some(&made))?;
         self.remove(place, &source)?;
         Ok(made)
     }
@@ -241,10 +253,7 @@ impl<'w> Worker<'w> {
                 vault.sync()?;
                 slot.sync()
             }
-            Err(Shift::OtherFileSystem) => Err(plain(format!(
-                "{}: the vault is on another file system, and nothing is removed without being kept",
-                slot.shown()
-            ))),
+            Err(Shift::OtherFileSystem) => Err(no_vault(source)),
             Err(Shift::Failed(why)) => Err(why),
         }
     }
@@ -264,10 +273,11 @@ impl<'w> Worker<'w> {
             node: node.file()?,
             slot: Slot::of(&place.kept, &path, shown)?,
             file,
+            in_home: place.home.is_some(),
         };
         to.must_be_free()?;
-        self.tell_found(&source)?;
         let made = self.made(&source.file, shown)?;
+        self.tell_found(&source, Some(&made))?;
         match shift(&source, &to) {
             Ok(()) => {
                 failpoint::reach_in_worker("after_act");
@@ -289,10 +299,11 @@ impl<'w> Worker<'w> {
             return Ok(Report::Nothing);
         };
         match slot.stat()? {
-            Some(meta) if meta.kind == FileType::RegularFile => {
-                let file = slot.open(&slot.file()?)?;
-                self.made(&file, slot.shown()).map(Report::Done)
-            }
+            // Its content is not read: it may be anybody's, and of any length.
+            Some(meta) if meta.kind == FileType::RegularFile => Ok(Report::There(Found {
+                stamp: Stamp::of(&meta),
+                sha256: None,
+            })),
             _ => Ok(Report::Nothing),
         }
     }
@@ -321,6 +332,27 @@ fn make_unnamed(to: &Slot<'_>) -> Result<OwnedFd, Why> {
         )),
         errno => os(to.shown(), "open")(errno),
     })
+}
+
+/// Fails where a file was written to since it was opened.
+fn unchanged(source: &Source<'_>) -> Result<(), Why> {
+    let (shown, was) = (source.slot.shown(), source.meta());
+    let now = stat_fd(source.file.as_fd()).map_err(|error| at(shown, &error))?;
+    // Whoever sets the mtime back moves the ctime. In a home that moves by itself when data is written back.
+    let touched = !source.in_home && now.ctime != was.ctime;
+    match (now.size, now.mtime) == (was.size, was.mtime) && !touched {
+        true => Ok(()),
+        false => Err(plain(format!(
+            "{shown}: it was changed while it was copied"
+        ))),
+    }
+}
+
+fn no_vault(source: &Source<'_>) -> Why {
+    plain(format!(
+        "{}: the vault is on another file system, and nothing is removed without being kept",
+        source.slot.shown()
+    ))
 }
 
 /// Why a file was not moved.

@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::order::LONGEST;
 
-/// How many descriptors an order carries at most: two places with four each.
-const MOST: usize = 8;
+/// How many descriptors an order carries at most: two places with four each, and a lock.
+const MOST: usize = 9;
 
 /// Makes both ends.
 ///

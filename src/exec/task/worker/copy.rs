@@ -1,6 +1,6 @@
 //! The content of a file: its hash, and a copy of it with its holes, its mode and its times.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -9,7 +9,6 @@ use sha2::{Digest as _, Sha256};
 use super::super::failpoint;
 use super::why::{Why, os, plain};
 use crate::world::Meta;
-use crate::world::root::stat_fd;
 
 /// How much is copied, or read, at once.
 const CHUNK: usize = 1 << 20;
@@ -46,6 +45,17 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 pub(super) struct Budget(pub(super) Option<u64>);
 
 impl Budget {
+    /// Returns how much of a length may be copied.
+    fn at_most(&self, length: usize, shown: &str) -> Result<usize, Why> {
+        match self
+            .0
+            .map(|left| usize::try_from(left).unwrap_or(usize::MAX))
+        {
+            Some(0) => Err(used_up(shown)),
+            left => Ok(left.unwrap_or(length).min(length)),
+        }
+    }
+
     fn take(&mut self, bytes: u64, shown: &str) -> Result<(), Why> {
         let Some(left) = &mut self.0 else {
             return Ok(());
@@ -55,15 +65,20 @@ impl Budget {
                 *left = less;
                 Ok(())
             }
-            None => Err(Why {
-                exhausted: true,
-                message: format!("{shown}: the copy needs more than the quota's io_bytes"),
-            }),
+            None => Err(used_up(shown)),
         }
     }
 }
 
-/// Copies the content of a file to an empty one, and waits until it is on disk.
+fn used_up(shown: &str) -> Why {
+    Why {
+        exhausted: true,
+        message: format!("{shown}: the copy needs more than the quota's io_bytes"),
+    }
+}
+
+/// Copies the content of a file to an empty one, and waits until it is on disk. Whether the file was changed meanwhile is for
+/// the caller to see.
 pub(super) fn fill(
     from: (&OwnedFd, &Meta, &str),
     to: &OwnedFd,
@@ -77,12 +92,6 @@ pub(super) fn fill(
             failpoint::reach_in_worker("mid_data");
         }
         Err(_) => ranges(source, to, meta.size, budget, shown)?,
-    }
-    let now = stat_fd(source.as_fd()).map_err(|error| super::why::at(shown, &error))?;
-    if (now.size, now.mtime) != (meta.size, meta.mtime) {
-        return Err(plain(format!(
-            "{shown}: it was changed while it was copied"
-        )));
     }
     let mode = Mode::from_raw_mode(meta.permissions() & KEPT_MODE);
     rustix::fs::fchmod(to, mode).map_err(os(shown, "fchmod"))?;
@@ -122,13 +131,14 @@ fn ranges(
         at = start;
         while at < end {
             let length = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
-            budget.take(length as u64, shown)?;
+            let length = budget.at_most(length, shown)?;
             let copied = piece(source, to, at, length).map_err(os(shown, "copy_file_range"))?;
             if copied == 0 {
                 return Err(plain(format!(
                     "{shown}: it became shorter while it was copied"
                 )));
             }
+            budget.take(copied as u64, shown)?;
             at += copied as u64;
             failpoint::reach_in_worker("mid_data");
         }

@@ -42,7 +42,9 @@ pub fn run_worker() -> ExitCode {
 }
 
 fn work(socket: &OwnedFd, order: &Order, descriptors: Vec<OwnedFd>) -> Report {
-    let opened = open(order, descriptors);
+    let mut descriptors = descriptors.into_iter();
+    let opened = open(order, &mut descriptors);
+    let _lock = descriptors.next();
     let (places, numbers) = match opened {
         Ok(opened) => opened,
         Err(error) => return cannot_begin(&error),
@@ -54,13 +56,15 @@ fn work(socket: &OwnedFd, order: &Order, descriptors: Vec<OwnedFd>) -> Report {
     worker.perform(&order.act).unwrap_or_else(Report::Failed)
 }
 
-fn open(order: &Order, descriptors: Vec<OwnedFd>) -> Result<(Vec<Place>, OwnedFd)> {
+fn open(
+    order: &Order,
+    descriptors: &mut impl Iterator<Item = OwnedFd>,
+) -> Result<(Vec<Place>, OwnedFd)> {
     confine::tie().map_err(Error::os("prctl"))?;
     confine::limit(order.quota.as_ref()).map_err(Error::os("setrlimit"))?;
-    let mut descriptors = descriptors.into_iter();
     let mut places = Vec::new();
     for kind in &order.places {
-        let place = Place::take(kind, &mut descriptors, &order.run, &places)?;
+        let place = Place::take(kind, descriptors, &order.run, &places)?;
         places.push(place);
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exec::task::quota::Quota;
 use crate::name::{Escaped, WorldPath};
-use crate::world::Run;
+use crate::world::{Meta, Run};
 
 /// What a worker waits for before it goes on.
 pub(in super::super) const GO: &[u8] = b"go";
@@ -15,7 +15,8 @@ pub(in super::super) const GO: &[u8] = b"go";
 /// The longest message, in bytes: two paths, escaped, and what belongs to them.
 pub(in super::super) const LONGEST: usize = 128 << 10;
 
-/// One operation, with everything that a worker knows of it.
+/// One operation, with everything that a worker knows of it. Behind the descriptors of the places comes that of the ledger's
+/// lock, which the worker holds as long as it lives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in super::super) struct Order {
     /// What is to be done.
@@ -24,8 +25,9 @@ pub(in super::super) struct Order {
     pub(in super::super) places: Vec<PlaceKind>,
     /// What it may use; absent for settling, which must come to an end.
     pub(in super::super) quota: Option<Quota>,
-    /// The run that its records carry. Its id is also what a file is called that is not whole yet, and one that is put
-    /// aside.
+    /// What a file is called that is not whole yet, or put aside.
+    pub(in super::super) name: String,
+    /// The run that its records carry.
     pub(in super::super) run: Run,
     /// What the file must be, where that is known already.
     pub(in super::super) expected: Expected,
@@ -77,30 +79,64 @@ pub(in super::super) enum Act {
 /// What is known of a file before it is looked at.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in super::super) struct Expected {
-    /// Its inode number.
-    pub(in super::super) inode: Option<u64>,
+    /// Which it is.
+    pub(in super::super) stamp: Option<Stamp>,
     /// The SHA-256 of its content, in hex.
     pub(in super::super) sha256: Option<String>,
+}
+
+/// What tells a file from all others, also from one that got its inode number later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Stamp {
+    /// Its inode number.
+    pub(in super::super) inode: u64,
+    /// When it was made, in nanoseconds since 1970; 0 where that is not known, as in a home.
+    pub(in super::super) born: u64,
+    /// Its size in bytes.
+    pub(in super::super) size: u64,
+    /// When its content was last changed.
+    pub(in super::super) mtime: (i64, u32),
+}
+
+impl Stamp {
+    /// Returns that of a file.
+    pub(in super::super) fn of(meta: &Meta) -> Stamp {
+        Stamp {
+            inode: meta.id.1,
+            born: meta.born,
+            size: meta.size,
+            mtime: (meta.mtime.sec, meta.mtime.nsec),
+        }
+    }
+
+    /// Returns whether both are of one file. By its birth, where both know it; else it must not have been written to.
+    pub(in super::super) fn is(&self, other: &Stamp) -> bool {
+        let same = match (self.born, other.born) {
+            (0, _) | (_, 0) => (self.size, self.mtime) == (other.size, other.mtime),
+            (one, two) => one == two,
+        };
+        same && self.inode == other.inode
+    }
 }
 
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Found {
-    /// Its inode number.
-    pub(in super::super) inode: u64,
-    /// Its size in bytes.
-    pub(in super::super) size: u64,
+    /// Which it is.
+    pub(in super::super) stamp: Stamp,
+    /// The SHA-256 of its content, in hex, where that was read: a copy's is known when the copy is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) sha256: Option<String>,
 }
 
 /// A file whose content is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Made {
-    /// Its inode number.
-    pub(in super::super) inode: u64,
-    /// Its size in bytes.
-    pub(in super::super) size: u64,
+    /// Which it is.
+    pub(in super::super) stamp: Stamp,
     /// The SHA-256 of its content, in hex.
     pub(in super::super) sha256: String,
 }
@@ -114,7 +150,9 @@ pub(in super::super) enum Report {
     Made(Made),
     /// The file was moved, copied or removed, and that is on disk.
     Done(Made),
-    /// Nothing stands at the path.
+    /// What stands at the path that was to be looked at.
+    There(Found),
+    /// No regular file stands at the path.
     Nothing,
     /// It was not done, and why.
     Failed(Failed),
