@@ -85,7 +85,11 @@ impl Bases {
         };
         let mut now: BTreeMap<PathBuf, Remembered> = known.clone();
         for base in &self.all {
-            let meta = stat_fd(base.root.as_fd())?;
+            // A home is known by its store: another one may be mounted there.
+            let meta = match &base.kept {
+                Kept::Home(home) => stat_fd(home.1.state.as_fd())?,
+                Kept::Vault(_) => stat_fd(base.root.as_fd())?,
+            };
             let is = Remembered {
                 home: base.client().is_some(),
                 inode: meta.id.1,
@@ -94,8 +98,8 @@ impl Bases {
             let was = now.insert(base.path.clone(), is);
             let trouble = match was {
                 Some(was) if was.home && !is.home => "it was a mounted home, and is none now",
-                Some(was) if has_open && !was.home && was != is => {
-                    "a task was begun there, and it is another directory now"
+                Some(was) if has_open && was != is => {
+                    "a task was begun there, and it is another directory or another home now"
                 }
                 _ => continue,
             };

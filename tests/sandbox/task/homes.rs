@@ -1,11 +1,12 @@
 //! Tasks in a mounted home: the home's own rules hold, and its records name the run.
 
+use std::ffi::OsStr;
 use std::fs;
 
 use serde_json::json;
 
 use super::host::Host;
-use crate::common::{Home, describe, need_mount, skip};
+use crate::common::{Home, describe, need_mount, skip, trumanfs};
 
 #[test]
 fn a_home_keeps_what_a_task_does() {
@@ -144,6 +145,14 @@ fn what_was_under_way_is_settled_when_the_home_is_mounted_again() {
         let output = host.command(&manifest, &lease).output().unwrap();
         assert_eq!(output.status.code(), Some(6), "{}", describe(&output));
         assert!(output.stdout.is_empty());
+        // Nor in another home at the same place.
+        let other = tempfile::tempdir().unwrap();
+        let at = [other.path().as_os_str(), home.home().as_os_str()];
+        let mounted = trumanfs(&[&[OsStr::new("mount")], &at[..]].concat());
+        assert!(mounted.status.success(), "{}", describe(&mounted));
+        let output = host.command(&manifest, &lease).output().unwrap();
+        trumanfs(&[OsStr::new("umount"), at[1]]);
+        assert_eq!(output.status.code(), Some(6), "{}", describe(&output));
         home.mount_again();
         let told = host.run(&manifest, &lease);
         assert_eq!(
