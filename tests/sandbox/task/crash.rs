@@ -196,7 +196,7 @@ fn what_somebody_else_put_at_the_destination_is_not_ours() {
         }),
         ("a file that nobody may read", |_, to| {
             fs::write(to, "x").unwrap();
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0);
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o000);
             fs::set_permissions(to, mode).unwrap();
         }),
     ];
