@@ -187,7 +187,8 @@ fn what_requests_hold_together_is_bounded() {
     let mut server = place.start(Era::Sessions);
     let (sleeps, session) = asleep(&mut server);
     let line = format!("echo let in #{}", "x".repeat(7 << 20));
-    let asked: Vec<u64> = (0..16)
+    // Few more than fit: they have to be sent before the line that sleeps becomes a job and its session is free.
+    let asked: Vec<u64> = (0..11)
         .map(|_| server.begin("bash", json!({"command": line, "session": session})))
         .collect();
     // Another waits, which is short: those before it have been read when it is answered.
@@ -198,7 +199,7 @@ fn what_requests_hold_together_is_bounded() {
     assert!(memory < 400, "{memory} MiB");
     server.cancel(sleeps);
     let mut refused = 0;
-    for id in &asked[..15] {
+    for id in &asked[..asked.len() - 1] {
         let answer = server.answer(*id);
         match answer["error"]["code"].as_i64() {
             Some(code) => {
@@ -208,7 +209,7 @@ fn what_requests_hold_together_is_bounded() {
             None => assert_eq!(answer["result"]["structuredContent"]["stdout"], "let in\n"),
         }
     }
-    assert!((5..=9).contains(&refused), "{refused} were refused");
+    assert!((1..=4).contains(&refused), "{refused} were refused");
     server.finish();
 }
 
