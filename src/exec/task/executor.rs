@@ -112,7 +112,7 @@ impl Task<'_, '_> {
         match settle(self.bases, intent).map_err(NotDone::Unsettled)? {
             Settled::Done(made, entry) => Ok((made, entry)),
             Settled::Mistaken(why) => Err(Code::ExecutionFailed.because(why).into()),
-            Settled::Undone => Err(failure.into()),
+            Settled::Undone | Settled::Unclear => Err(failure.into()),
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) enum Settled {
     Done(Made, Option<Kept>),
     /// It was not, and nothing of it is left.
     Undone,
+    /// That cannot be told: the file is neither where it was nor where it was to go.
+    Unclear,
     /// It was not; another file was taken for its own, and where that lies now.
     Mistaken(String),
 }
@@ -152,7 +154,10 @@ impl Settling<'_> {
             },
             _ => {
                 self.sweep(to)?;
-                Ok(Settled::Undone)
+                Ok(match is(&left, found) {
+                    true => Settled::Undone,
+                    false => Settled::Unclear,
+                })
             }
         }
     }

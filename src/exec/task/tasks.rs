@@ -165,6 +165,10 @@ impl Desk {
                 Ending::Success(output(&said, &intent.deed, undoes, made, entry))
             }
             Ok(Settled::Mistaken(why)) => Ending::Failed(Code::ExecutionFailed.because(why)),
+            Ok(Settled::Unclear) => Ending::Failed(Code::ExecutionFailed.because(
+                "the executor was ended, and the file is neither where it was nor where it was to go: whether it was moved \
+                 cannot be told",
+            )),
             Ok(Settled::Undone) => Ending::Failed(
                 Code::ExecutionFailed
                     .because("the executor was ended before it was done; nothing of it is left"),

@@ -227,6 +227,28 @@ fn what_somebody_else_put_at_the_destination_is_not_ours() {
 }
 
 #[test]
+fn what_was_moved_on_before_it_was_settled_is_not_said_to_be_undone() {
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    let host = Host::new();
+    let (from, to) = (host.write("from", "x"), host.path("to"));
+    let manifest = host.manifest("t", "FILE_MOVE", &[&from, &to]);
+    let lease = host.sign(&host.lease("t", &manifest));
+    assert!(killed_at("after_act", host.command(&manifest, &lease)));
+    fs::rename(&to, host.path("elsewhere")).unwrap();
+    let other = host.write("other", "y");
+    assert_eq!(host.does("u", "FILE_DELETE", &[&other]).code(), "SUCCESS");
+    let log = fs::read_to_string(host.dir.join("state/log.jsonl")).unwrap();
+    let settled = log.lines().find(|line| line.contains("RESULT")).unwrap();
+    let settled: serde_json::Value = serde_json::from_str(settled).unwrap();
+    let payload = host.read(settled["result"].as_str().unwrap());
+    let payload = String::from_utf8(payload.to_payload().unwrap()).unwrap();
+    assert!(payload.contains("cannot be told"), "{payload}");
+    assert_eq!(host.log()["problems"], json!([]));
+}
+
+#[test]
 fn a_copy_that_somebody_took_away_before_it_was_settled_stops_nobody() {
     need_mount!();
     if !cfg!(debug_assertions) {

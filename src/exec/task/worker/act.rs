@@ -342,9 +342,7 @@ fn unchanged(source: &Source<'_>) -> Result<(), Why> {
     let touched = !source.in_home && now.ctime != was.ctime;
     match (now.size, now.mtime) == (was.size, was.mtime) && !touched {
         true => Ok(()),
-        false => Err(plain(format!(
-            "{shown}: it was changed while it was copied"
-        ))),
+        false => Err(plain(format!("{shown}: it was changed meanwhile"))),
     }
 }
 
