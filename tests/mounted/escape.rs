@@ -632,6 +632,10 @@ fn names_that_look_like_the_trash() {
     need_mount!();
     let home = Home::mount();
     fs::write(home.path("f"), "old").unwrap();
+    // The kernel reports a close after it has returned, and a file that is removed while it is open stays writable.
+    eventually("the file is closed", || {
+        home.status().is_ok_and(|s| s["open"].as_u64() == Some(0))
+    });
     unlink(home.path("f")).unwrap();
     let entry = home.trash().pop().unwrap();
     let entry = entry.to_str().unwrap();
