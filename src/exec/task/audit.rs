@@ -7,11 +7,10 @@ use serde::Serialize;
 
 use super::config::Config;
 use super::envelope::Envelope;
-use super::index::FIRST;
 use super::key::PrivateKey;
 use super::ledger::each_line;
 use super::line::{Intent, Line, Stored};
-use super::result::{Ending, TaskResult};
+use super::result::{Ending, NO_PREV, TaskResult};
 use super::strict;
 use super::trust::Trust;
 use crate::error::Result;
@@ -52,7 +51,7 @@ pub fn verify_log(config: &Path) -> Result<LogReport> {
         open: None,
         done: HashSet::new(),
         report: LogReport {
-            head: FIRST.to_owned(),
+            head: NO_PREV.to_owned(),
             ..LogReport::default()
         },
     };

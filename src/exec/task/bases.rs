@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Code, Failure};
 use super::host_files;
 use super::path::AbsolutePath;
 use super::worker::order::{PlaceKind, Spot};
@@ -137,25 +136,6 @@ impl Bases {
             ));
         }
         Ok(())
-    }
-
-    /// Finds the base that a path lies in, of those that a lease names too.
-    ///
-    /// # Errors
-    /// [`Code::ExecutionFailed`] where it lies in none.
-    pub(super) fn find(
-        &self,
-        path: &AbsolutePath,
-        leased: &[AbsolutePath],
-    ) -> std::result::Result<(usize, WorldPath), Failure> {
-        let outside = || Code::ExecutionFailed.because(format!("{}: outside", path.as_str()));
-        let is_leased = leased
-            .iter()
-            .any(|base| path.below(base.as_path()).is_some());
-        if !is_leased {
-            return Err(outside());
-        }
-        self.locate(path).ok_or_else(outside)
     }
 
     /// Finds the base that a path lies in.

@@ -4,7 +4,6 @@
 //! fails tells nothing of what is there; and its failures are never stored, so that a forged task id cannot poison the
 //! real one.
 
-use super::bases::Bases;
 use super::config::Config;
 use super::failure::{Code, Failure};
 use super::key::PrivateKey;
@@ -69,7 +68,6 @@ enum Request {
 pub(super) struct Checker<'c> {
     pub(super) config: &'c Config,
     pub(super) key: &'c PrivateKey,
-    pub(super) bases: &'c Bases,
     pub(super) trust: &'c Trust,
     pub(super) now: u64,
 }
@@ -108,8 +106,8 @@ impl Checker<'_> {
         };
         let wish = wish.map_err(Early::Stored)?;
         for path in paths(&wish.deed) {
-            let found = self.bases.find(path, &lease.bases);
-            found.map_err(Early::Stored)?;
+            let checked = lease.check_path(path, &self.config.bases);
+            checked.map_err(Early::Stored)?;
         }
         Ok((lease, wish))
     }

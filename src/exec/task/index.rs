@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use super::line::{Intent, Line};
-
-/// The `prev` of the first result.
-pub(super) const FIRST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+use super::result::NO_PREV;
 
 /// What is known of a task.
 #[derive(Debug, Clone)]
@@ -83,6 +81,6 @@ impl Index {
 
     /// Returns the SHA-256 of the newest result's payload, in hex.
     pub(super) fn head(&self) -> &str {
-        self.head.as_deref().unwrap_or(FIRST)
+        self.head.as_deref().unwrap_or(NO_PREV)
     }
 }

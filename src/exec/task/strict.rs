@@ -91,8 +91,12 @@ pub fn read<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Malform
 
 /// Returns the SHA-256 of bytes, in lower-case hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
+}
+
+/// Returns bytes in lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Checks that a text is a SHA-256 as [`sha256`] writes it.

@@ -125,7 +125,6 @@ impl Tasks {
         let checker = Checker {
             config: &desk.config,
             key: &desk.key,
-            bases: &desk.bases,
             trust: &trust,
             now,
         };

@@ -4,10 +4,10 @@ use super::answer::{Answer, cut, patch, word};
 use super::arguments::{
     Directory, EditFile, Grep, OnePath, OutputMode, ReadTextFile, SearchFiles, WriteFile,
 };
-use super::history;
 use super::work::{USUAL, Work};
 use crate::exec::files::{Edit, FileCall, Found, Window};
 use crate::exec::{Outcome, Status};
+use crate::name::escape;
 
 /// Makes an answer of an operation on files: its text, or why it failed.
 fn of_file(outcome: &Outcome) -> Answer {
@@ -142,9 +142,10 @@ pub(super) fn remove(work: &Work, arguments: OnePath) -> Answer {
     let entries = work
         .workplace
         .client()
-        .and_then(|client| history::trashed(&client, outcome.run));
-    // What gathered a tree's files has the directory's entry last.
-    let entry = entries.ok().and_then(|entries| entries.last().cloned());
+        .and_then(|client| client.trashed(outcome.run));
+    // A directory goes after what is in it, and gathers that under its own entry.
+    let entry = entries.ok().and_then(|entries| entries.into_iter().next());
+    let entry = entry.map(|entry| format!(".trash/{}", escape(&entry.0)));
     let text = match &entry {
         Some(entry) => format!(
             "{path} lies in {entry} now; undo with run {} brings it back",

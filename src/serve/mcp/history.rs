@@ -1,17 +1,13 @@
 //! `history` and `undo`: what the runs of a session changed, and taking it back. Other sessions' runs are not seen.
 
-use std::time::Instant;
-
 use super::answer::Answer;
 use super::arguments::{History, Undo};
 use super::sessions::Session;
 use super::work::Work;
 use crate::client::{Client, UndoHow, UndoWhat};
 use crate::error::{Error, Result};
-use crate::journal::{Op, RunId};
-use crate::name::{WorldPath, escape};
+use crate::name::WorldPath;
 use crate::operator::diff::Diff;
-use crate::operator::filter::Filter;
 use crate::operator::run::FoundRun;
 use crate::operator::undo::{OnConflict, UndoReport, in_words};
 use serde_json::json;
@@ -212,25 +208,4 @@ fn said(report: &UndoReport, run: &FoundRun) -> Answer {
             .with("undone", run.id.to_string())
             .with("report", data)
     }
-}
-
-/// Returns the entries of the trash that a run made.
-pub(super) fn trashed(client: &Client, run: RunId) -> Result<Vec<String>> {
-    let found = client.run(&run.to_string())?;
-    let filter = Filter {
-        run: Some(found),
-        ..Filter::default()
-    };
-    let mut log = client.log(&filter)?;
-    let mut entries = Vec::new();
-    let end = Instant::now() + std::time::Duration::from_secs(5);
-    while let Some((_, record)) = log.next_where(|session, header| filter.wants(session, header))? {
-        if let Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } = record.op {
-            entries.push(format!(".trash/{}", escape(&trash.0)));
-        }
-        if Instant::now() > end {
-            break;
-        }
-    }
-    Ok(entries)
 }

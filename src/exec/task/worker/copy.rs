@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::super::failpoint;
+use super::super::strict::hex;
 use super::why::{Why, os, plain};
 use crate::world::Meta;
 
@@ -33,11 +34,6 @@ pub(super) fn hash(file: BorrowedFd<'_>, shown: &str) -> Result<String, Why> {
         at += read as u64;
     }
     Ok(hex(&sha.finalize()))
-}
-
-/// Returns bytes in hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The data that an operation may still copy, in bytes.
