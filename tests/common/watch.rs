@@ -160,12 +160,17 @@ pub(crate) fn detach(point: &Path) {
     }
 }
 
+/// Has fusectl mounted. Systemd does it where it runs; in a container nobody may have.
+pub(crate) fn show_connections() {
+    if !is_mountpoint(Path::new(FUSECTL)) {
+        let _ = rustix::mount::mount("fusectl", FUSECTL, "fusectl", MountFlags::empty(), None);
+    }
+}
+
 /// Ends every call that waits for the daemon (they get ECONNABORTED), then takes the mount out of the tree.
 pub(crate) fn abort_and_detach(point: &Path) {
     if let Some(mount) = mount_at(point).filter(|mount| mount.kind.starts_with("fuse")) {
-        if !is_mountpoint(Path::new(FUSECTL)) {
-            let _ = rustix::mount::mount("fusectl", FUSECTL, "fusectl", MountFlags::empty(), None);
-        }
+        show_connections();
         let _ = fs::write(format!("{FUSECTL}/{}/abort", mount.minor), "1");
     }
     detach(point);

@@ -120,6 +120,7 @@ fn of_a_daemon_that_has_ended_nothing_is_left() {
     let mount = watch::mount_at(home.home()).unwrap();
     let registration = format!("/run/trumanfs/0:{}", mount.minor);
     let connection = format!("/sys/fs/fuse/connections/{}", mount.minor);
+    watch::show_connections();
     let served = inode(&connection);
     let names_us = || {
         let text = fs::read_to_string(&registration).unwrap_or_default();
