@@ -308,7 +308,7 @@ impl<'a> Text<'a> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn path() -> WorldPath {
@@ -411,7 +411,8 @@ mod tests {
         ops
     }
 
-    fn records() -> Vec<Record> {
+    /// Returns a record of each common operation, with each field there and absent.
+    pub(in crate::journal) fn records() -> Vec<Record> {
         let actor = |i: usize| Actor {
             pid: 1,
             uid: 2,

@@ -45,6 +45,19 @@ pub enum How {
     Length,
 }
 
+impl How {
+    /// Returns its word in records.
+    pub fn word(self) -> &'static str {
+        match self {
+            How::Moved => "moved",
+            How::Cloned => "cloned",
+            How::Copied => "copied",
+            How::Blocks => "blocks",
+            How::Length => "length",
+        }
+    }
+}
+
 /// A former content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {

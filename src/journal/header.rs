@@ -105,17 +105,27 @@ pub(super) fn prev(line: &[u8]) -> Option<&[u8]> {
         Some((before, _)) => before.strip_suffix(b"\"")?,
         None => line.strip_suffix(b"\"}")?,
     };
-    hash(rest, b",\"prev\":\"").map(|(_, prev)| prev)
+    let prev = |digits| hash(rest, b",\"prev\":\"", digits).map(|(_, prev)| prev);
+    prev(16).or_else(|| prev(64))
 }
 
 /// Splits off the check at the end of a line: a seal has one, and nothing else does.
 pub(super) fn check(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    hash(line.strip_suffix(b"\"}")?, b",\"check\":\"")
+    hash(line.strip_suffix(b"\"}")?, b",\"check\":\"", 64)
 }
 
-/// Splits off a field with a hash at the end of a text.
-fn hash<'a>(text: &'a [u8], field: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let (before, hash) = text.split_at_checked(text.len().checked_sub(64)?)?;
+/// Returns the schema of a line; 0 where that cannot be told.
+pub(super) fn schema(line: &[u8]) -> u32 {
+    let ordered = line.strip_prefix(b"{\"v\":").and_then(number);
+    match ordered {
+        Some((v, _)) => u32::try_from(v).unwrap_or(u32::MAX),
+        None => RecordHeader::of(line).map_or(0, |header| header.v),
+    }
+}
+
+/// Splits off a field with so many hexadecimal digits at the end of a text.
+fn hash<'a>(text: &'a [u8], field: &[u8], digits: usize) -> Option<(&'a [u8], &'a [u8])> {
+    let (before, hash) = text.split_at_checked(text.len().checked_sub(digits)?)?;
     let before = before.strip_suffix(field)?;
     hash.iter()
         .all(u8::is_ascii_hexdigit)

@@ -5,13 +5,20 @@
 
 use std::io::BufRead;
 
-use super::hash::{START, hex};
+use std::collections::VecDeque;
+
+use sha2::{Digest as _, Sha256};
+
+use super::hash::{Link, hex};
 use super::header;
 use super::lines::Lines;
 use super::read::parse;
 use super::record::Record;
 use super::seal::{self, Covered, Seal};
 use crate::error::Result;
+
+/// How many of the last lines are remembered.
+const LAST: usize = 8;
 
 /// The kind of a line.
 #[derive(Debug)]
@@ -45,9 +52,7 @@ pub struct Line {
     pub number: u64,
     /// Its kind.
     pub what: What,
-    /// Its hash.
-    pub hash: [u8; 64],
-    /// Whether it has the hash of the line before it.
+    /// Whether it says of the line before it what that is.
     pub follows: bool,
 }
 
@@ -57,7 +62,10 @@ pub struct LenientReader<R> {
     lines: Lines<R>,
     number: u64,
     length: u64,
-    prev: [u8; 64],
+    /// What the next line has to say.
+    prev: Option<Link>,
+    /// The last lines, oldest first.
+    last: VecDeque<Vec<u8>>,
     covered: Covered,
 }
 
@@ -68,7 +76,8 @@ impl<R: BufRead> LenientReader<R> {
             lines: Lines::new(lines),
             number: 0,
             length: 0,
-            prev: START,
+            prev: None,
+            last: VecDeque::new(),
             covered: Covered::default(),
         }
     }
@@ -78,12 +87,18 @@ impl<R: BufRead> LenientReader<R> {
     /// # Errors
     /// Those of `read(2)`.
     pub fn next_line(&mut self) -> Result<Option<Line>> {
-        let Some((line, hash)) = self.lines.next()? else {
+        let Some((line, link)) = self.lines.next()? else {
             return Ok(None);
         };
         self.length += line.len() as u64 + 1;
         self.number += 1;
-        let follows = header::prev(line).map(|prev| *prev == self.prev);
+        let before = self.prev.replace(link);
+        let follows = |prev: &[u8]| match (Link::parse(prev), before) {
+            (Some(prev), Some(before)) => prev == before,
+            (Some(prev), None) => prev.is_first(),
+            (None, _) => false,
+        };
+        let by_end = header::prev(line).map(follows);
         let what = match header::check(line) {
             Some(_) => match Seal::parse(line) {
                 Ok(seal) => {
@@ -111,16 +126,21 @@ impl<R: BufRead> LenientReader<R> {
         if !matches!(what, What::Seal { .. }) {
             self.covered.line(line);
         }
+        let mut copy = match self.last.len() < LAST {
+            true => Vec::new(),
+            false => self.last.pop_front().unwrap_or_default(),
+        };
+        copy.clear();
+        copy.extend_from_slice(line);
+        self.last.push_back(copy);
         let follows = match &what {
-            What::Record(record) => follows.unwrap_or_else(|| record.prev.as_bytes() == self.prev),
-            What::Seal { seal, .. } => seal.prev.as_bytes() == self.prev,
+            What::Record(record) => by_end.unwrap_or_else(|| follows(record.prev.as_bytes())),
+            What::Seal { seal, .. } => follows(seal.prev.as_bytes()),
             What::Neither { .. } => false,
         };
-        self.prev = hex(&hash);
         Ok(Some(Line {
             number: self.number,
             what,
-            hash: self.prev,
             follows,
         }))
     }
@@ -128,6 +148,13 @@ impl<R: BufRead> LenientReader<R> {
     /// Returns the number of complete lines read so far.
     pub fn lines(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the SHA-256 (hex) of each of the last lines. The session after this one refers to its end by one of them: `fsck --repair`
+    /// appends lines after the one that was last.
+    pub fn last_hashes(&self) -> Vec<[u8; 64]> {
+        let hash = |line: &Vec<u8>| hex(&Sha256::digest(line));
+        self.last.iter().map(hash).collect()
     }
 
     /// Returns the number of the first line since the last seal, which may not exist yet.

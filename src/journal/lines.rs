@@ -4,8 +4,9 @@
 
 use std::io::{BufRead, Read};
 
+use super::hash::Link;
 use crate::error::{Error, Result};
-use crate::sys::digest;
+use crate::sys::digest::LANES;
 
 /// The maximum length of a line. Lines that name many files name some hundreds, and paths may be long.
 pub(super) const LONGEST: u64 = 16 << 20;
@@ -21,8 +22,8 @@ pub(super) struct Lines<R> {
     source: R,
     /// Lines that have been read but not returned yet, and those returned last.
     text: Vec<u8>,
-    /// Start, end and hash of the lines not returned yet, the next one last.
-    ready: Vec<(usize, usize, [u8; 32])>,
+    /// Start and end of the lines not returned yet, and what the line after each has to say; the next one last.
+    ready: Vec<(usize, usize, Link)>,
     /// The bytes after the last newline.
     torn: Vec<u8>,
 }
@@ -37,24 +38,24 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Returns the next line without its newline, and its hash; `None` at the end, for now.
-    pub(super) fn next(&mut self) -> Result<Option<(&[u8], [u8; 32])>> {
+    /// Returns the next line without its newline, and what the line after it has to say; `None` at the end, for now.
+    pub(super) fn next(&mut self) -> Result<Option<(&[u8], Link)>> {
         if self.ready.is_empty() {
             self.read()?;
         }
-        let Some((start, end, hash)) = self.ready.pop() else {
+        let Some((start, end, link)) = self.ready.pop() else {
             return Ok(None);
         };
         let line = self.text.get(start..end).unwrap_or_default();
-        Ok(Some((line, hash)))
+        Ok(Some((line, link)))
     }
 
     fn read(&mut self) -> Result<()> {
         self.text.clear();
         self.text.append(&mut self.torn);
-        let mut places = Vec::with_capacity(digest::LANES);
+        let mut places = Vec::with_capacity(LANES);
         let mut start = 0;
-        while places.len() < digest::LANES {
+        while places.len() < LANES {
             let mut source = self.source.by_ref().take(LONGEST);
             let read = source.read_until(b'\n', &mut self.text);
             if source.limit() == 0 && !self.text.ends_with(b"\n") {
@@ -73,11 +74,11 @@ impl<R: BufRead> Lines<R> {
         }
         let text = |(start, end): &(usize, usize)| self.text.get(*start..*end).unwrap_or_default();
         let lines: Vec<&[u8]> = places.iter().map(text).collect();
-        let hashes = digest::sha256(&lines).into_iter();
+        let links = Link::of_all(&lines).into_iter();
         self.ready = places
             .into_iter()
-            .zip(hashes)
-            .map(|((s, e), h)| (s, e, h))
+            .zip(links)
+            .map(|((s, e), link)| (s, e, link))
             .collect();
         self.ready.reverse();
         Ok(())
@@ -92,6 +93,7 @@ impl<R: BufRead> Lines<R> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
+    use super::super::hash::hex;
     use super::*;
     use sha2::{Digest, Sha256};
 
@@ -120,8 +122,8 @@ mod tests {
             let end = (written + 61).min(file.1.len());
             file.0.set(&file.1[written..end]);
             written = end;
-            while let Some((line, hash)) = lines.next().unwrap() {
-                assert_eq!(hash, <[u8; 32]>::from(Sha256::digest(line)));
+            while let Some((line, link)) = lines.next().unwrap() {
+                assert_eq!(*link.bytes(), hex(&Sha256::digest(line)));
                 found.push(String::from_utf8(line.to_vec()).unwrap());
             }
             assert_eq!(lines.torn() == 0, file.1[..end].ends_with(b"\n"));

@@ -1,6 +1,6 @@
 //! The journal: every change, in order, in lines that cannot be altered unnoticed.
 //!
-//! Owns the format on disk (JSON lines, each with the hash of the line before) and the rule that a record is written,
+//! Owns the format on disk (JSON lines, each with a checksum of the line before) and the rule that a record is written,
 //! with one `write(2)`, *before* its act. Only an act that fails adds a line ([`Op::Abort`]). Knows paths, ids and
 //! time, not the world: `world/settle.rs` finds out whether the act of a last record happened.
 
@@ -13,6 +13,7 @@ mod header;
 mod ids;
 mod image;
 mod lenient;
+mod line_text;
 mod lines;
 mod op;
 mod origin;
@@ -31,6 +32,7 @@ mod writer;
 pub use actor::{Actors, Author, Caller};
 pub use begin::{After, KeptWith, MountedWith, StoreId};
 pub use former::{How, Kept, Replaced, Was};
+pub use hash::Link;
 pub use header::RecordHeader;
 pub use ids::Ids;
 pub use lenient::{LenientReader, Line, What};

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
-use super::hash::{START, hex};
+use super::hash::{Link, hex};
 use super::header::{self, RecordHeader};
 use super::lines::{LONGEST, Lines, too_long};
 use super::record::{Record, SCHEMA};
@@ -21,13 +21,14 @@ pub struct Reader<R> {
     line: Vec<u8>,
     /// Whether `line` has been returned.
     given: bool,
-    /// The line after it, and that line's hash.
+    /// The line after it, and what the line after that has to say.
     ahead: Vec<u8>,
-    hash: [u8; 32],
+    link: Option<Link>,
     /// Whether `ahead` holds a complete line.
     whole: bool,
     number: u64,
-    prev: [u8; 64],
+    /// What the line ahead has to say; `None` before the first.
+    prev: Option<Link>,
 }
 
 /// The end of a journal.
@@ -35,7 +36,9 @@ pub struct Reader<R> {
 pub struct Tail {
     /// The last complete record.
     pub record: Record,
-    /// The hash of the last complete line, which may be a seal.
+    /// What a line after it has to say.
+    pub link: Link,
+    /// The SHA-256 (hex) of the last complete line, which may be a seal.
     pub hash: [u8; 64],
     /// The length of the journal up to the end of this line, in bytes. The rest is torn.
     pub length: u64,
@@ -49,10 +52,10 @@ impl<R: BufRead> Reader<R> {
             line: Vec::new(),
             given: false,
             ahead: Vec::new(),
-            hash: [0; 32],
+            link: None,
             whole: false,
             number: 0,
-            prev: START,
+            prev: None,
         }
     }
 
@@ -82,7 +85,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Advances to the next record. Returns whether there is one, for now. A line is returned only if the next line,
-    /// where there is one, has its hash. Seals are skipped; a seal at the very end is verified by its own check.
+    /// where there is one, says so. Seals are skipped; a seal at the very end is verified by its own check.
     ///
     /// # Errors
     /// As [`Reader::next_record`].
@@ -105,7 +108,7 @@ impl<R: BufRead> Reader<R> {
         self.check_follows(self.number)?;
         std::mem::swap(&mut self.line, &mut self.ahead);
         self.whole = false;
-        self.prev = hex(&self.hash);
+        self.prev = self.link;
         if self.read_ahead()? {
             self.check_follows(self.number + 1)?;
         } else if header::check(&self.line).is_some() {
@@ -122,23 +125,27 @@ impl<R: BufRead> Reader<R> {
         if self.whole {
             return Ok(true);
         }
-        if let Some((line, hash)) = self.lines.next()? {
+        if let Some((line, link)) = self.lines.next()? {
             self.ahead.clear();
             self.ahead.extend_from_slice(line);
-            self.hash = hash;
+            self.link = Some(link);
             self.whole = true;
         }
         Ok(self.whole)
     }
 
-    /// Checks that the line ahead has the hash of the line before it.
+    /// Checks that the line ahead says of the line before it what that is.
     fn check_follows(&self, number: u64) -> Result<()> {
         let prev = match header::prev(&self.ahead) {
             Some(prev) => Cow::Borrowed(prev),
             // Not in this program's usual form: parsing it finds the error, or the field elsewhere.
             None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
         };
-        if *prev == self.prev {
+        let follows = |prev: Link| match &self.prev {
+            Some(before) => prev == *before,
+            None => prev.is_first(),
+        };
+        if Link::parse(&prev).is_some_and(follows) {
             return Ok(());
         }
         Err(Error::Damaged(format!(
@@ -257,7 +264,7 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
     let Some(last) = memchr::memrchr(b'\n', bytes) else {
         return Ok(None);
     };
-    let mut hash = None;
+    let mut newest = None;
     let mut end = last;
     loop {
         let before = bytes.get(..end).unwrap_or_default();
@@ -267,7 +274,8 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
             None => return Ok(None),
         };
         let line = before.get(start..).unwrap_or_default();
-        let hash = *hash.get_or_insert_with(|| hex(&Sha256::digest(line)));
+        let (link, hash) =
+            *newest.get_or_insert_with(|| (Link::of(line), hex(&Sha256::digest(line))));
         let parsed = match header::check(line) {
             Some(_) => None,
             None => Some(parse(line, 0)).filter(|parsed| parsed.is_ok() || !damaged),
@@ -275,6 +283,7 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
         if let Some(record) = parsed {
             return Ok(Some(Tail {
                 record: record?,
+                link,
                 hash,
                 length: from + last as u64 + 1,
             }));

@@ -11,8 +11,8 @@ use super::stamp::At;
 
 /// The number of the schema, the field `v` of each record. Schema 2 added seals. Schema 3 added runs: a change refers
 /// to its undo by its origin, no longer by its actor, so an older release would take an operator's changes for an
-/// occupant's. Schema 4 added `accept`.
-pub const SCHEMA: u32 = 4;
+/// occupant's. Schema 4 added `accept`. Schema 5 has a checksum of the line before, where there was a SHA-256.
+pub const SCHEMA: u32 = 5;
 
 /// The first schema with seals; an older journal gets none.
 pub const SEALED: u32 = 2;
@@ -39,7 +39,8 @@ pub struct Record {
     /// The origin; absent for a process without a run.
     #[serde(skip_serializing_if = "Origin::is_plain", default)]
     pub origin: Origin,
-    /// SHA-256 (hex) of the line before, without its newline; 64 zeros for the first.
+    /// What the line before is, without its newline: its XXH3 (16 hexadecimal digits), up to schema 4 its SHA-256 (64); zeros for the
+    /// first.
     pub prev: String,
 }
 

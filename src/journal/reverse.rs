@@ -1,6 +1,6 @@
 //! Reading a journal backwards: newest record first, in blocks, with little memory.
 //!
-//! The chain is checked on the way: each line has the hash of the line read next. A line that was changed or is not a
+//! The chain is checked on the way: each line says what the line read next is. A line that was changed or is not a
 //! record is an error that names its place. Bytes after the last newline were being written when the writer died, or
 //! are being written now: they are not a record yet.
 
@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::hash::{START, hex};
+use super::hash::Link;
 use super::header::{self, RecordHeader};
 use super::lines::{LONGEST, too_long};
 use super::read::{check_schema, check_seal};
 use super::record::Record;
 use crate::error::{Error, Result};
-use crate::sys::digest;
+use crate::sys::digest::LANES;
 
 /// How many bytes are read at once.
 const BLOCK: u64 = 256 * 1024;
@@ -27,10 +27,10 @@ pub struct Backward {
     start: u64,
     /// The bytes read but not returned yet; ends with a newline.
     buffer: Vec<u8>,
-    /// The hashes of the next lines, the next one last: several are computed at once.
-    hashed: Vec<[u8; 32]>,
-    /// The hash of the next line, according to the line read last.
-    expected: Option<[u8; 64]>,
+    /// What the line after each of the next lines has to say, the next one last: several are computed at once.
+    hashed: Vec<Link>,
+    /// What the line read last says of the next one.
+    expected: Option<Link>,
     checks: bool,
     parse: fn(&[u8]) -> serde_json::Result<Record>,
 }
@@ -104,8 +104,7 @@ impl Backward {
             let header = RecordHeader::of(line).map_err(|error| damaged(&error))?;
             check_schema(header.v, header.seq)?;
             if self.checks {
-                let hash = self.hashed.last().copied();
-                let prev = self.check(line, at, hash.unwrap_or_default())?;
+                let prev = self.check(line, at, self.hashed.last())?;
                 self.expected = Some(prev);
             }
             let record = match wanted(&header) {
@@ -129,20 +128,22 @@ impl Backward {
             if self.expected.is_none() {
                 check_seal(line, &format!("at byte {at}"))?;
             }
-            let hash = self.hashed.last().copied();
-            self.expected = Some(self.check(line, at, hash.unwrap_or_default())?);
+            self.expected = Some(self.check(line, at, self.hashed.last())?);
         }
         self.buffer.truncate(from);
         self.hashed.pop();
         Ok(())
     }
 
-    /// Compares a line with the hash in the line after it. Returns the hash that it has of the line before.
-    fn check(&self, line: &[u8], at: u64, hash: [u8; 32]) -> Result<[u8; 64]> {
+    /// Compares a line with what the line after it says. Returns what it says of the line before.
+    fn check(&self, line: &[u8], at: u64, link: Option<&Link>) -> Result<Link> {
         let damaged = |error: &serde_json::Error| {
             Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
         };
-        if self.expected.is_some_and(|expected| expected != hex(&hash)) {
+        if self
+            .expected
+            .is_some_and(|expected| Some(&expected) != link)
+        {
             return Err(Error::Damaged(format!(
                 "journal, at byte {at}: the line was changed, or lines after it are missing: the next one does not follow it"
             )));
@@ -154,10 +155,10 @@ impl Backward {
                 Cow::Owned(record.prev.into_bytes())
             }
         };
-        let prev: [u8; 64] = (*prev)
-            .try_into()
-            .map_err(|_| Error::Damaged(format!("journal, at byte {at}: `prev` is not a hash")))?;
-        if at == 0 && prev != START {
+        let prev = Link::parse(&prev).ok_or_else(|| {
+            Error::Damaged(format!("journal, at byte {at}: `prev` is not a hash"))
+        })?;
+        if at == 0 && !prev.is_first() {
             return Err(Error::Damaged(
                 "journal: lines are missing at its start".to_owned(),
             ));
@@ -168,11 +169,11 @@ impl Backward {
     /// Hashes the last line in the buffer, and as many lines before it as are worth hashing at once.
     fn hash_ahead(&mut self, mut from: usize) {
         let mut end = self.buffer.len();
-        let mut lines = Vec::with_capacity(digest::LANES);
+        let mut lines = Vec::with_capacity(LANES);
         loop {
             lines.push(self.buffer.get(from..end - 1).unwrap_or_default());
             let before = from.checked_sub(1).and_then(|end| self.buffer.get(..end));
-            let Some(before) = before.filter(|_| lines.len() < digest::LANES) else {
+            let Some(before) = before.filter(|_| lines.len() < LANES) else {
                 break;
             };
             end = from;
@@ -182,7 +183,7 @@ impl Backward {
                 None => break,
             };
         }
-        self.hashed = digest::sha256(&lines);
+        self.hashed = Link::of_all(&lines);
         self.hashed.reverse();
     }
 
@@ -234,14 +235,14 @@ mod tests {
     /// Makes lines of a journal, each with the hash of the one before.
     fn journal(names: &[&str]) -> String {
         let mut text = String::new();
-        let mut prev = START;
+        let mut prev = *b"0000000000000000000000000000000000000000000000000000000000000000";
         for (i, name) in names.iter().enumerate() {
             let line = format!(
                 r#"{{"v":1,"seq":{},"time":"2026-01-16T10:15:30.123460Z","op":"checkpoint","name":"{name}","prev":"{}"}}"#,
                 i + 1,
                 std::str::from_utf8(&prev).unwrap(),
             );
-            prev = hex(&Sha256::digest(&line));
+            prev = super::super::hash::hex(&Sha256::digest(&line));
             text.push_str(&line);
             text.push('\n');
         }

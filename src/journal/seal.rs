@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::hash::hex;
+use super::hash::{Link, hex};
 use super::header;
 use super::ids::Ids;
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub struct Seal {
     /// The digests computed since the seal before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<Digest>,
-    /// SHA-256 of the line before, as in a record.
+    /// What it says of the line before, as in a record.
     pub prev: String,
     /// SHA-256 (hex) of this line up to the comma before this field.
     #[serde(default)]
@@ -97,8 +97,8 @@ impl Seal {
         }
     }
 
-    /// Returns the line, with its check and without a newline, and its hash.
-    pub(super) fn line(&self) -> Result<(Vec<u8>, [u8; 64])> {
+    /// Returns the line, with its check and without a newline, and what the line after it has to say.
+    pub(super) fn line(&self) -> Result<(Vec<u8>, Link)> {
         let io = |_| Error::os("write")(rustix::io::Errno::IO);
         let mut line = serde_json::to_vec(self).map_err(io)?;
         // `check` is the hash of what precedes it.
@@ -110,8 +110,8 @@ impl Seal {
         line.extend_from_slice(ENDING);
         line.extend_from_slice(&check);
         line.extend_from_slice(b"\"}");
-        let hash = hex(&Sha256::digest(&line));
-        Ok((line, hash))
+        let link = Link::of(&line);
+        Ok((line, link))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sealing a journal while it is written, and the thread that does so regularly.
 //!
-//! Owns when a seal is made: some seconds after the first record since the last one, at the session's end, and before
+//! Owns when a seal is made: a second after the first record since the last one, at the session's end, and before
 //! anyone relies on the last lines. The lines are read back from the file, not hashed while a record waits: only
 //! those written at that very moment are hashed under the journal's lock.
 
@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::hash::now;
 use super::record::SEALED;
@@ -17,11 +17,8 @@ use super::seal::{Digest, Seal, Unsealed, WORD};
 use super::writer::Journal;
 use crate::error::{Error, Result};
 
-/// How long after the first of several records they are written out.
+/// How long after the first of several records they are written out and sealed.
 const SOON: Duration = Duration::from_secs(1);
-
-/// The minimum time between two regular seals.
-const SEALED_EVERY: Duration = Duration::from_secs(4);
 
 /// The maximum number of digests in a seal, which bounds the length of its line.
 const DIGESTS: usize = 100;
@@ -87,16 +84,16 @@ impl Journal {
             from: unsealed.from,
             lines: text(&unsealed.lines()),
             digests: sealing.digests.get(..some).unwrap_or_default().to_vec(),
-            prev: text(&state.prev),
+            prev: state.prev.to_string(),
             check: String::new(),
         };
-        let (line, hash) = seal.line()?;
+        let (line, link) = seal.line()?;
         state.line.clear();
         state.line.extend_from_slice(&line);
         state.line.push(b'\n');
         // Not synced: if a power cut takes a seal away, the lines that it covers are still there.
         state.write(false, For::Truth)?;
-        state.prev = hash;
+        state.prev = link;
         unsealed.sealed(state.seq, &state.line);
         sealing.digests.drain(..some);
         Ok(true)
@@ -137,7 +134,6 @@ impl Journal {
             return;
         };
         let attend = move || {
-            let mut sealed = Instant::now();
             // The first round handles lines written before the thread started.
             loop {
                 std::thread::sleep(SOON);
@@ -149,16 +145,9 @@ impl Journal {
                     let _ = crate::sys::fd::begin_writing_out(file.as_fd());
                 }
                 journal.tell_of_records();
-                let left = SEALED_EVERY.saturating_sub(sealed.elapsed());
-                if left.is_zero() {
-                    journal.seal_by_itself();
-                    sealed = Instant::now();
-                }
+                journal.seal_by_itself();
                 drop(journal);
-                match left.is_zero() {
-                    true => std::thread::park(),
-                    false => std::thread::park_timeout(left),
-                }
+                std::thread::park();
             }
         };
         let thread = std::thread::Builder::new().name("journal".to_owned());

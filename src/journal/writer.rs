@@ -15,14 +15,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 
 use super::actor::Author;
-use super::hash::{START, hex, now};
+use super::hash::Link;
+use super::line_text::{LineText, Parts};
 use super::op::Op;
 use super::origin::{Origin, Run, RunId};
-use super::read::Tail;
-use super::record::{Actor, Record, SCHEMA};
+use super::read::{Tail, end_of};
+use super::record::{Actor, SCHEMA};
 use super::reserve::{For, Reserve};
 use super::seal::Sealing;
 use super::stamp::At;
@@ -57,7 +57,8 @@ pub trait Listener: Send + Sync + std::fmt::Debug {
 pub(super) struct WriterState {
     pub(super) file: OwnedFd,
     pub(super) seq: u64,
-    pub(super) prev: [u8; 64],
+    /// What the next line has to say of the last one.
+    pub(super) prev: Link,
     pub(super) length: u64,
     pub(super) reserve: Reserve,
     /// Aborts that could not be written: nothing else is written before them.
@@ -65,6 +66,7 @@ pub(super) struct WriterState {
     /// The runs of this session, each with its record until that is written.
     pub(super) runs: HashMap<RunId, Option<Op>>,
     pub(super) line: Vec<u8>,
+    pub(super) text: LineText,
 }
 
 /// A record that has been written and whose act has no known outcome yet.
@@ -81,20 +83,22 @@ impl Journal {
     /// Takes a file that is open for appending, and continues where `tail` says it ends. `device` is the store's,
     /// which records write as 0.
     pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool, device: u64) -> Journal {
+        let v = tail.map_or(SCHEMA, |t| t.record.v);
         Journal {
             state: Mutex::new(WriterState {
                 file,
                 seq: tail.map_or(0, |t| t.record.seq),
-                prev: tail.map_or(START, |t| t.hash),
+                prev: tail.map_or(Link::first(v), |t| t.link),
                 length: tail.map_or(0, |t| t.length),
                 reserve: Reserve::default(),
                 owed: Vec::new(),
                 runs: HashMap::new(),
                 line: Vec::with_capacity(1024),
+                text: LineText::default(),
             }),
             durable,
             device,
-            v: tail.map_or(SCHEMA, |t| t.record.v),
+            v,
             sealing: Mutex::default(),
             behind: AtomicBool::new(false),
             attendant: OnceLock::new(),
@@ -176,10 +180,16 @@ impl Journal {
         self.state.lock().seq
     }
 
-    /// Returns the journal's end: the number of the last record, and the hash (hex) of the last line.
-    pub fn end(&self) -> (u64, String) {
+    /// Returns the journal's end: the number of the last record, and the SHA-256 (hex) of the last line; 0 and zeros where there is none.
+    ///
+    /// # Errors
+    /// As [`super::read::end_of`], where the file can be read; those of `fcntl(2)`.
+    pub fn end(&self) -> Result<(u64, String)> {
         let state = self.state.lock();
-        (state.seq, String::from_utf8_lossy(&state.prev).into_owned())
+        let file = state.file.try_clone();
+        let file = file.map_err(|error| Error::io("dup", &error))?.into();
+        let hash = end_of(&file)?.map_or([b'0'; 64], |end| end.hash);
+        Ok((state.seq, String::from_utf8_lossy(&hash).into_owned()))
     }
 
     /// Releases the space reserved ahead, at the end of a session.
@@ -252,28 +262,28 @@ impl Journal {
     ) -> Result<u64> {
         op.off(self.device);
         let whose = whose(&op, origin);
-        let time = now();
-        let record = Record {
+        let WriterState {
+            line, text, prev, ..
+        } = state;
+        let record = Parts {
             v: self.v,
             seq: state.seq + 1,
-            time,
-            op,
-            at: at.to_vec(),
-            actor: actor.map(|actor| Actor::clone(actor)),
+            op: &op,
+            at,
+            actor,
             origin,
-            prev: String::from_utf8_lossy(&state.prev).into_owned(),
+            prev,
         };
-        state.line.clear();
-        serde_json::to_writer(&mut state.line, &record)
+        text.write(line, chrono::Utc::now(), &record)
             .map_err(|_| Error::os("write")(rustix::io::Errno::IO))?;
-        let hash = hex(&Sha256::digest(&state.line));
+        let link = Link::of(&state.line);
         state.line.push(b'\n');
         state.write(self.durable, whose)?;
         self.wake();
         state.seq += 1;
-        state.prev = hash;
+        state.prev = link;
         if let Some(listener) = self.listener.get() {
-            listener.recorded(state.seq, &record.op);
+            listener.recorded(state.seq, &op);
         }
         Ok(state.seq)
     }

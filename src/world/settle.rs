@@ -111,7 +111,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     if clean {
         let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
         return Ok(Last {
-            after: Some(after(session, &journal)),
+            after: Some(after(session, &journal)?),
             settled: Vec::new(),
         });
     }
@@ -154,7 +154,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     // Its reserve is for the session that begins now.
     journal.trim();
     Ok(Last {
-        after: Some(after(session, &journal)),
+        after: Some(after(session, &journal)?),
         settled,
     })
 }
@@ -194,9 +194,9 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
     Ok(told)
 }
 
-fn after(session: String, journal: &Journal) -> After {
-    let (seq, hash) = journal.end();
-    After { session, seq, hash }
+fn after(session: String, journal: &Journal) -> Result<After> {
+    let (seq, hash) = journal.end()?;
+    Ok(After { session, seq, hash })
 }
 
 fn damaged(session: &str, error: &Error) -> Error {

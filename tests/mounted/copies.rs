@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::common::{Home, describe, need_mount, need_root, run_limited, skip, trumanfs};
-use sha2::{Digest, Sha256};
+use trumanfs::journal::Link;
 
 const CP: &str = "cp -a \"$1\" \"$2\"";
 
@@ -267,27 +267,21 @@ fn in_a_copy_of_a_store_whose_daemon_died_nothing_is_settled_by_inode() {
 fn as_of_an_earlier_release(store: &Path) {
     for session in fs::read_dir(store.join(".trumanfs/sessions")).unwrap() {
         let journal = session.unwrap().path().join("journal.jsonl");
-        let (mut text, mut prev) = (String::new(), None::<String>);
+        let (mut text, mut prev) = (String::new(), None::<Link>);
         for line in fs::read_to_string(&journal).unwrap().lines() {
             if line.contains("\"op\":\"seal\"") {
                 continue;
             }
-            let mut line = line.replacen("\"v\":4", "\"v\":1", 1);
+            let mut line = line.replacen("\"v\":5", "\"v\":1", 1);
             if let (Some(from), None) = (line.find(",\"store\":{"), &prev) {
                 let end = from + line[from..].find('}').unwrap() + 1;
                 line.replace_range(from..end, "");
             }
-            if let Some(prev) = prev {
-                let at = line.rfind(",\"prev\":\"").unwrap() + 9;
-                line.replace_range(at..at + 64, &prev);
-            }
-            let digest = Sha256::digest(line.as_bytes());
-            prev = Some(
-                digest
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect::<String>(),
-            );
+            let at = line.rfind(",\"prev\":\"").unwrap() + 9;
+            line.truncate(at);
+            line += &prev.map_or("0".repeat(64), |prev| prev.to_string());
+            line += "\"}";
+            prev = Some(Link::of(line.as_bytes()));
             text.push_str(&line);
             text.push('\n');
         }

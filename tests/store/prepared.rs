@@ -10,7 +10,7 @@ use std::process::Output;
 
 use crate::common::{Home, describe, need_mount, need_root, trumanfs, watch};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use sha2::{Digest, Sha256};
+use trumanfs::journal::Link;
 
 const NOBODY: u32 = 65534;
 
@@ -247,15 +247,15 @@ fn rewrite(store: &Path, change: impl Fn(&str) -> String) {
     sessions.sort();
     let journal = sessions.pop().unwrap().join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
-    let mut prev = "0".repeat(64);
+    let mut prev = None::<Link>;
     let mut new = String::new();
     for line in text.lines() {
         let at = line.rfind("\"prev\":\"").unwrap() + "\"prev\":\"".len();
-        let line = format!("{}{prev}{}", change(&line[..at]), &line[at + 64..]);
-        prev = Sha256::digest(&line)
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
+        let (record, was) = line.split_at(at);
+        let (was, end) = was.split_at(was.find('"').unwrap());
+        let prev_digits = prev.map_or("0".repeat(was.len()), |link| link.to_string());
+        let line = format!("{}{prev_digits}{end}", change(record));
+        prev = Some(Link::of(line.as_bytes()));
         new += &line;
         new.push('\n');
     }

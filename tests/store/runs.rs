@@ -607,7 +607,7 @@ fn as_of_schema_2(journal: &std::path::Path) {
         if record["op"] == "seal" {
             continue;
         }
-        let mut line = line.replacen("\"v\":4", "\"v\":2", 1);
+        let mut line = line.replacen("\"v\":5", "\"v\":2", 1);
         if let Some(from) = line.find(",\"origin\":{") {
             let to = from + line[from..].find('}').unwrap() + 1;
             line.replace_range(from..to, "");
@@ -619,7 +619,8 @@ fn as_of_schema_2(journal: &std::path::Path) {
             }
         }
         let at = line.rfind(",\"prev\":\"").unwrap() + 9;
-        line.replace_range(at..at + 64, &prev);
+        line.truncate(at);
+        line += &format!("{prev}\"}}");
         let digest = Sha256::digest(line.as_bytes());
         prev = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         text.push_str(&line);

@@ -87,7 +87,6 @@ impl<'a> Journals<'a> {
             named: false,
             last: Last::Good,
             has_seals: false,
-            hashes: VecDeque::new(),
             foreign: self.store.is_foreign(id)?,
         };
         self.recent.clear();
@@ -110,7 +109,7 @@ impl<'a> Journals<'a> {
         self.unsealed(&here, survey.unsealed(), lines);
         self.before = Some(Before {
             session: here.id.clone(),
-            hashes: std::mem::take(&mut here.hashes),
+            hashes: survey.last_hashes(),
             lines,
         });
         self.end(&here, survey.torn(), survey.length());
@@ -120,7 +119,6 @@ impl<'a> Journals<'a> {
 
     /// Goes through one line of the journal.
     fn line(&mut self, here: &mut Here, line: Line, step: &mut dyn FnMut(Progress)) -> Result<()> {
-        here.ends_in(line.hash);
         let seq = match &line.what {
             What::Record(record) => {
                 self.report.records += 1;

@@ -64,8 +64,6 @@ pub(super) struct Here {
     pub(super) last: Last,
     /// Whether its schema has seals.
     pub(super) has_seals: bool,
-    /// The hashes of the last lines, newest last.
-    pub(super) hashes: VecDeque<[u8; 64]>,
     /// Whether it was recorded in the original of a copied store.
     pub(super) foreign: bool,
 }
@@ -82,7 +80,8 @@ pub(super) fn hash(parts: &[&[u8]]) -> u64 {
 /// The end of a session.
 pub(super) struct Before {
     pub(super) session: String,
-    pub(super) hashes: VecDeque<[u8; 64]>,
+    /// The SHA-256 (hex) of the last lines, newest last.
+    pub(super) hashes: Vec<[u8; 64]>,
     pub(super) lines: u64,
 }
 
@@ -91,7 +90,7 @@ impl Before {
     pub(super) fn empty(session: &str) -> Before {
         Before {
             session: session.to_owned(),
-            hashes: VecDeque::new(),
+            hashes: Vec::new(),
             lines: 0,
         }
     }

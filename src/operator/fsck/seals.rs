@@ -4,20 +4,6 @@ use super::finding::{Finding, Kind, Mend};
 use super::pass::{BROKEN, Here, Journals, Last};
 use crate::journal::{After, Seal};
 
-/// How many of a journal's last lines the next session may refer to: `--repair` appends lines after the one that was
-/// last.
-const LAST: usize = 8;
-
-impl Here {
-    /// Notes the hash of a line, which may be the last one.
-    pub(super) fn ends_in(&mut self, hash: [u8; 64]) {
-        self.hashes.push_back(hash);
-        if self.hashes.len() > LAST {
-            self.hashes.pop_front();
-        }
-    }
-}
-
 impl Journals<'_> {
     /// Handles a seal, given its line and the first line it covers, and whether it and those lines are intact.
     pub(super) fn seal(
