@@ -25,8 +25,8 @@ use super::{Wanted, handover};
 use crate::control::{Held, Status};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Counters, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes, Invalidate,
-    Mechanisms, RequestObserver, Runs, Shared, Watch,
+    Counters, Dirs, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
+    Invalidate, Mechanisms, RequestObserver, Runs, Shared, Watch,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -128,6 +128,7 @@ fn share(
     let shared = Arc::new(Shared {
         inodes: Inodes::new(root.id()),
         handles: Handles::default(),
+        dirs: Dirs::default(),
         runs: Runs::default(),
         ends: Ends::default(),
         counters: Counters::default(),

@@ -120,6 +120,9 @@ impl Watcher {
             } else if event.pid != own
                 && let Some(dir) = dirs.by_handle.get(&event.dir)
             {
+                if event.mask & !fanotify::CONTENT != 0 {
+                    shared.inodes.dir_changed();
+                }
                 batch.insert(Seen {
                     dir: *dir,
                     name: event.name,
@@ -131,6 +134,7 @@ impl Watcher {
         }
         drop(dirs);
         if lost {
+            shared.inodes.dir_changed();
             log::warn!(
                 "too many changes behind the mount at once; everything known is looked at anew"
             );

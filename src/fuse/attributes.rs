@@ -67,6 +67,10 @@ impl FileSystem {
         let meta = self
             .world()
             .set_attr(&located, change, file, &opens, caller)?;
+        if meta.is_dir() {
+            // Perhaps it may not be searched any more.
+            self.inodes().dir_changed();
+        }
         Ok(self.attributes_of(&located, &meta, number))
     }
 

@@ -17,7 +17,7 @@ use super::handle::{Asked, Handle};
 use super::handles::{Emptying, Way};
 use super::open_state::{Opens, Unseen};
 use super::reply::Opened;
-use super::{FileSystem, Mechanisms, handle_flags};
+use super::{FileSystem, Mechanisms, handle_flags, page_cache};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Origin, StartedVersion};
@@ -39,6 +39,8 @@ pub(super) struct Kept {
     uncached: bool,
     /// Whether the open empties the file.
     empties: bool,
+    /// What the file looks like, if it is read through the page cache.
+    look: Option<page_cache::Look>,
 }
 
 impl Kept {
@@ -103,6 +105,7 @@ impl FileSystem {
             started: opens.started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
+            look: page_cache::look(asked, meta, mechanisms),
         };
         Ok(self.add_handle(ino, caller, file, flags, kept, register))
     }
@@ -143,8 +146,12 @@ impl FileSystem {
         if handle.maps {
             self.attributes_changed(number);
         }
-        if ends_writing && let Ok(meta) = stat_fd(handle.as_fd()) {
-            self.world().finalizer().closed(meta.id);
+        let finalizer = self.world().finalizer();
+        if ends_writing
+            && finalizer.has_drafts()
+            && let Ok(meta) = stat_fd(handle.as_fd())
+        {
+            finalizer.closed(meta.id);
         }
     }
 
@@ -193,16 +200,21 @@ impl FileSystem {
             flags,
             started: kept.started,
             appends_from: kept.appends_from,
+            cached: kept.look.is_some(),
         };
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
+        // Whatever goes another way may change the content without the page cache.
+        let look = kept.look.filter(|_| matches!(way, Way::Served));
+        let true_pages = self.inodes().looks_as_before(ino.0, look.unwrap_or(0));
         let served = match way {
             Way::Passthrough(_) => FopenFlags::empty(),
             Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
             Way::Served if kept.uncached || flags.contains(OFlags::DIRECT) => {
                 FopenFlags::FOPEN_DIRECT_IO
             }
+            Way::Served if true_pages => FopenFlags::FOPEN_KEEP_CACHE,
             // The page cache may be older than what was written past it.
             Way::Served if passthrough => FopenFlags::empty(),
             // Changes behind the mount are noticed and invalidate the cache; otherwise attributes are cached briefly

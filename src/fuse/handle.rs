@@ -65,6 +65,8 @@ pub struct Asked {
     pub started: Option<StartedVersion>,
     /// The file's size, if it was opened only for appending and nothing else was kept.
     pub appends_from: Option<u64>,
+    /// Whether it goes through the page cache if it can.
+    pub cached: bool,
 }
 
 impl AsFd for Handle {

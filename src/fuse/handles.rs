@@ -180,7 +180,7 @@ impl Handles {
         let by_blocks = matches!(&asked.started, Some(started) if started.blocks.is_some());
         let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
         let entry = open.by_node.entry(node).or_insert_with(|| {
-            let backing = if by_blocks && !only_writes {
+            let backing = if asked.cached || by_blocks && !only_writes {
                 None
             } else {
                 register(file.as_fd())

@@ -7,6 +7,7 @@
 //! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because a directory
 //! moved; [`Inodes::moved_since`] tells, and the user tries again.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,17 +40,32 @@ pub struct Inodes {
     /// The number of directories that may be moving now, and of those that have moved.
     moving: AtomicU64,
     moved: AtomicU64,
+    /// The number of changes after which a directory that was found before has to be found again.
+    dir_changes: AtomicU64,
 }
 
 /// A directory's move in progress; it ends when dropped.
 #[derive(Debug)]
 #[must_use = "the move lasts as long as this"]
-pub struct Moving<'a>(&'a Inodes);
+pub struct Moving<'a> {
+    inodes: &'a Inodes,
+    of_files: Cell<bool>,
+}
+
+impl Moving<'_> {
+    /// Notes that no directory moved: those that were found before are still there.
+    pub fn was_of_files(&self) {
+        self.of_files.set(true);
+    }
+}
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        self.0.moved.fetch_add(1, Ordering::SeqCst);
-        self.0.moving.fetch_sub(1, Ordering::SeqCst);
+        if !self.of_files.get() {
+            self.inodes.dir_changed();
+        }
+        self.inodes.moved.fetch_add(1, Ordering::SeqCst);
+        self.inodes.moving.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -76,6 +92,7 @@ impl Inodes {
             }),
             moving: AtomicU64::new(0),
             moved: AtomicU64::new(0),
+            dir_changes: AtomicU64::new(0),
         }
     }
 
@@ -319,6 +336,14 @@ impl Inodes {
         }
     }
 
+    /// Notes what a file looks like whose pages are cached from now on, 0 if they are not. Returns whether it looks as it did before:
+    /// then the pages that are cached already are its own.
+    pub(super) fn looks_as_before(&self, number: u64, look: u64) -> bool {
+        let mut table = self.table.lock();
+        let inode = table.nodes.get_mut(&number);
+        inode.is_some_and(|inode| std::mem::replace(&mut inode.look, look) == look && look != 0)
+    }
+
     /// Returns whether changes to a directory and to its entries behind the mount are noticed.
     pub fn is_watched(&self, number: u64) -> bool {
         let table = self.table.lock();
@@ -342,7 +367,20 @@ impl Inodes {
     /// Announces that a directory may be about to move; paths may be wrong until the guard is dropped.
     pub fn moving(&self) -> Moving<'_> {
         self.moving.fetch_add(1, Ordering::SeqCst);
-        Moving(self)
+        Moving {
+            inodes: self,
+            of_files: Cell::new(false),
+        }
+    }
+
+    /// Notes that a directory may have moved, or changed its permissions or its mark.
+    pub fn dir_changed(&self) {
+        self.dir_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the count of such changes.
+    pub fn dir_changes(&self) -> u64 {
+        self.dir_changes.load(Ordering::SeqCst)
     }
 
     /// Returns the count of moves, for [`Inodes::moved_since`].

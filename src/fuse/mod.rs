@@ -10,6 +10,7 @@ mod attr;
 mod attributes;
 mod counters;
 mod data;
+mod dirs;
 mod ends;
 mod failures;
 mod handle;
@@ -20,6 +21,7 @@ mod names;
 mod negotiate;
 mod open_state;
 mod operate;
+mod page_cache;
 mod reply;
 mod requests;
 mod runs;
@@ -36,6 +38,7 @@ use crate::name::Name;
 use crate::world::view::in_trash;
 use crate::world::{Dir, Located, Meta, World};
 pub use counters::Counters;
+pub use dirs::Dirs;
 pub use ends::Ends;
 pub use failures::Failures;
 pub use handles::Handles;
@@ -111,6 +114,8 @@ pub struct Shared {
     pub inodes: Inodes,
     /// The open files.
     pub handles: Handles,
+    /// The directories lately used.
+    pub dirs: Dirs,
     /// The members of runs.
     pub runs: Runs,
     /// The ends of the latest listings.
@@ -185,22 +190,28 @@ impl FileSystem {
 
     /// Resolves a directory by its number, again if a directory was moving meanwhile.
     fn dir(&self, number: u64) -> Result<Dir> {
-        self.settled(|| {
+        self.known_dir(number).map(|(dir, _)| dir)
+    }
+
+    /// The same, with whether changes in it are noticed.
+    fn known_dir(&self, number: u64) -> Result<(Dir, bool)> {
+        let changes = self.inodes().dir_changes();
+        if let Some(known) = self.shared.dirs.get(number, changes) {
+            return Ok(known);
+        }
+        let (dir, watched) = self.settled(|| {
             let place = self.inodes().place(number)?;
-            self.world().root().dir_expecting(&place.path, place.id)
-        })
+            let dir = self.world().root().dir_expecting(&place.path, place.id)?;
+            Ok((dir, place.watched))
+        })?;
+        self.shared.dirs.put(number, &dir, watched, changes);
+        Ok((dir, watched))
     }
 
     /// Like [`FileSystem::dir`], for a directory whose entries the kernel is about to receive: changes to them are
     /// noticed from now on. Also returns how long the kernel may cache them.
     fn listed_dir(&self, number: u64) -> Result<(Dir, Duration)> {
-        let (dir, watched) = self.settled(|| {
-            let place = self.inodes().place(number)?;
-            Ok((
-                self.world().root().dir_expecting(&place.path, place.id)?,
-                place.watched,
-            ))
-        })?;
+        let (dir, watched) = self.known_dir(number)?;
         // The trash changes with every removal elsewhere, which the kernel does not see.
         if in_trash(dir.path()) {
             return Ok((dir, Duration::ZERO));
@@ -220,6 +231,7 @@ impl FileSystem {
         let _alone = self.shared.marking.lock();
         let watched = watch.watch(number, dir);
         self.inodes().set_watched(number, watched);
+        self.shared.dirs.set_watched(number, watched);
         watched
     }
 

@@ -36,6 +36,7 @@ impl FileSystem {
     pub(super) fn forgotten(&self, number: u64, lookups: u64) {
         count(&self.shared.counters.forget);
         if let Some(place) = self.inodes().forget(number, lookups) {
+            self.inodes().dir_changed();
             self.unwatch(number, &place);
         }
     }
@@ -126,9 +127,12 @@ impl FileSystem {
     pub(super) fn remove_dir(&self, parent: INodeNo, name: &OsStr, caller: Caller) -> Result<()> {
         let name = Name::new(name.as_bytes())?;
         let dir = self.dir(parent.0)?;
-        let _moving = self.inodes().moving();
+        let moving = self.inodes().moving();
         let outcome = self.world().rmdir(&dir, name, caller);
         if let Ok(removed) = &outcome {
+            // It was empty, so no other one moved with it.
+            self.shared.dirs.forget(removed.id);
+            moving.was_of_files();
             self.inodes()
                 .removed((parent.0, name), removed.id, removed.entry.bytes());
             self.inodes().gathered(removed.id, &removed.gathered);
@@ -153,7 +157,7 @@ impl FileSystem {
         };
         let (name, newname) = (Name::new(name.as_bytes())?, Name::new(newname.as_bytes())?);
         let (dir, newdir) = (self.dir(parent.0)?, self.dir(newparent.0)?);
-        let _moving = self.inodes().moving();
+        let moving = self.inodes().moving();
         let outcome = self
             .world()
             .rename(&dir, name, &newdir, newname, how, caller);
@@ -169,6 +173,9 @@ impl FileSystem {
             self.inodes().moved(from, to, moved.id);
             if let Some(other) = moved.exchanged {
                 self.inodes().moved(to, from, other);
+            }
+            if !moved.directory {
+                moving.was_of_files();
             }
         }
         outcome.map(|_| ())

@@ -144,7 +144,8 @@ impl OpenState for Opens<'_> {
         let root = self.fs.world().root();
         let opened = handles.reopened(self.number, |flags| root.reopen(&node, flags))?;
         // A lookup that does not find the old inode meanwhile tries again.
-        let _moving = inodes.moving();
+        let moving = inodes.moving();
+        moving.was_of_files();
         inodes.expect(self.number, new.id);
         let outcome = act();
         inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));

@@ -48,6 +48,8 @@ pub(super) struct Inode {
     /// Whether it is dead to the kernel: a removed directory. A new lookup gets another number.
     pub(super) retired: bool,
     pub(super) watched: bool,
+    /// What it looked like when its pages began to be cached (`page_cache.rs`); 0 where they are not kept.
+    pub(super) look: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +78,7 @@ impl Inode {
             removed: false,
             retired: false,
             watched: false,
+            look: 0,
         }
     }
 }

@@ -78,7 +78,7 @@ impl World {
             mode: meta.permissions(),
         };
         let author = self.author(caller);
-        let pending = self.journal.begin(op, &[dir.changed()], Some(&author))?;
+        let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;
         let moved = move_to(&staged, written, dir, name).and_then(|()| {
             let arrived = stat_at(dir.as_fd(), name)?;
             if arrived.id == meta.id {

@@ -44,7 +44,7 @@ impl World {
         let op = Op::Create { path, mode };
         let pending = self
             .journal
-            .begin(op, &[dir.changed()], Some(&self.author(caller)))?;
+            .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;
         let made = {
             let _acting = self.act_as(caller);
             let exclusive =
@@ -195,7 +195,7 @@ impl World {
         let is_link = matches!(op, Op::Link { .. });
         let pending = self
             .journal
-            .begin(op, &[dir.changed()], Some(&self.author(caller)))?;
+            .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;
         let outcome = {
             // A link creates no inode: the owner stays.
             let _acting = if is_link { None } else { self.act_as(caller) };

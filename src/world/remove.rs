@@ -171,7 +171,7 @@ impl World {
                 World::ids(found.meta.id),
                 Escaped(entry.bytes().to_vec()),
             );
-            let at = [found.dir.changed()];
+            let at = [found.dir.changed()?];
             let pending = self.journal.begin(record, &at, Some(author))?;
             match pending.settle(self.move_in(found, trash.as_fd(), &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.

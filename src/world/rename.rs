@@ -38,6 +38,8 @@ pub struct Moved {
     pub exchanged: Option<Id>,
     /// The node from the new name, if it was moved to the trash.
     pub replaced: Option<Removed>,
+    /// Whether a directory is among them.
+    pub directory: bool,
 }
 
 impl World {
@@ -100,6 +102,7 @@ impl World {
                 id: found.meta.id,
                 exchanged: None,
                 replaced: None,
+                directory: false,
             }),
             (Some(target), Renaming::Exchange) if !self.may_lead_from(&target, dir, caller)? => {
                 Err(Error::NotOffered)
@@ -125,7 +128,7 @@ impl World {
         let op = move_op(found, dir.path().join(name), None);
         let pending = self.journal.begin(
             op,
-            &[found.dir.changed(), dir.changed()],
+            &[found.dir.changed()?, dir.changed()?],
             Some(&self.author(caller)),
         )?;
         let act = move_to(found.dir, found.name, dir, name).and_then(|()| {
@@ -142,6 +145,7 @@ impl World {
                 id: found.meta.id,
                 exchanged: None,
                 replaced: None,
+                directory: found.meta.is_dir(),
             }),
             Err(Error::Exists) => Err(self.view.taken(dir, name)),
             Err(error) => Err(error),
@@ -162,7 +166,7 @@ impl World {
         };
         let pending = self.journal.begin(
             op,
-            &[found.dir.changed(), target.dir.changed()],
+            &[found.dir.changed()?, target.dir.changed()?],
             Some(&self.author(caller)),
         )?;
         pending.settle(swap(found, target))?;
@@ -170,6 +174,7 @@ impl World {
             id: found.meta.id,
             exchanged: Some(target.meta.id),
             replaced: None,
+            directory: found.meta.is_dir() || target.meta.is_dir(),
         })
     }
 
@@ -192,7 +197,7 @@ impl World {
             let op = move_op(found, target.path(), Some(replaced));
             let pending = self.journal.begin(
                 op,
-                &[found.dir.changed(), target.dir.changed()],
+                &[found.dir.changed()?, target.dir.changed()?],
                 Some(&author),
             )?;
             let act = swap(found, target).and_then(|()| {
@@ -224,6 +229,7 @@ impl World {
                         id: found.meta.id,
                         exchanged: None,
                         replaced: Some(replaced),
+                        directory: found.meta.is_dir(),
                     });
                 }
             }

@@ -170,6 +170,7 @@ impl World {
             return Err(Error::NotFound);
         };
         let dir = self.root.dir(&parent)?;
+        let (tv_sec, nsec, _) = dir.changed()?;
         let version = fresh.making.name();
         let versions = self.versions.dir().as_fd();
         // A second link could still change it after it became a version.
@@ -204,7 +205,6 @@ impl World {
             Err(Error::NotFound)
         })?;
         // The directory's entries look unchanged, so its mtime stays unchanged too.
-        let (tv_sec, nsec, _) = dir.changed();
         let omit = Timespec {
             tv_sec: 0,
             tv_nsec: rustix::fs::UTIME_OMIT,

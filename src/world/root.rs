@@ -2,13 +2,13 @@
 //!
 //! The store is opened once, by [`Root::open`]. Every later step starts at the root's descriptor and goes down with
 //! `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)`, so neither `..`, a
-//! link, a magic link nor a mount can lead out. A directory is resolved anew for every operation and never cached: one
-//! that is moved out of the store is absent from the next operation on, and no number of known files can use up the
-//! descriptors. The result is then checked by device and inode against what was expected.
+//! link, a magic link nor a mount can lead out. A directory is resolved anew for every operation, unless the caller has
+//! just had it ([`Dir::again`]), and no number of known files can use up the descriptors. The result is then checked by device and inode against what was expected.
 //!
 //! This file does not decide what the occupant may see; `view.rs` does. It holds no locks.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 
@@ -42,10 +42,11 @@ pub struct Root {
 /// A directory below the root, open for one operation.
 #[derive(Debug)]
 pub struct Dir {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: WorldPath,
     id: Id,
-    mtime: Time,
+    /// When it had last changed when it was resolved; `None` if that was for an earlier operation.
+    mtime: Option<Time>,
 }
 
 /// A verified node below the root (an `O_PATH` descriptor), open for one operation.
@@ -112,10 +113,10 @@ impl Root {
         )?;
         let meta = stat_fd(fd.as_fd())?;
         Ok(Dir {
-            fd,
+            fd: Arc::new(fd),
             path: path.clone(),
             id: meta.id,
-            mtime: meta.mtime,
+            mtime: Some(meta.mtime),
         })
     }
 
@@ -269,9 +270,28 @@ impl Dir {
         self.id
     }
 
-    /// Returns the directory as a record refers to it: its mtime when it was resolved, and its inode number.
-    pub fn changed(&self) -> At {
-        (self.mtime.sec, self.mtime.nsec, self.id.1)
+    /// Returns the directory for another operation, which does not resolve it again.
+    #[must_use]
+    pub fn again(&self) -> Dir {
+        Dir {
+            fd: self.fd.clone(),
+            path: self.path.clone(),
+            id: self.id,
+            mtime: None,
+        }
+    }
+
+    /// Returns the directory as a record refers to it: its mtime before the operation, and its inode number. To be asked before
+    /// the operation changes it.
+    ///
+    /// # Errors
+    /// Any error from `statx(2)`.
+    pub fn changed(&self) -> Result<At> {
+        let mtime = match self.mtime {
+            Some(mtime) => mtime,
+            None => stat_fd(self.as_fd())?.mtime,
+        };
+        Ok((mtime.sec, mtime.nsec, self.id.1))
     }
 
     /// Returns the attributes of one entry, without following it.
@@ -305,10 +325,10 @@ impl Dir {
         let fd = open_beneath(self.fd.as_fd(), name.bytes(), flags, Mode::empty())?;
         let meta = stat_fd(fd.as_fd())?;
         Ok(Dir {
-            fd,
+            fd: Arc::new(fd),
             path: self.path.join(name),
             id: meta.id,
-            mtime: meta.mtime,
+            mtime: Some(meta.mtime),
         })
     }
 }

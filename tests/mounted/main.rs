@@ -29,6 +29,7 @@ mod leaks;
 mod model;
 mod opens;
 mod ordinary_user;
+mod page_cache;
 mod posix;
 mod programs;
 mod semantics_doc;

@@ -1,0 +1,97 @@
+//! The directories that requests were about lately, open, so that the next request need not find them again.
+//!
+//! Owns how long such a directory may be used: as long as nothing says that a directory has moved or changed its permissions (own
+//! requests, changes noticed behind the mount), and a second at most. What is done in it is done to the inode, wherever that is
+//! by then, so this is as long as a directory that was moved out of the store can stay reachable (SECURITY.md, T03). None in the
+//! trash is kept: there, things move with each removal.
+//!
+//! Lock: one mutex, never held over a system call.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::world::view::in_trash;
+use crate::world::{Dir, Id};
+
+/// How long a directory is used without finding it again.
+const TRUSTED: Duration = Duration::from_secs(1);
+
+/// How many are kept.
+const KEPT: usize = 8;
+
+/// The directories lately used.
+#[derive(Debug, Default)]
+pub struct Dirs(Mutex<Slots>);
+
+#[derive(Debug, Default)]
+struct Slots {
+    slots: [Option<Slot>; KEPT],
+    /// The slot that is given away next.
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    number: u64,
+    dir: Dir,
+    watched: bool,
+    since: Instant,
+    /// The count of changes to directories when it was found ([`super::Inodes::dir_changes`]).
+    changes: u64,
+}
+
+impl Dirs {
+    /// Returns a directory and whether changes in it are noticed, if it was found lately and no directory has changed since.
+    pub(super) fn get(&self, number: u64, changes: u64) -> Option<(Dir, bool)> {
+        let slots = self.0.lock();
+        let mut slots = slots.slots.iter().flatten();
+        let slot = slots.find(|slot| slot.number == number)?;
+        let good = slot.changes == changes && slot.since.elapsed() < TRUSTED;
+        good.then(|| (slot.dir.again(), slot.watched))
+    }
+
+    /// Keeps a directory that was found after `changes` had been counted.
+    pub(super) fn put(&self, number: u64, dir: &Dir, watched: bool, changes: u64) {
+        if in_trash(dir.path()) {
+            return;
+        }
+        let slot = Slot {
+            number,
+            dir: dir.again(),
+            watched,
+            since: Instant::now(),
+            changes,
+        };
+        let mut slots = self.0.lock();
+        let known = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.number == number);
+        let at = slots.slots.iter().position(known).unwrap_or(slots.next);
+        if at == slots.next {
+            slots.next = (at + 1) % KEPT;
+        }
+        let old = slots
+            .slots
+            .get_mut(at)
+            .and_then(|place| place.replace(slot));
+        drop(slots);
+        drop(old); // Closing is a system call.
+    }
+
+    /// Lets go of a directory.
+    pub(super) fn forget(&self, id: Id) {
+        let mut slots = self.0.lock();
+        let is_it = |slot: &&mut Option<Slot>| slot.as_ref().is_some_and(|s| s.dir.id() == id);
+        let old = slots.slots.iter_mut().find(is_it).and_then(Option::take);
+        drop(slots);
+        drop(old);
+    }
+
+    /// Notes whether changes in a directory are noticed.
+    pub(super) fn set_watched(&self, number: u64, watched: bool) {
+        let mut slots = self.0.lock();
+        let mut slots = slots.slots.iter_mut().flatten();
+        if let Some(slot) = slots.find(|slot| slot.number == number) {
+            slot.watched = watched;
+        }
+    }
+}
