@@ -205,11 +205,10 @@ impl Handles {
         if let Some(started) = asked.started {
             entry.started = started;
         }
-        if !matches!(way, Way::Passthrough(_)) {
-            // The kernel names the offset of each read and write, and its buffers lack the alignment that O_DIRECT
-            // requires.
+        // The kernel names the offset of each read and write, and its buffers lack the alignment that O_DIRECT requires.
+        let unwanted = OFlags::APPEND | OFlags::DIRECT;
+        if !matches!(way, Way::Passthrough(_)) && asked.flags.intersects(unwanted) {
             let flags = rustix::fs::fcntl_getfl(&file).unwrap_or(OFlags::empty());
-            let unwanted = OFlags::APPEND | OFlags::DIRECT;
             if flags.intersects(unwanted) {
                 let _ = rustix::fs::fcntl_setfl(&file, flags - unwanted);
             }
