@@ -1,0 +1,79 @@
+"""What is made of the times: ratios, means, the table, and the file with everything that was measured."""
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from candidates import Trumanfs
+from workloads import GROUPS
+
+
+def ratios(seconds, tools):
+    """Per workload and candidate: the median over the rounds of its time divided by native's in the same round."""
+    table = {}
+    for name, by_tool in seconds.items():
+        table[name] = {}
+        for tool in tools[1:]:
+            pairs = zip(by_tool[tool.name], by_tool["native"])
+            each = [mine / native for mine, native in pairs if mine and native]
+            table[name][tool.name] = statistics.median(each) if each else None
+    return table
+
+
+def means(table, tools, workloads):
+    """The geometric mean of each group; none where a workload of the group failed."""
+    result = {}
+    for group in GROUPS:
+        names = [w.name for w in workloads if w.group == group]
+        if not names:
+            continue
+        result[group] = {}
+        for tool in tools[1:]:
+            values = [table[n][tool.name] for n in names]
+            result[group][tool.name] = None if None in values else math.exp(statistics.fmean(map(math.log, values)))
+    return result
+
+
+def cell(value):
+    return "failed" if value is None else f"{value:.2f}"
+
+
+def milliseconds(values):
+    known = [v for v in values if v]
+    return f"{statistics.median(known) * 1e3:.2f} ms" if known else "failed"
+
+
+def print_table(seconds, table, averages, tools, workloads):
+    others = [t.name for t in tools[1:]]
+    print(f"| group | workload | native | {' | '.join(others)} |")
+    print(f"| --- | --- | ---: | {' | '.join('---:' for _ in others)} |")
+    for w in workloads:
+        cells = " | ".join(cell(table[w.name][t]) for t in others)
+        print(f"| {w.group} | {w.name} | {milliseconds(seconds[w.name]['native'])} | {cells} |")
+    print()
+    print(f"| geometric mean | {' | '.join(others)} |")
+    print(f"| --- | {' | '.join('---:' for _ in others)} |")
+    for group, by_tool in averages.items():
+        print(f"| {group} | {' | '.join(cell(by_tool[t]) for t in others)} |")
+
+
+def environment(options, material, tools):
+    processor = next((l.partition(":")[2].strip() for l in Path("/proc/cpuinfo").read_text().splitlines() if l.startswith("model name")), platform.machine())
+    versions = {}
+    for tool in tools[1:]:
+        command = [tool.program if isinstance(tool, Trumanfs) else tool.name, "--version"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        versions[tool.name] = {"version": (done.stdout or done.stderr).strip().splitlines()[:2], "flags": tool.flags}
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "kernel": platform.release(), "processor": processor, "processors": os.cpu_count(),
+            "file_system": options.base or options.fs, "rounds": options.rounds, "quick": options.quick, "unprivileged": options.unprivileged,
+            "tree": {"files": material.files, "bytes": material.bytes}, "candidates": versions}
+
+
+def save(options, data):
+    if options.json:
+        Path(options.json).write_text(json.dumps(data, indent=1) + "\n")

@@ -1,0 +1,122 @@
+"""The run of one workload in one candidate, and the rounds that they all take part in."""
+
+import os
+import shutil
+import subprocess
+import time
+
+from ground import MIB, Failure, progress, quiet
+
+SETTLE = 0.03  # seconds for a daemon to finish what it owes (RELEASE, FORGET) before the next candidate runs
+
+
+def run(candidate, workload, material, options, count_requests=False):
+    """Runs one workload in one candidate. Returns seconds, or the requests by kind."""
+    work = candidate.home / f"work-{workload.name}"
+    work.mkdir()
+    seed = candidate.home / "seed"
+    places = {"tar": str(material.tar), "origin": str(material.origin), "seed": str(seed)}
+
+    def told(command):
+        return [word.format(**places) for word in command]
+
+    for command in workload.prepare:
+        quiet([str(material.calls), "run", str(work), *told(command)], timeout=options.timeout)
+    if workload.command:
+        command = [str(material.calls), "run", str(work), *told(workload.command)]
+    else:
+        command = [str(material.calls), workload.name, str(work), str(seed), str(workload.count), str(workload.megabytes * MIB)]
+    if count_requests:
+        return requests_of(candidate, command, options)
+    time.sleep(SETTLE)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=options.timeout)
+    except subprocess.TimeoutExpired:
+        candidate.kill()
+        raise Failure(f"no end within {options.timeout} s") from None
+    if done.returncode != 0:
+        raise Failure(done.stderr.strip()[-400:] or f"exit {done.returncode}")
+    return int(done.stdout) / 1e9
+
+
+def requests_of(candidate, command, options):
+    helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "BENCH_STEP": "1"})
+    try:
+        expect(helper, "ready")
+        time.sleep(0.1)
+        # Asking for the status may cost requests too: what one question costs is taken off.
+        cost = difference(candidate.counters(), first := candidate.counters())
+        answer(helper)
+        expect(helper, "done")
+        time.sleep(0.1)
+        spent = difference(first, candidate.counters())
+        answer(helper)
+        helper.communicate(timeout=options.timeout)
+    finally:
+        if helper.poll() is None:
+            helper.kill()
+            helper.wait()
+    if helper.returncode != 0:
+        raise Failure(f"exit {helper.returncode}")
+    return difference(cost, spent)
+
+
+def expect(helper, word):
+    line = helper.stdout.readline().strip()
+    if line != word:
+        raise Failure(f"calls said {line!r} instead of {word!r}")
+
+
+def answer(helper):
+    helper.stdin.write("\n")
+    helper.stdin.flush()
+
+
+def difference(before, after):
+    changed = {k: v - before.get(k, 0) for k, v in after.items()}
+    return {k: v for k, v in changed.items() if v > 0}
+
+
+class Round:
+    """Fresh stores for all candidates, seeded, then mounted; torn down again whatever happens."""
+
+    def __init__(self, tools, material, workloads, directory):
+        self.tools, self.material, self.workloads, self.directory = tools, material, workloads, directory
+
+    def __enter__(self):
+        try:
+            for tool in self.tools:
+                seeds = tool.prepare(self.directory / tool.name) / "seed"
+                seeds.mkdir()
+                self.material.seed(seeds, self.workloads)
+                tool.mount()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for tool in self.tools:
+            tool.unmount()
+        # A program that went on working for a moment may leave something behind: the file system goes in the end anyway.
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def measure(tools, workloads, material, options):
+    seconds = {w.name: {t.name: [] for t in tools} for w in workloads}
+    failures = {}
+    for number in range(options.rounds):
+        progress(f"round {number + 1} of {options.rounds}")
+        with Round(tools, material, workloads, material.base / f"round-{number}"):
+            for workload in workloads:
+                progress(f"round {number + 1} of {options.rounds}: {workload.name}")
+                turn = number % len(tools)
+                for tool in tools[turn:] + tools[:turn]:
+                    try:
+                        spent = run(tool, workload, material, options)
+                    except (Failure, OSError) as error:
+                        failures.setdefault((workload.name, tool.name), str(error))
+                        spent = None
+                    seconds[workload.name][tool.name].append(spent)
+    progress("")
+    return seconds, failures

@@ -1,0 +1,77 @@
+"""The workloads: what each is called, what it needs, and what of it is timed."""
+
+from dataclasses import dataclass, field, replace
+
+from ground import Failure
+
+
+@dataclass
+class Workload:
+    group: str
+    name: str
+    about: str
+    count: int = 0                  # operations of a loop in calls.c
+    megabytes: int = 0              # size of a data workload's file
+    prepare: list = field(default_factory=list)   # commands, not timed
+    command: list = field(default_factory=list)   # the timed command, instead of a loop
+    seeds: list = field(default_factory=list)     # what must lie in the store before it is mounted
+
+
+def command_workload(name, about, command, prepare=(), seeds=()):
+    return Workload("trees", name, about, prepare=list(prepare), command=command, seeds=list(seeds))
+
+
+UNTAR = ["tar", "-xf", "{tar}"]
+CLONE = ["git", "clone", "-q", "--no-hardlinks", "{origin}", "clone"]
+
+WORKLOADS = [
+    Workload("metadata", "create", "open(O_CREAT|O_EXCL) and close, in one directory", 2000),
+    Workload("metadata", "create-unlink", "create, close and unlink the same name", 2000),
+    Workload("metadata", "mkdir-rmdir", "mkdir and rmdir the same name", 2000),
+    Workload("metadata", "rename", "rename to a free name in the same directory", 2000),
+    Workload("metadata", "rename-over", "rename onto an existing file of 1 KiB", 2000),
+    Workload("metadata", "chmod-utimens", "chmod and utimensat, 200 files in turn", 2000),
+    Workload("metadata", "stat-hit", "stat of 200 files in turn", 20000),
+    Workload("metadata", "stat-miss", "stat of 200 names that do not exist", 20000),
+    Workload("metadata", "link", "one more hard link to the same file", 2000),
+    command_workload("untar", "tar -xf of the source tree", UNTAR),
+    command_workload("walk-first", "find -size +0 over a tree nobody has looked at yet",
+                     ["find", "{seed}/walk", "-size", "+0"], seeds=["walk"]),
+    command_workload("walk-again", "the same find once more",
+                     ["find", "{seed}/walk", "-size", "+0"], prepare=[["find", "{seed}/walk", "-size", "+0"]], seeds=["walk"]),
+    command_workload("grep-r", "grep -r for a word that is not there, over a tree nobody has read yet",
+                     ["grep", "-rF", "no-such-word-in-any-file", "{seed}/grep"], seeds=["grep"]),
+    command_workload("cp-r", "cp -r of a tree nobody has read yet", ["cp", "-r", "{seed}/copy", "copy"], seeds=["copy"]),
+    command_workload("rm-rf", "rm -rf of a tree just unpacked", ["rm", "-rf", "tree"], prepare=[UNTAR]),
+    command_workload("git-clone", "git clone of a packed repository on the native file system", CLONE),
+    command_workload("git-status", "git status in a fresh clone", ["git", "-C", "clone", "status", "--porcelain"], prepare=[CLONE]),
+    Workload("single calls", "open-read", "open, read 1 KiB, close; 200 files in turn", 5000),
+    Workload("single calls", "open-write", "open, write 1 KiB over the old content, close; 200 files in turn", 5000),
+    Workload("single calls", "append", "write 100 bytes to a file opened with O_APPEND", 20000),
+    Workload("single calls", "truncate-write", "open(O_TRUNC), write 1 KiB, close; 200 files in turn", 3000),
+    Workload("single calls", "readdir", "opendir, readdir to the end (200 entries), closedir", 1000),
+    Workload("single calls", "write-stat", "write 100 bytes, then stat the file by name", 5000),
+    Workload("single calls", "access", "access(R_OK|W_OK) of 200 files in turn", 20000),
+    Workload("data", "write", "a new file in chunks of 1 MiB", megabytes=256),
+    Workload("data", "read-first", "read() in chunks of 128 KiB; nobody has read the file yet", megabytes=256, seeds=["read"]),
+    Workload("data", "read-again", "the same once more", megabytes=256, seeds=["read"]),
+    Workload("data", "random-read", "pread of 4 KiB pages at random places", 8192, 64, seeds=["random"]),
+    Workload("data", "mmap-read", "mmap and read from start to end", megabytes=64, seeds=["mapped"]),
+    Workload("rewriting", "overwrite", "an existing file from start to end in chunks of 1 MiB", megabytes=64),
+    Workload("rewriting", "overwrite-middle", "open a big file, write 4 KiB into its middle, close", 200, 256),
+    Workload("rewriting", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
+]
+GROUPS = list(dict.fromkeys(w.group for w in WORKLOADS))
+TREES = {"walk", "grep", "copy"}
+
+
+def selected(options):
+    only = options.only
+    known = set(GROUPS) | {w.name for w in WORKLOADS}
+    unknown = set(only) - known
+    if unknown:
+        raise Failure(f"no such group or workload: {', '.join(sorted(unknown))} (there are: {', '.join(sorted(known))})")
+    chosen = [w for w in WORKLOADS if not only or w.name in only or w.group in only]
+    if options.quick:
+        chosen = [replace(w, count=w.count // 4, megabytes=w.megabytes // 8) for w in chosen]
+    return chosen
