@@ -153,6 +153,21 @@ static void mkdir_rmdir(void) {
     stop();
 }
 
+static void unlink_all(void) {
+    files("f", count, 0);
+    start();
+    for (long i = 0; i < count; i++)
+        CHECK(unlink(name("f", i)));
+    stop();
+}
+
+static void mkdir_new(void) {
+    start();
+    for (long i = 0; i < count; i++)
+        CHECK(mkdir(name("d", i), 0755));
+    stop();
+}
+
 static void rename_free(void) {
     files("a", count, 0);
     start();
@@ -179,6 +194,25 @@ static void attributes(void) {
         CHECK(chmod(file, i & 1 ? 0644 : 0600));
         CHECK(utimensat(AT_FDCWD, file, times, 0));
     }
+    stop();
+}
+
+/* Each file gets the other permissions in each pass: a call that changes nothing might be cheaper. */
+static void change_mode(void) {
+    files("f", FEW, 0);
+    start();
+    for (long i = 0; i < count; i++)
+        CHECK(chmod(name("f", i % FEW), i / FEW & 1 ? 0644 : 0600));
+    stop();
+}
+
+/* The first look at names that lay there before the mount: nobody knows them yet. */
+static void lookup(void) {
+    struct stat st;
+    CHECK(chdir(seeded("names")));
+    start();
+    for (long i = 0; i < count; i++)
+        CHECK(stat(name("f", i), &st));
     stop();
 }
 
@@ -209,6 +243,17 @@ static void link_new(void) {
 }
 
 /* ---- single calls ---- */
+
+static void open_close(void) {
+    files("f", FEW, SMALL);
+    start();
+    for (long i = 0; i < count; i++) {
+        int fd = open(name("f", i % FEW), O_RDONLY);
+        CHECK(fd);
+        CHECK(close(fd));
+    }
+    stop();
+}
 
 static void open_read(void) {
     char data[SMALL];
@@ -471,6 +516,7 @@ static const struct { const char *name; void (*loop)(void); } loops[] = {
     {"truncate-write", truncate_write}, {"readdir", list}, {"write-stat", write_stat}, {"access", may_access},
     {"write", sequential_write}, {"overwrite", overwrite}, {"overwrite-middle", overwrite_middle}, {"read-first", read_first}, {"read-again", read_again},
     {"random-read", random_read}, {"random-write", random_write}, {"mmap-read", mapped_read},
+    {"unlink", unlink_all}, {"mkdir", mkdir_new}, {"chmod", change_mode}, {"lookup", lookup}, {"open-close", open_close},
     {"ask", ask}, {"fill", fill}, {"stat-all", stat_all},
 };
 

@@ -138,12 +138,15 @@ def candidates(options):
         elif name == "fuse-overlayfs":
             made.append(FuseOverlayfs("fuse-overlayfs", shlex.split(options.overlay_flags)))
         elif name == "trumanfs":
-            made.append(Trumanfs("trumanfs", program(options), shlex.split(options.trumanfs_flags)))
+            made.append(Trumanfs("trumanfs", program(options.trumanfs), shlex.split(options.trumanfs_flags)))
         else:
             raise Failure(f"no such candidate: {name} (there are: native, bindfs, fuse-overlayfs, trumanfs)")
     for variant in options.variant:
         name, _, flags = variant.partition("=")
-        made.append(Trumanfs(name, program(options), shlex.split(flags)))
+        made.append(Trumanfs(name, program(options.trumanfs), shlex.split(flags)))
+    for binary in options.trumanfs_binary:
+        name, _, path = binary.partition("=")
+        made.append(Trumanfs(name, program(path), shlex.split(options.trumanfs_flags)))
     for tool in made:
         command = tool.name if type(tool) in (Bindfs, FuseOverlayfs) else None
         if command and not shutil.which(command):
@@ -154,8 +157,8 @@ def candidates(options):
     return made
 
 
-def program(options):
-    path = Path(options.trumanfs).resolve()
+def program(path):
+    path = Path(path).resolve()
     if not path.is_file():
         raise Failure(f"{path} is missing: run cargo build --release, or name a binary with --trumanfs PATH")
     return str(path)

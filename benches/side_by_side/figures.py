@@ -65,7 +65,9 @@ def print_table(seconds, table, averages, tools, workloads):
 def environment(options, material, tools):
     processor = next((l.partition(":")[2].strip() for l in Path("/proc/cpuinfo").read_text().splitlines() if l.startswith("model name")), platform.machine())
     versions = {}
-    for tool in tools[1:]:
+    for tool in tools:
+        if tool.name == "native":
+            continue
         command = [tool.program if isinstance(tool, Trumanfs) else tool.name, "--version"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         versions[tool.name] = {"version": (done.stdout or done.stderr).strip().splitlines()[:2], "flags": tool.flags}

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 import time
 
 from ground import MIB, Failure, progress, quiet
@@ -12,20 +13,7 @@ SETTLE = 0.03  # seconds for a daemon to finish what it owes (RELEASE, FORGET) b
 
 def run(candidate, workload, material, options, count_requests=False):
     """Runs one workload in one candidate. Returns seconds, or the requests by kind."""
-    work = candidate.home / f"work-{workload.name}"
-    work.mkdir()
-    seed = candidate.home / "seed"
-    places = {"tar": str(material.tar), "origin": str(material.origin), "seed": str(seed)}
-
-    def told(command):
-        return [word.format(**places) for word in command]
-
-    for command in workload.prepare:
-        quiet([str(material.calls), "run", str(work), *told(command)], timeout=options.timeout)
-    if workload.command:
-        command = [str(material.calls), "run", str(work), *told(workload.command)]
-    else:
-        command = [str(material.calls), workload.name, str(work), str(seed), str(workload.count), str(workload.megabytes * MIB)]
+    command = prepared(candidate, workload, material, options)
     if count_requests:
         return requests_of(candidate, command, options)
     time.sleep(SETTLE)
@@ -39,30 +27,66 @@ def run(candidate, workload, material, options, count_requests=False):
     return int(done.stdout) / 1e9
 
 
+def prepared(candidate, workload, material, options):
+    """Does what comes before the timed command, and returns that command."""
+    work = candidate.home / f"work-{workload.name}"
+    work.mkdir()
+    seed = candidate.home / "seed"
+    places = {"tar": str(material.tar), "origin": str(material.origin), "seed": str(seed)}
+
+    def told(command):
+        return [word.format(**places) for word in command]
+
+    for command in workload.prepare:
+        quiet([str(material.calls), "run", str(work), *told(command)], timeout=options.timeout)
+    if workload.command:
+        return [str(material.calls), "run", str(work), *told(workload.command)]
+    return [str(material.calls), workload.name, str(work), str(seed), str(workload.count), str(workload.megabytes * MIB)]
+
+
 def requests_of(candidate, command, options):
-    helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "BENCH_STEP": "1"})
-    try:
-        expect(helper, "ready")
+    def before(_):
         time.sleep(0.1)
         # Asking for the status may cost requests too: what one question costs is taken off.
         cost = difference(candidate.counters(), first := candidate.counters())
+        return cost, first
+
+    def after(_):
+        time.sleep(0.1)
+        return candidate.counters()
+
+    _, (cost, first), last = stepped(candidate, command, options, before, after)
+    return difference(cost, difference(first, last))
+
+
+def stepped(candidate, command, options, before, after):
+    """Runs a command of calls.c and looks at what the timed part does. Returns its seconds and what `before` and `after` said;
+    both are told the command's process id."""
+    helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "BENCH_STEP": "1"})
+    late = threading.Timer(options.timeout, candidate.kill)
+    late.start()
+    try:
+        expect(helper, "ready")
+        first = before(helper.pid)
         answer(helper)
         expect(helper, "done")
-        time.sleep(0.1)
-        spent = difference(first, candidate.counters())
-        answer(helper)
-        helper.communicate(timeout=options.timeout)
+        last = after(helper.pid)
+        said, errors = helper.communicate("\n", timeout=options.timeout)
     finally:
+        late.cancel()
         if helper.poll() is None:
             helper.kill()
             helper.wait()
     if helper.returncode != 0:
-        raise Failure(f"exit {helper.returncode}")
-    return difference(cost, spent)
+        raise Failure(errors.strip()[-400:] or f"exit {helper.returncode}")
+    return int(said) / 1e9, first, last
 
 
 def expect(helper, word):
     line = helper.stdout.readline().strip()
+    if not line:
+        raise Failure(helper.stderr.read().strip()[-400:] or "calls ended early")
     if line != word:
         raise Failure(f"calls said {line!r} instead of {word!r}")
 

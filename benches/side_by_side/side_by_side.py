@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True  # root may run this in somebody's work tree
 from candidates import candidates
 from ground import INSIDE, REPOSITORY, Failure, enter_namespaces, inside
 from modes import compare, floor, memory, requests
+from processor import processor
 from workloads import GROUPS, WORKLOADS, selected
 
 
@@ -26,6 +27,7 @@ def arguments():
     parser.add_argument("--trumanfs", metavar="PATH", default=str(REPOSITORY / "target" / "release" / "trumanfs"), help="the binary (default: target/release/trumanfs)")
     parser.add_argument("--trumanfs-flags", metavar="FLAGS", default="", help="more arguments of trumanfs mount, as in --trumanfs-flags='--no-follow'")
     parser.add_argument("--variant", metavar="NAME=FLAGS", action="append", default=[], help="trumanfs once more, with other flags; repeatable")
+    parser.add_argument("--trumanfs-binary", metavar="NAME=PATH", action="append", default=[], help="trumanfs once more, another binary of it with the same flags; repeatable")
     parser.add_argument("--bindfs-flags", metavar="FLAGS", default="")
     parser.add_argument("--overlay-flags", metavar="FLAGS", default="")
     parser.add_argument("--candidates", metavar="LIST", default="native,bindfs,fuse-overlayfs,trumanfs", help="default: %(default)s")
@@ -34,6 +36,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="a quarter of the operations, an eighth of the data: a look, not a result")
     parser.add_argument("--requests", action="store_true", help="count FUSE requests for each workload instead of time")
     parser.add_argument("--floor", action="store_true", help="what one empty request costs here, and what that makes of each workload at best; with --candidates native,trumanfs")
+    parser.add_argument("--processor", action="store_true", help="processor time of the daemon for each kind of operation, instead of elapsed time; default: 3 rounds")
     parser.add_argument("--memory", metavar="N", type=int, nargs="?", const=1_000_000, help="the daemons' memory with N known files (default 1,000,000)")
     parser.add_argument("--tree", metavar="DIR", help="the source tree to work with (default: one found on this machine)")
     parser.add_argument("--timeout", metavar="SECONDS", type=int, default=120, help="for one run of one workload (default: %(default)s)")
@@ -42,11 +45,13 @@ def arguments():
     parser.add_argument("--base", metavar="DIR", help="work below this directory, on whatever file system it has, instead")
     parser.add_argument("--unprivileged", action="store_true", help="in a user namespace: without kernel passthrough")
     options = parser.parse_args()
-    options.rounds = options.rounds or (3 if options.quick else 9)
+    options.rounds = options.rounds or (3 if options.quick or options.processor else 9)
     return options
 
 
 def mode(options):
+    if options.processor:
+        return processor
     if options.memory:
         return memory
     if options.requests:

@@ -61,17 +61,31 @@ WORKLOADS = [
     Workload("rewriting", "overwrite-middle", "open a big file, write 4 KiB into its middle, close", 200, 256),
     Workload("rewriting", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
 ]
+# What --processor looks at: one kind of operation each, so that the daemon's time is the price of that kind.
+OPERATIONS = [
+    Workload("processor", "create", "open(O_CREAT|O_EXCL) and close, in one directory", 20000),
+    Workload("processor", "unlink", "unlink of empty files just made", 20000),
+    Workload("processor", "rename", "rename to a free name in the same directory", 20000),
+    Workload("processor", "chmod", "chmod of 200 files in turn, to the other permissions each time", 20000),
+    Workload("processor", "mkdir", "mkdir in one directory", 20000),
+    Workload("processor", "link", "one more hard link to the same file", 20000),
+    Workload("processor", "open-close", "open and close of 200 files in turn", 20000),
+    Workload("processor", "access", "access(R_OK|W_OK) of 200 files in turn", 20000),
+    Workload("processor", "lookup", "stat of files that lay in the store before it was mounted, each once", 20000, seeds=["names"]),
+]
 GROUPS = list(dict.fromkeys(w.group for w in WORKLOADS))
 TREES = {"walk", "grep", "copy"}
 
 
 def selected(options):
+    """The workloads that the options name, of those that their mode has."""
     only = options.only
-    known = set(GROUPS) | {w.name for w in WORKLOADS}
+    offered = OPERATIONS if options.processor else WORKLOADS
+    known = {w.group for w in offered} | {w.name for w in offered}
     unknown = set(only) - known
     if unknown:
         raise Failure(f"no such group or workload: {', '.join(sorted(unknown))} (there are: {', '.join(sorted(known))})")
-    chosen = [w for w in WORKLOADS if not only or w.name in only or w.group in only]
+    chosen = [w for w in offered if not only or w.name in only or w.group in only]
     if options.quick:
         chosen = [replace(w, count=w.count // 4, megabytes=w.megabytes // 8) for w in chosen]
     return chosen
