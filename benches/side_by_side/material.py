@@ -29,8 +29,8 @@ class Material:
         compiler = shutil.which("gcc") or shutil.which("cc")
         if not compiler:
             raise Failure("gcc is missing: run mount-scripts/setup")
-        for name in ("calls", "floor"):
-            quiet([compiler, "-std=gnu11", "-O2", "-Wall", "-o", str(self.base / name), str(HERE / f"{name}.c")])
+        for name, parts in (("calls", ("calls", "loops", "data")), ("floor", ("floor",))):
+            quiet([compiler, "-std=gnu11", "-O2", "-Wall", "-o", str(self.base / name), *(str(HERE / f"{part}.c") for part in parts)])
 
     def make(self, workloads):
         self.pick_tree()

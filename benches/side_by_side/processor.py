@@ -50,10 +50,11 @@ def processor(options, base):
     return 1 if failures else 0
 
 
-def cost(tool, command, count, options):
-    """Microseconds for each operation: elapsed, of the caller, and of the daemon: at once, in all, and of that in user mode."""
+def cost(tool, command, count, options, rest=True):
+    """Microseconds for each operation: elapsed, of the caller, and of the daemon: at once, in all, and of that in user mode.
+    Without `rest` nothing is waited for before: where next to nothing was prepared."""
     def before(_):
-        if tool.daemon:
+        if tool.daemon and rest:
             time.sleep(BEHIND)
         return clocks(tool)
 

@@ -14,6 +14,7 @@ import sys
 
 sys.dont_write_bytecode = True  # root may run this in somebody's work tree
 
+from callers import callers
 from candidates import candidates
 from ground import INSIDE, REPOSITORY, Failure, enter_namespaces, inside
 from modes import compare, floor, memory, requests
@@ -37,6 +38,7 @@ def arguments():
     parser.add_argument("--requests", action="store_true", help="count FUSE requests for each workload instead of time")
     parser.add_argument("--floor", action="store_true", help="what one empty request costs here, and what that makes of each workload at best; with --candidates native,trumanfs")
     parser.add_argument("--processor", action="store_true", help="processor time of the daemon for each kind of operation, instead of elapsed time; default: 3 rounds")
+    parser.add_argument("--callers", metavar="LIST", type=numbers, nargs="?", const=[1, 2, 4, 8], help="elapsed time and the daemon's processor time with so many callers at once (default 1,2,4,8); default: 3 rounds")
     parser.add_argument("--memory", metavar="N", type=int, nargs="?", const=1_000_000, help="the daemons' memory with N known files (default 1,000,000)")
     parser.add_argument("--tree", metavar="DIR", help="the source tree to work with (default: one found on this machine)")
     parser.add_argument("--timeout", metavar="SECONDS", type=int, default=120, help="for one run of one workload (default: %(default)s)")
@@ -45,13 +47,23 @@ def arguments():
     parser.add_argument("--base", metavar="DIR", help="work below this directory, on whatever file system it has, instead")
     parser.add_argument("--unprivileged", action="store_true", help="in a user namespace: without kernel passthrough")
     options = parser.parse_args()
-    options.rounds = options.rounds or (3 if options.quick or options.processor else 9)
+    options.rounds = options.rounds or (3 if options.quick or options.processor or options.callers else 9)
     return options
+
+
+def numbers(text):
+    """The list of --callers."""
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(text)
+    return found
 
 
 def mode(options):
     if options.processor:
         return processor
+    if options.callers:
+        return callers
     if options.memory:
         return memory
     if options.requests:

@@ -73,6 +73,17 @@ OPERATIONS = [
     Workload("processor", "access", "access(R_OK|W_OK) of 200 files in turn", 20000),
     Workload("processor", "lookup", "stat of files that lay in the store before it was mounted, each once", 20000, seeds=["names"]),
 ]
+# What --callers looks at. The count is that of all callers together; each has a directory of its own, or all have one.
+CALLERS = [
+    Workload("callers", "create", "open(O_CREAT|O_EXCL) and close", 8000),
+    Workload("callers", "create-unlink", "create, close and unlink the same name", 8000),
+    Workload("callers", "create-unlink-shared", "the same, all callers in one directory", 8000),
+    Workload("callers", "unlink", "unlink of empty files just made", 8000),
+    Workload("callers", "rename", "rename to a free name in the same directory", 8000),
+    Workload("callers", "open-close", "open and close of 200 files in turn", 20000),
+    Workload("callers", "access", "access(R_OK|W_OK) of 200 files in turn", 20000),
+    Workload("callers", "stat-miss", "stat of 200 names that do not exist", 40000),
+]
 GROUPS = list(dict.fromkeys(w.group for w in WORKLOADS))
 TREES = {"walk", "grep", "copy"}
 
@@ -80,7 +91,7 @@ TREES = {"walk", "grep", "copy"}
 def selected(options):
     """The workloads that the options name, of those that their mode has."""
     only = options.only
-    offered = OPERATIONS if options.processor else WORKLOADS
+    offered = OPERATIONS if options.processor else CALLERS if options.callers else WORKLOADS
     known = {w.group for w in offered} | {w.name for w in offered}
     unknown = set(only) - known
     if unknown:
