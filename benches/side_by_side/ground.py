@@ -89,12 +89,13 @@ def file_system(options, place, mounts):
     mounts.append(place)
     if options.fs == "tmpfs":
         return place
-    image, base = place / "image", place / "ext4"
+    image, base = place / "image", place / options.fs
     base.mkdir()
     image.touch()
     os.truncate(image, os.statvfs(place).f_blocks * os.statvfs(place).f_frsize * 7 // 8)
     # Everything is laid out at once, so that no background thread of ext4 works while we measure.
-    quiet(["mkfs.ext4", "-q", "-F", "-i", "8192", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image)])
+    quiet(["mkfs.ext4", "-q", "-F", "-i", "8192", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image)] if options.fs == "ext4"
+          else ["mkfs.xfs", "-q", str(image)])
     quiet(["mount", "-o", "loop", str(image), str(base)])
     mounts.append(base)
     return base

@@ -43,7 +43,7 @@ def arguments():
     parser.add_argument("--tree", metavar="DIR", help="the source tree to work with (default: one found on this machine)")
     parser.add_argument("--timeout", metavar="SECONDS", type=int, default=120, help="for one run of one workload (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="also write everything that was measured")
-    parser.add_argument("--fs", choices=("tmpfs", "ext4"), default="tmpfs", help="the file system in memory that all share; ext4 lies in a file on a tmpfs (default: %(default)s)")
+    parser.add_argument("--fs", choices=("tmpfs", "ext4", "xfs"), default="tmpfs", help="the file system in memory that all share; ext4 and xfs lie in a file on a tmpfs (default: %(default)s)")
     parser.add_argument("--base", metavar="DIR", help="work below this directory, on whatever file system it has, instead")
     parser.add_argument("--unprivileged", action="store_true", help="in a user namespace: without kernel passthrough")
     options = parser.parse_args()
