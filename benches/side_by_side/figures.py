@@ -39,6 +39,20 @@ def means(table, tools, workloads):
     return result
 
 
+def whole(seconds, tools, workloads):
+    """Of workloads that are steps of one work: the ratio of what all of them took together, none where a step failed."""
+    steps = [w.name for w in workloads if w.group == "work"]
+    if not steps:
+        return {}
+    rounds = {t.name: list(zip(*(seconds[name][t.name] for name in steps))) for t in tools}
+    result = {}
+    for tool in tools[1:]:
+        pairs = zip(rounds[tool.name], rounds["native"])
+        each = [sum(mine) / sum(native) for mine, native in pairs if None not in mine and None not in native]
+        result[tool.name] = statistics.median(each) if each else None
+    return {"all steps of work together": result}
+
+
 def cell(value):
     return "failed" if value is None else f"{value:.2f}"
 

@@ -1,12 +1,17 @@
-"""What the workloads need: the source tree, its archive, the git repository, the big file, and the compiled loops."""
+"""What the workloads need: the source tree, its archive, the git repository, the big file, the database, the project, and the
+compiled loops."""
 
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 from ground import HERE, MIB, Failure, quiet
-from workloads import TREES
+from packages import make_packages
+from project import make_project
+from workloads import DATABASES, TRANSACTIONS, TREES
 
 
 class Material:
@@ -18,6 +23,10 @@ class Material:
         self.tar = base / "tree.tar"
         self.origin = base / "origin"
         self.big = base / "big"
+        self.database = base / "database"
+        self.project = base / "project.git"
+        self.packages = base / "packages"
+        self.left_out = {}
         self.calls = base / "calls"
         self.source = None
         self.files = 0
@@ -33,16 +42,34 @@ class Material:
             quiet([compiler, "-std=gnu11", "-O2", "-Wall", "-o", str(self.base / name), *(str(HERE / f"{part}.c") for part in parts)])
 
     def make(self, workloads):
+        """Makes what the workloads need, and returns those for which it could be had; `left_out` says why the others are not among them."""
+        workloads = self.fetched(workloads)
         self.pick_tree()
         with tarfile.open(self.tar, "w") as archive:
             archive.add(self.tree, arcname="tree")
         if any(w.name.startswith("git") for w in workloads):
             self.make_origin()
         block = os.urandom(MIB)
-        size = max((w.megabytes for w in workloads if w.seeds), default=0)
+        size = max((w.megabytes for w in workloads if w.seeds and not DATABASES.intersection(w.seeds)), default=0)
         with open(self.big, "wb") as big:
             for _ in range(size):
                 big.write(block)
+        size = max((w.megabytes for w in workloads if DATABASES.intersection(w.seeds)), default=0)
+        if size:
+            quiet([*TRANSACTIONS, "make", str(self.database), str(size)])
+        return workloads
+
+    def fetched(self, workloads):
+        """The workloads without those whose material is not to be had, which is said loudly."""
+        needs = {"work": lambda: make_project(self.base, kept), "pnpm-install": lambda: make_packages(self.base, kept), "rg-first": has_rg, "rg-again": has_rg}
+        kept = Path(self.options.material)
+        for name in dict.fromkeys(n for w in workloads for n in (w.group, w.name) if n in needs):
+            try:
+                needs[name]()
+            except (Failure, OSError, subprocess.TimeoutExpired) as error:
+                self.left_out[name] = str(error)
+                print(f"side_by_side: LEFT OUT, {name}: {error}", file=sys.stderr)
+        return [w for w in workloads if not self.left_out.keys() & {w.group, w.name}]
 
     def pick_tree(self):
         """Copies regular files of a real source tree of this machine: no links, as a home hides them by default."""
@@ -98,6 +125,8 @@ class Material:
             target = directory / name
             if name in TREES:
                 shutil.copytree(self.tree, target)
+            elif name in DATABASES:
+                quiet(["cp", "--reflink=never", str(self.database), str(target)])
             elif name == "names":
                 target.mkdir()
                 for number in range(max(w.count for w in workloads if name in w.seeds)):
@@ -106,3 +135,8 @@ class Material:
                 size = max(w.megabytes for w in workloads if name in w.seeds) * MIB
                 quiet(["cp", "--sparse=never", "--reflink=never", str(self.big), str(target)])
                 os.truncate(target, size)
+
+
+def has_rg():
+    if not shutil.which("rg"):
+        raise Failure("rg is missing: run mount-scripts/setup")

@@ -1,5 +1,6 @@
 """The run of one workload in one candidate, and the rounds that they all take part in."""
 
+import difflib
 import os
 import shutil
 import subprocess
@@ -29,19 +30,34 @@ def run(candidate, workload, material, options, count_requests=False):
 
 def prepared(candidate, workload, material, options):
     """Does what comes before the timed command, and returns that command."""
-    work = candidate.home / f"work-{workload.name}"
-    work.mkdir()
-    seed = candidate.home / "seed"
-    places = {"tar": str(material.tar), "origin": str(material.origin), "seed": str(seed)}
-
-    def told(command):
-        return [word.format(**places) for word in command]
-
+    work = candidate.home / (workload.place or f"work-{workload.name}")
+    work.mkdir(exist_ok=bool(workload.place))
     for command in workload.prepare:
-        quiet([str(material.calls), "run", str(work), *told(command)], timeout=options.timeout)
+        quiet([str(material.calls), "run", str(work), *told(command, candidate, workload, material)], timeout=options.timeout)
     if workload.command:
-        return [str(material.calls), "run", str(work), *told(workload.command)]
+        return [str(material.calls), "run", str(work), *told(workload.command, candidate, workload, material)]
+    seed = candidate.home / "seed"
     return [str(material.calls), workload.name, str(work), str(seed), str(workload.count), str(workload.megabytes * MIB)]
+
+
+def told(command, candidate, workload, material):
+    """A command with the places of this candidate in it."""
+    places = {"tar": str(material.tar), "origin": str(material.origin), "project": str(material.project), "packages": str(material.packages), "count": str(workload.count),
+              "seed": str(candidate.home / "seed"), "work": str(candidate.home / workload.place)}
+    return [word.format(**places) for word in command]
+
+
+def proof(candidate, workload, material, options):
+    """What the workload's proof says, without the names of places."""
+    if not workload.proof:
+        return ""
+    said = quiet(told(workload.proof, candidate, workload, material), cwd=candidate.home / (workload.place or f"work-{workload.name}"), timeout=options.timeout)
+    return said.replace(str(candidate.home), "")
+
+
+def unlike(expected, found):
+    lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), "native", "here", lineterm="", n=0)
+    return " ".join(lines)[:400]
 
 
 def requests_of(candidate, command, options):
@@ -135,12 +151,19 @@ def measure(tools, workloads, material, options):
             for workload in workloads:
                 progress(f"round {number + 1} of {options.rounds}: {workload.name}")
                 turn = number % len(tools)
+                spent, proofs = {}, {}
                 for tool in tools[turn:] + tools[:turn]:
                     try:
-                        spent = run(tool, workload, material, options)
-                    except (Failure, OSError) as error:
+                        spent[tool.name] = run(tool, workload, material, options)
+                        proofs[tool.name] = proof(tool, workload, material, options)
+                    except (Failure, OSError, subprocess.TimeoutExpired) as error:
                         failures.setdefault((workload.name, tool.name), str(error))
-                        spent = None
-                    seconds[workload.name][tool.name].append(spent)
+                        spent[tool.name] = None
+                for tool in tools:
+                    expected, found = proofs.get("native"), proofs.get(tool.name)
+                    if None not in (expected, found) and found != expected:
+                        failures.setdefault((workload.name, tool.name), "not the same work: " + unlike(expected, found))
+                        spent[tool.name] = None
+                    seconds[workload.name][tool.name].append(spent[tool.name])
     progress("")
     return seconds, failures

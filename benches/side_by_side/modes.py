@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from candidates import Floor, Trumanfs, candidates
-from figures import cell, environment, means, print_table, ratios, save
+from figures import cell, environment, means, print_table, ratios, save, whole
 from ground import MIB, Failure, quiet
 from material import Material
 from measuring import Round, measure, run
@@ -21,10 +21,10 @@ def compare(options, base):
         raise Failure("--candidates must start with native: all figures are ratios to it")
     workloads = selected(options)
     material = Material(base, options)
-    material.make(workloads)
+    workloads = material.make(workloads)
     seconds, failures = measure(tools, workloads, material, options)
     table = ratios(seconds, tools)
-    averages = means(table, tools, workloads)
+    averages = means(table, tools, workloads) | whole(seconds, tools, workloads)
     machine = environment(options, material, tools)
     print(f"{machine['date']}, Linux {machine['kernel']}, {machine['processors']} x {machine['processor']}; {machine['file_system']}; "
           f"{options.rounds} rounds{', quick' if options.quick else ''}; tree: {material.files} files, {material.bytes // MIB} MiB. "
@@ -32,15 +32,17 @@ def compare(options, base):
     print_table(seconds, table, averages, tools, workloads)
     for (name, tool), reason in failures.items():
         print(f"\n{tool} failed {name}: {reason}")
-    save(options, {"environment": machine, "seconds": seconds, "ratios": table, "means": averages,
+    for name, reason in material.left_out.items():
+        print(f"\nLEFT OUT, {name}: {reason}")
+    save(options, {"environment": machine, "seconds": seconds, "ratios": table, "means": averages, "left_out": material.left_out,
                    "failures": [{"workload": n, "candidate": t, "reason": r} for (n, t), r in failures.items()]})
-    return 1 if failures else 0
+    return 1 if failures or material.left_out else 0
 
 
 def requests(options, base):
     workloads = selected(options)
     material = Material(base, options)
-    material.make(workloads)
+    workloads = material.make(workloads)
     tools = [t for t in candidates(options) if isinstance(t, Trumanfs)]
     if not tools:
         raise Failure("--requests needs trumanfs among the candidates")
@@ -74,7 +76,7 @@ def floor(options, base):
     if [t.name for t in tools][:1] != ["native"] or not isinstance(tools[-1], Trumanfs) or len(tools) != 2:
         raise Failure("--floor needs --candidates native,trumanfs")
     material = Material(base, options)
-    material.make(workloads)
+    workloads = material.make(workloads)
     empty = {"on one processor": [], "anywhere": []}
     for number in range(options.rounds):
         with Round([server := Floor(material)], material, [], material.base / f"floor-{number}"):

@@ -41,6 +41,7 @@ def arguments():
     parser.add_argument("--callers", metavar="LIST", type=numbers, nargs="?", const=[1, 2, 4, 8], help="elapsed time and the daemon's processor time with so many callers at once (default 1,2,4,8); default: 3 rounds")
     parser.add_argument("--memory", metavar="N", type=int, nargs="?", const=1_000_000, help="the daemons' memory with N known files (default 1,000,000)")
     parser.add_argument("--tree", metavar="DIR", help="the source tree to work with (default: one found on this machine)")
+    parser.add_argument("--material", metavar="DIR", default=str(REPOSITORY / "target" / "side_by_side"), help="where what had to be fetched for the group work is kept (default: target/side_by_side)")
     parser.add_argument("--timeout", metavar="SECONDS", type=int, default=120, help="for one run of one workload (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="also write everything that was measured")
     parser.add_argument("--fs", choices=("tmpfs", "ext4", "xfs"), default="tmpfs", help="the file system in memory that all share; ext4 and xfs lie in a file on a tmpfs (default: %(default)s)")

@@ -1,8 +1,11 @@
 """The workloads: what each is called, what it needs, and what of it is timed."""
 
+import os
+import sys
 from dataclasses import dataclass, field, replace
 
-from ground import Failure
+from ground import HERE, Failure
+from packages import installer
 
 
 @dataclass
@@ -15,6 +18,8 @@ class Workload:
     prepare: list = field(default_factory=list)   # commands, not timed
     command: list = field(default_factory=list)   # the timed command, instead of a loop
     seeds: list = field(default_factory=list)     # what must lie in the store before it is mounted
+    place: str = ""                 # the directory to work in, if several workloads share it
+    proof: list = field(default_factory=list)     # a command, not timed, that says the same in all candidates if the work is the same
 
 
 def command_workload(name, about, command, prepare=(), seeds=()):
@@ -22,7 +27,28 @@ def command_workload(name, about, command, prepare=(), seeds=()):
 
 
 UNTAR = ["tar", "-xf", "{tar}"]
+RG = ["rg", "--threads", "16", "-uuu", "-F", "no-such-word-in-any-file", "{seed}/rg"]
 CLONE = ["git", "clone", "-q", "--no-hardlinks", "{origin}", "clone"]
+
+JOBS = max(2, os.cpu_count() or 2)
+TRANSACTIONS = [sys.executable, str(HERE / "transactions.py")]
+# What configure finds out with the help of symbolic links, which a home hides by default: told, so that all build the same.
+SYMLINKS_WORK = ("gl_cv_func_lstat_dereferences_slashed_symlink=yes gl_cv_func_unlink_honors_slashes=yes "
+                 "gl_cv_header_working_fcntl_h=yes")
+
+
+def transactions(mode, about):
+    file = f"{{seed}}/{mode}.db"
+    return Workload("rewriting", "sqlite-wal" if mode == "wal" else "sqlite-journal", about, 10000, 100,
+                    command=[*TRANSACTIONS, mode, file, "{count}"], seeds=[f"{mode}.db"], proof=[*TRANSACTIONS, "check", file])
+
+
+def work(name, about, command, proof, prepare=()):
+    """One step of the work on a real project; each needs the steps before it."""
+    shell = ["sh", "-ec"]
+    return Workload("work", name, about, prepare=[[*shell, line] for line in prepare], command=[*shell, command],
+                    place="project", proof=[*shell, proof])
+
 
 WORKLOADS = [
     Workload("metadata", "create", "open(O_CREAT|O_EXCL) and close, in one directory", 2000),
@@ -60,7 +86,32 @@ WORKLOADS = [
     Workload("rewriting", "overwrite", "an existing file from start to end in chunks of 1 MiB", megabytes=64),
     Workload("rewriting", "overwrite-middle", "open a big file, write 4 KiB into its middle, close", 200, 256),
     Workload("rewriting", "random-write", "pwrite of 4 KiB pages at random places", 8192, 64),
+    transactions("wal", "SQLite: small transactions in an old database of 100 MiB, with a write-ahead log"),
+    transactions("delete", "the same with a rollback journal"),
+    Workload("threads", "rg-first", "rg with 16 threads for a word that is not there, over a tree nobody has read yet", command=RG, seeds=["rg"]),
+    Workload("threads", "rg-again", "the same once more", prepare=[RG], command=RG, seeds=["rg"]),
+    Workload("threads", "pnpm-install", "pnpm install of 159 packages from its store, 1,835 files",
+             prepare=[["cp", "{packages}/package.json", "{packages}/pnpm-lock.yaml", "."]],
+             command=[*installer("{packages}"), "--offline", "--frozen-lockfile"],
+             proof=["sh", "-ec", "find node_modules | sort | cksum; "
+                    "find node_modules -type f ! -path '*/.bin/*' ! -name '.*' -print0 | sort -z | xargs -0 cat | cksum"]),
+    work("clone", "git clone of the project, 500 files", "git clone -q --no-hardlinks --branch 1.12 {project} gzip",
+         "git -C gzip status --porcelain; git -C gzip ls-files | cksum"),
+    work("configure", "its configure, in a directory of its own",
+         f"mkdir gzip/build && cd gzip/build && exec ../configure --quiet --prefix={{work}}/installed {SYMLINKS_WORK}",
+         "cksum gzip/build/lib/config.h",
+         # All of one age: otherwise make takes generated files of the release for outdated, and asks for autoconf.
+         prepare=["cd gzip && git ls-files -z | xargs -0 touch -d @1600000000 && git update-index -q --refresh"]),
+    work("build", f"make -j{JOBS}", f"make -C gzip/build -j{JOBS}", "cd gzip && build/gzip -9n <ChangeLog | cksum && find build -name '*.o' | sort"),
+    work("test", f"make -j{JOBS} check: 28 tests, shell scripts", f"make -C gzip/build -j{JOBS} check",
+         "cd gzip/build/tests && grep '^# ' test-suite.log && grep -h '^:test-result' *.trs | cksum"),
+    work("install", "make install", "make -C gzip/build install", "find installed -printf '%P %y %m\\n' | sort"),
+    work("checkout", "git checkout of the other release: 500 files differ", "git -C gzip checkout -q 1.13",
+         "cd gzip && git status --porcelain --untracked-files=no && git ls-files -z | xargs -0 cat | cksum"),
+    work("remove", "rm -rf of project, build and installation", "rm -rf gzip installed", "ls -A"),
 ]
+# Only on demand: what has to be fetched, or installed besides, and the work takes longer than everything else together.
+ON_DEMAND = {"threads", "work"}
 # What --processor looks at: one kind of operation each, so that the daemon's time is the price of that kind.
 OPERATIONS = [
     Workload("processor", "create", "open(O_CREAT|O_EXCL) and close, in one directory", 20000),
@@ -85,7 +136,8 @@ CALLERS = [
     Workload("callers", "stat-miss", "stat of 200 names that do not exist", 40000),
 ]
 GROUPS = list(dict.fromkeys(w.group for w in WORKLOADS))
-TREES = {"walk", "grep", "copy"}
+TREES = {"walk", "grep", "copy", "rg"}
+DATABASES = {"wal.db", "delete.db"}
 
 
 def selected(options):
@@ -96,7 +148,9 @@ def selected(options):
     unknown = set(only) - known
     if unknown:
         raise Failure(f"no such group or workload: {', '.join(sorted(unknown))} (there are: {', '.join(sorted(known))})")
-    chosen = [w for w in offered if not only or w.name in only or w.group in only]
+    chosen = [w for w in offered if w.name in only or w.group in only or not only and w.group not in ON_DEMAND]
+    last = max((offered.index(w) for w in chosen if w.group == "work"), default=-1)
+    chosen = [w for i, w in enumerate(offered) if w in chosen or w.group == "work" and i < last]
     if options.quick:
         chosen = [replace(w, count=w.count // 4, megabytes=w.megabytes // 8) for w in chosen]
     return chosen
