@@ -13,14 +13,14 @@ from candidates import Trumanfs
 from workloads import GROUPS
 
 
-def ratios(seconds, tools):
-    """Per workload and candidate: the median over the rounds of its time divided by native's in the same round."""
+def ratios(seconds, tools, base="native"):
+    """Per workload and candidate but the first: the median over the rounds of its time divided by the base's in the same round."""
     table = {}
     for name, by_tool in seconds.items():
         table[name] = {}
         for tool in tools[1:]:
-            pairs = zip(by_tool[tool.name], by_tool["native"])
-            each = [mine / native for mine, native in pairs if mine and native]
+            pairs = zip(by_tool[tool.name], by_tool[base])
+            each = [mine / others for mine, others in pairs if mine and others]
             table[name][tool.name] = statistics.median(each) if each else None
     return table
 
@@ -39,18 +39,39 @@ def means(table, tools, workloads):
     return result
 
 
-def whole(seconds, tools, workloads):
+def whole(seconds, tools, workloads, base="native"):
     """Of workloads that are steps of one work: the ratio of what all of them took together, none where a step failed."""
     steps = [w.name for w in workloads if w.group == "work"]
     if not steps:
         return {}
-    rounds = {t.name: list(zip(*(seconds[name][t.name] for name in steps))) for t in tools}
+    rounds = {known: list(zip(*(seconds[name][known] for name in steps))) for known in (base, *(t.name for t in tools[1:]))}
     result = {}
     for tool in tools[1:]:
-        pairs = zip(rounds[tool.name], rounds["native"])
-        each = [sum(mine) / sum(native) for mine, native in pairs if None not in mine and None not in native]
+        pairs = zip(rounds[tool.name], rounds[base])
+        each = [sum(mine) / sum(others) for mine, others in pairs if None not in mine and None not in others]
         result[tool.name] = statistics.median(each) if each else None
     return {"all steps of work together": result}
+
+
+def print_against(seconds, tools, workloads):
+    """Each trumanfs divided by each of the others, and where it is behind. Returns the ratios."""
+    result = {}
+    peers = [t for t in tools[1:] if not isinstance(t, Trumanfs)]
+    for mine in (t for t in tools if isinstance(t, Trumanfs)):
+        others = peers + [t for t in tools if isinstance(t, Trumanfs) and t is not mine]
+        if not others:
+            continue
+        tables = {t.name: ratios(seconds, [t, mine], t.name) for t in others}
+        averages = {t.name: means(tables[t.name], [t, mine], workloads) | whole(seconds, [t, mine], workloads, t.name) for t in others}
+        print(f"\n| geometric mean: {mine.name} divided by | {' | '.join(tables)} |")
+        print(f"| --- | {' | '.join('---:' for _ in tables)} |")
+        for group in averages[others[0].name]:
+            print(f"| {group} | {' | '.join(cell(averages[name][group][mine.name]) for name in tables)} |")
+        for name, table in tables.items():
+            behind = [f"{w.name} {cell(value)}" for w in workloads if (value := table[w.name][mine.name]) and value > 1]
+            print(f"\n{mine.name} behind {name}: {', '.join(behind) or 'nowhere'}")
+        result[mine.name] = tables
+    return result
 
 
 def cell(value):

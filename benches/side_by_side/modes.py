@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from candidates import Floor, Trumanfs, candidates
-from figures import cell, environment, means, print_table, ratios, save, whole
+from figures import cell, environment, means, print_against, print_table, ratios, save, whole
 from ground import MIB, Failure, quiet
 from material import Material
 from measuring import Round, measure, run
@@ -30,11 +30,13 @@ def compare(options, base):
           f"{options.rounds} rounds{', quick' if options.quick else ''}; tree: {material.files} files, {material.bytes // MIB} MiB. "
           "Times divided by native's, median over the rounds: less is better.\n")
     print_table(seconds, table, averages, tools, workloads)
+    against = print_against(seconds, tools, workloads)
     for (name, tool), reason in failures.items():
         print(f"\n{tool} failed {name}: {reason}")
     for name, reason in material.left_out.items():
         print(f"\nLEFT OUT, {name}: {reason}")
-    save(options, {"environment": machine, "seconds": seconds, "ratios": table, "means": averages, "left_out": material.left_out,
+    save(options, {"environment": machine, "seconds": seconds, "ratios": table, "means": averages, "against": against,
+                   "left_out": material.left_out,
                    "failures": [{"workload": n, "candidate": t, "reason": r} for (n, t), r in failures.items()]})
     return 1 if failures or material.left_out else 0
 
