@@ -4,6 +4,7 @@ import difflib
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -78,31 +79,36 @@ def requests_of(candidate, command, options):
 def stepped(candidate, command, options, before, after):
     """Runs a command of calls.c and looks at what the timed part does. Returns its seconds and what `before` and `after` said;
     both are told the command's process id."""
-    helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, "BENCH_STEP": "1"})
-    late = threading.Timer(options.timeout, candidate.kill)
-    late.start()
-    try:
-        expect(helper, "ready")
-        first = before(helper.pid)
-        answer(helper)
-        expect(helper, "done")
-        last = after(helper.pid)
-        said, errors = helper.communicate("\n", timeout=options.timeout)
-    finally:
-        late.cancel()
-        if helper.poll() is None:
-            helper.kill()
-            helper.wait()
-    if helper.returncode != 0:
-        raise Failure(errors.strip()[-400:] or f"exit {helper.returncode}")
+    with tempfile.TemporaryFile("w+") as errors:
+        helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                                  env={**os.environ, "BENCH_STEP": "1"})
+        ended_late = threading.Event()
+        late = threading.Timer(options.timeout, lambda: (ended_late.set(), candidate.kill(), helper.kill()))
+        late.start()
+        try:
+            expect(helper, "ready")
+            first = before(helper.pid)
+            answer(helper)
+            expect(helper, "done")
+            last = after(helper.pid)
+            said, _ = helper.communicate("\n")
+            if helper.returncode != 0:
+                raise Failure(f"exit {helper.returncode}")
+        except Failure as failure:
+            if ended_late.is_set():
+                raise Failure(f"no end within {options.timeout} s") from None
+            errors.seek(0)
+            raise Failure(errors.read().strip()[-400:] or str(failure)) from None
+        finally:
+            late.cancel()
+            if helper.poll() is None:
+                helper.kill()
+                helper.wait()
     return int(said) / 1e9, first, last
 
 
 def expect(helper, word):
     line = helper.stdout.readline().strip()
-    if not line:
-        raise Failure(helper.stderr.read().strip()[-400:] or "calls ended early")
     if line != word:
         raise Failure(f"calls said {line!r} instead of {word!r}")
 
