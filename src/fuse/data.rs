@@ -16,8 +16,9 @@ use rustix::io::Errno;
 use super::handle::{Asked, Handle};
 use super::handles::{Emptying, Way};
 use super::open_state::{Opens, Unseen};
+use super::page_cache::{Known, Look, look};
 use super::reply::Opened;
-use super::{FileSystem, Mechanisms, handle_flags, page_cache};
+use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Origin, StartedVersion};
@@ -39,8 +40,8 @@ pub(super) struct Kept {
     uncached: bool,
     /// Whether the open empties the file.
     empties: bool,
-    /// What the file looks like, if it is read through the page cache.
-    look: Option<page_cache::Look>,
+    /// What the file looks like, if it is small and only read.
+    look: Option<Look>,
 }
 
 impl Kept {
@@ -105,7 +106,7 @@ impl FileSystem {
             started: opens.started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
-            look: page_cache::look(asked, meta, mechanisms),
+            look: look(asked, meta, mechanisms),
         };
         Ok(self.add_handle(ino, caller, file, flags, kept, register))
     }
@@ -191,6 +192,7 @@ impl FileSystem {
         let passthrough = self.shared.mechanisms.lock().passthrough;
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
+        let known = self.inodes().known(ino.0);
         let asked = Asked {
             by: by.pid,
             origin: by.origin,
@@ -200,14 +202,19 @@ impl FileSystem {
             flags,
             started: kept.started,
             appends_from: kept.appends_from,
-            cached: kept.look.is_some(),
+            cached: kept.look.is_some_and(|look| known.is_read_again(look)),
         };
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
-        // Whatever goes another way may change the content without the page cache.
-        let look = kept.look.filter(|_| matches!(way, Way::Served));
-        let true_pages = self.inodes().looks_as_before(ino.0, look.unwrap_or(0));
+        let now = match (kept.look, &way) {
+            (Some(look), Way::Served) => Known::Cached(look),
+            (Some(look), _) => Known::Read(look),
+            // This may change the content without the page cache.
+            (None, _) => Known::Nothing,
+        };
+        self.inodes().set_known(ino.0, now);
+        let true_pages = now == known && matches!(now, Known::Cached(_));
         let served = match way {
             Way::Passthrough(_) => FopenFlags::empty(),
             Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
@@ -273,8 +280,7 @@ impl FileSystem {
     }
 
     /// Reads from an open file.
-    pub(super) fn read_at(&self, fh: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>> {
-        let handle = self.handle(fh)?;
+    pub(super) fn read_from(&self, handle: &Handle, offset: u64, size: u32) -> Result<Vec<u8>> {
         let mut data = vec![0; usize::try_from(size).unwrap_or(0)];
         let mut filled = 0;
         // The kernel takes a short read for the end of the file, so this reads until that.

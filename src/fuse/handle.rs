@@ -27,6 +27,8 @@ pub struct Handle {
     pub(super) covered: AtomicBool,
     /// The file's size at the open, if it was opened only for appending.
     pub appends_from: u64,
+    /// Whether it was opened to be read through the page cache as a small file: a read is one request, which its caller waits for.
+    pub cached: bool,
 }
 
 impl Handle {

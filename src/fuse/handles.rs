@@ -230,6 +230,7 @@ impl Handles {
                 empties: asked.empties,
                 covered: AtomicBool::new(asked.appends_from.is_none()),
                 appends_from: asked.appends_from.unwrap_or(0),
+                cached: asked.cached,
             }),
         );
         (number, way)

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::{Id, trash::Removal};
 
+use super::page_cache::Known;
 pub use super::table::ROOT;
 use super::table::{GIVEN, IN_TRASH, Inode, Spot, Table, spot};
 
@@ -336,12 +337,18 @@ impl Inodes {
         }
     }
 
-    /// Notes what a file looks like whose pages are cached from now on, 0 if they are not. Returns whether it looks as it did before:
-    /// then the pages that are cached already are its own.
-    pub(super) fn looks_as_before(&self, number: u64, look: u64) -> bool {
-        let mut table = self.table.lock();
-        let inode = table.nodes.get_mut(&number);
-        inode.is_some_and(|inode| std::mem::replace(&mut inode.look, look) == look && look != 0)
+    /// Returns what a file looked like to those who read it before.
+    pub fn known(&self, number: u64) -> Known {
+        let table = self.table.lock();
+        let inode = table.nodes.get(&number);
+        inode.map_or(Known::Nothing, |inode| inode.known)
+    }
+
+    /// Notes what a file looks like to those who read it.
+    pub fn set_known(&self, number: u64, known: Known) {
+        if let Some(inode) = self.table.lock().nodes.get_mut(&number) {
+            inode.known = known;
+        }
     }
 
     /// Returns whether changes to a directory and to its entries behind the mount are noticed.

@@ -1,7 +1,10 @@
-//! Small files that are only read go through the kernel's page cache, where the kernel could also read the store's file itself.
+//! Small files that are read again and again go through the kernel's page cache, where the kernel could also read the store's file
+//! itself.
 //!
 //! Owns which opens do, and when pages from an earlier one are still true. A backing file costs two requests to the kernel (to
-//! register it and to let go of it) and a second open of the file there; what is in the page cache costs nothing at all.
+//! register it and to let go of it) and a second open of the file there, each time; what is in the page cache costs nothing. But
+//! to get it there takes a request that its reader waits for, so a file that is read once is better read past the daemon: the
+//! second reader of the same content is the first one to get the page cache.
 //!
 //! Pages are kept where the file looks as it did when they were first read, and nobody has opened it otherwise since. A change
 //! behind the mount shows in the file's times, and fanotify has the kernel drop the pages besides.
@@ -17,10 +20,30 @@ use crate::world::Meta;
 /// brings it.
 const SMALL: u64 = 128 << 10;
 
-/// What a file looked like when its pages began to be cached. Never 0, which stands for no look.
-pub(super) type Look = u64;
+/// What a file looked like to those who read it before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Known {
+    /// Nobody has, or somebody may have changed it since.
+    #[default]
+    Nothing,
+    /// One reader has, past the daemon.
+    Read(Look),
+    /// Its pages are cached.
+    Cached(Look),
+}
 
-/// Returns what a file looks like if an open of it goes through the page cache.
+/// A digest of a file's identity, size and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look(u64);
+
+impl Known {
+    /// Returns whether a file that looks like this now is to be read through the page cache.
+    pub(super) fn is_read_again(self, look: Look) -> bool {
+        matches!(self, Known::Read(before) | Known::Cached(before) if before == look)
+    }
+}
+
+/// Returns what a file looks like, if it is opened only to be read and is small.
 pub(super) fn look(asked: OFlags, meta: &Meta, mechanisms: Mechanisms) -> Option<Look> {
     let only = OFlags::RWMODE | OFlags::TRUNC | OFlags::DIRECT;
     let reads = asked & only == OFlags::RDONLY;
@@ -30,13 +53,7 @@ pub(super) fn look(asked: OFlags, meta: &Meta, mechanisms: Mechanisms) -> Option
     }
     let mut hasher = DefaultHasher::new();
     let time = |time: crate::world::Time| (time.sec, time.nsec);
-    (
-        meta.id,
-        meta.born,
-        meta.size,
-        time(meta.mtime),
-        time(meta.ctime),
-    )
-        .hash(&mut hasher);
-    Some(hasher.finish().max(1))
+    let times = (time(meta.mtime), time(meta.ctime));
+    (meta.id, meta.born, meta.size, times).hash(&mut hasher);
+    Some(Look(hasher.finish()))
 }

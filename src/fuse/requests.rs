@@ -187,8 +187,13 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let info = self.seen_long(req, ino, counted!(read));
-        self.answer(info, reply, self.read_at(fh, offset, size));
+        let handle = self.handle(fh);
+        let info = match handle.as_ref().is_ok_and(|handle| handle.cached) {
+            true => self.seen(req, ino, counted!(read)),
+            false => self.seen_long(req, ino, counted!(read)),
+        };
+        let data = handle.and_then(|handle| self.read_from(&handle, offset, size));
+        self.answer(info, reply, data);
     }
 
     fn write(

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::page_cache::Known;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::Id;
@@ -48,8 +49,8 @@ pub(super) struct Inode {
     /// Whether it is dead to the kernel: a removed directory. A new lookup gets another number.
     pub(super) retired: bool,
     pub(super) watched: bool,
-    /// What it looked like when its pages began to be cached (`page_cache.rs`); 0 where they are not kept.
-    pub(super) look: u64,
+    /// What it looked like to those who read it before.
+    pub(super) known: Known,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl Inode {
             removed: false,
             retired: false,
             watched: false,
-            look: 0,
+            known: Known::Nothing,
         }
     }
 }
