@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{
-    BackingId, CopyFileRangeFlags, FileAttr, FileHandle, FopenFlags, INodeNo, ReplyEmpty,
-    WriteFlags,
+    BackingId, CopyFileRangeFlags, FileAttr, FileHandle, FopenFlags, INodeNo, ReplyData,
+    ReplyEmpty, Request, WriteFlags,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::counters::counted;
 use super::handle::{Asked, Handle};
 use super::handles::{Emptying, Way};
 use super::open_state::{Opens, Unseen};
@@ -106,7 +107,7 @@ impl FileSystem {
             started: opens.started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
-            look: look(asked, meta, mechanisms),
+            look: look(asked, meta).filter(|_| mechanisms.passthrough),
         };
         Ok(self.add_handle(ino, caller, file, flags, kept, register))
     }
@@ -149,7 +150,7 @@ impl FileSystem {
         }
         let finalizer = self.world().finalizer();
         if ends_writing
-            && finalizer.has_drafts()
+            && finalizer.waiting() > 0
             && let Ok(meta) = stat_fd(handle.as_fd())
         {
             finalizer.closed(meta.id);
@@ -279,8 +280,26 @@ impl FileSystem {
             .before_overwriting(&located, range, &opens, caller)
     }
 
+    /// Answers a read.
+    pub(super) fn read_for(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        (fh, offset, size): (FileHandle, u64, u32),
+        reply: ReplyData,
+    ) {
+        let handle = self.handle(fh);
+        // A small file is there at once, and its reader goes on.
+        let info = match handle.as_ref().is_ok_and(|handle| handle.cached) {
+            true => self.seen(req, ino, counted!(read)),
+            false => self.seen_long(req, ino, counted!(read)),
+        };
+        let data = handle.and_then(|handle| self.read_from(&handle, offset, size));
+        self.answer(info, reply, data);
+    }
+
     /// Reads from an open file.
-    pub(super) fn read_from(&self, handle: &Handle, offset: u64, size: u32) -> Result<Vec<u8>> {
+    fn read_from(&self, handle: &Handle, offset: u64, size: u32) -> Result<Vec<u8>> {
         let mut data = vec![0; usize::try_from(size).unwrap_or(0)];
         let mut filled = 0;
         // The kernel takes a short read for the end of the file, so this reads until that.

@@ -7,9 +7,8 @@
 //! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because a directory
 //! moved; [`Inodes::moved_since`] tells, and the user tries again.
 
-use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
@@ -39,35 +38,10 @@ pub struct Location {
 pub struct Inodes {
     table: Mutex<Table>,
     /// The number of directories that may be moving now, and of those that have moved.
-    moving: AtomicU64,
-    moved: AtomicU64,
+    pub(super) moving: AtomicU64,
+    pub(super) moved: AtomicU64,
     /// The number of changes after which a directory that was found before has to be found again.
-    dir_changes: AtomicU64,
-}
-
-/// A directory's move in progress; it ends when dropped.
-#[derive(Debug)]
-#[must_use = "the move lasts as long as this"]
-pub struct Moving<'a> {
-    inodes: &'a Inodes,
-    of_files: Cell<bool>,
-}
-
-impl Moving<'_> {
-    /// Notes that no directory moved: those that were found before are still there.
-    pub fn was_of_files(&self) {
-        self.of_files.set(true);
-    }
-}
-
-impl Drop for Moving<'_> {
-    fn drop(&mut self) {
-        if !self.of_files.get() {
-            self.inodes.dir_changed();
-        }
-        self.inodes.moved.fetch_add(1, Ordering::SeqCst);
-        self.inodes.moving.fetch_sub(1, Ordering::SeqCst);
-    }
+    pub(super) dir_changes: AtomicU64,
 }
 
 impl Inodes {
@@ -369,35 +343,6 @@ impl Inodes {
             IN_TRASH => true,
             parent => table.nodes.get(&parent).is_some_and(|dir| dir.watched),
         }
-    }
-
-    /// Announces that a directory may be about to move; paths may be wrong until the guard is dropped.
-    pub fn moving(&self) -> Moving<'_> {
-        self.moving.fetch_add(1, Ordering::SeqCst);
-        Moving {
-            inodes: self,
-            of_files: Cell::new(false),
-        }
-    }
-
-    /// Notes that a directory may have moved, or changed its permissions or its mark.
-    pub fn dir_changed(&self) {
-        self.dir_changes.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Returns the count of such changes.
-    pub fn dir_changes(&self) -> u64 {
-        self.dir_changes.load(Ordering::SeqCst)
-    }
-
-    /// Returns the count of moves, for [`Inodes::moved_since`].
-    pub fn moves(&self) -> u64 {
-        self.moved.load(Ordering::SeqCst)
-    }
-
-    /// Returns whether a directory is moving, or has moved since then.
-    pub fn moved_since(&self, before: u64) -> bool {
-        self.moving.load(Ordering::SeqCst) > 0 || self.moves() != before
     }
 
     /// Returns the number of known nodes.

@@ -17,6 +17,7 @@ mod handle;
 mod handles;
 mod inodes;
 mod listing;
+mod moves;
 mod names;
 mod negotiate;
 mod open_state;

@@ -13,7 +13,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rustix::fs::{FileType, OFlags};
 
-use super::Mechanisms;
 use crate::world::Meta;
 
 /// The size in bytes up to which a file counts as small: what the kernel reads ahead at most by default, so that one request
@@ -44,11 +43,11 @@ impl Known {
 }
 
 /// Returns what a file looks like, if it is opened only to be read and is small.
-pub(super) fn look(asked: OFlags, meta: &Meta, mechanisms: Mechanisms) -> Option<Look> {
+pub(super) fn look(asked: OFlags, meta: &Meta) -> Option<Look> {
     let only = OFlags::RWMODE | OFlags::TRUNC | OFlags::DIRECT;
     let reads = asked & only == OFlags::RDONLY;
     let small = meta.kind == FileType::RegularFile && meta.size <= SMALL;
-    if !(mechanisms.passthrough && reads && small) {
+    if !(reads && small) {
         return None;
     }
     let mut hasher = DefaultHasher::new();

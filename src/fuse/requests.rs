@@ -187,13 +187,7 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let handle = self.handle(fh);
-        let info = match handle.as_ref().is_ok_and(|handle| handle.cached) {
-            true => self.seen(req, ino, counted!(read)),
-            false => self.seen_long(req, ino, counted!(read)),
-        };
-        let data = handle.and_then(|handle| self.read_from(&handle, offset, size));
-        self.answer(info, reply, data);
+        self.read_for(req, ino, (fh, offset, size), reply);
     }
 
     fn write(

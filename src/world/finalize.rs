@@ -139,11 +139,6 @@ impl Finalizer {
         }
     }
 
-    /// Returns whether there is a version that is not final, and so a reason to call [`Finalizer::closed`].
-    pub fn has_drafts(&self) -> bool {
-        self.pending.len() > 0
-    }
-
     /// Returns the number of files with versions that are not final.
     pub fn waiting(&self) -> usize {
         self.pending.len() + self.read.lock().len()

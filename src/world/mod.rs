@@ -11,6 +11,7 @@
 //! inode, and rolled back.
 
 pub mod adopt;
+mod again;
 pub mod append_log;
 mod attr;
 mod beyond;

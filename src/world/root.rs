@@ -14,7 +14,6 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 
 use super::meta::{Id, Meta, Time};
 use crate::error::{Error, Result};
-use crate::journal::At;
 use crate::name::{Name, WorldPath, quoted};
 
 /// The resolution flags of every path below the root.
@@ -42,11 +41,11 @@ pub struct Root {
 /// A directory below the root, open for one operation.
 #[derive(Debug)]
 pub struct Dir {
-    fd: Arc<OwnedFd>,
-    path: WorldPath,
-    id: Id,
+    pub(super) fd: Arc<OwnedFd>,
+    pub(super) path: WorldPath,
+    pub(super) id: Id,
     /// When it had last changed when it was resolved; `None` if that was for an earlier operation.
-    mtime: Option<Time>,
+    pub(super) mtime: Option<Time>,
 }
 
 /// A verified node below the root (an `O_PATH` descriptor), open for one operation.
@@ -268,30 +267,6 @@ impl Dir {
     /// Returns the directory's identity.
     pub fn id(&self) -> Id {
         self.id
-    }
-
-    /// Returns the directory for another operation, which does not resolve it again.
-    #[must_use]
-    pub fn again(&self) -> Dir {
-        Dir {
-            fd: self.fd.clone(),
-            path: self.path.clone(),
-            id: self.id,
-            mtime: None,
-        }
-    }
-
-    /// Returns the directory as a record refers to it: its mtime before the operation, and its inode number. To be asked before
-    /// the operation changes it.
-    ///
-    /// # Errors
-    /// Any error from `statx(2)`.
-    pub fn changed(&self) -> Result<At> {
-        let mtime = match self.mtime {
-            Some(mtime) => mtime,
-            None => stat_fd(self.as_fd())?.mtime,
-        };
-        Ok((mtime.sec, mtime.nsec, self.id.1))
     }
 
     /// Returns the attributes of one entry, without following it.

@@ -1,0 +1,64 @@
+//! Moves of directories, which make paths outdated that were computed before, and descriptors that were found by them.
+//!
+//! Owns the counts of them in the inode table. No lock: atomic numbers.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+use super::inodes::Inodes;
+
+/// A directory's move in progress; it ends when dropped.
+#[derive(Debug)]
+#[must_use = "the move lasts as long as this"]
+pub struct Moving<'a> {
+    inodes: &'a Inodes,
+    of_files: Cell<bool>,
+}
+
+impl Moving<'_> {
+    /// Notes that no directory moved: those that were found before are still there.
+    pub fn was_of_files(&self) {
+        self.of_files.set(true);
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        if !self.of_files.get() {
+            self.inodes.dir_changed();
+        }
+        self.inodes.moved.fetch_add(1, Ordering::SeqCst);
+        self.inodes.moving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Inodes {
+    /// Announces that a directory may be about to move; paths may be wrong until the guard is dropped.
+    pub fn moving(&self) -> Moving<'_> {
+        self.moving.fetch_add(1, Ordering::SeqCst);
+        Moving {
+            inodes: self,
+            of_files: Cell::new(false),
+        }
+    }
+
+    /// Notes that a directory may have moved, or changed its permissions or its mark.
+    pub fn dir_changed(&self) {
+        self.dir_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the count of such changes.
+    pub fn dir_changes(&self) -> u64 {
+        self.dir_changes.load(Ordering::SeqCst)
+    }
+
+    /// Returns the count of moves, for [`Inodes::moved_since`].
+    pub fn moves(&self) -> u64 {
+        self.moved.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether a directory is moving, or has moved since then.
+    pub fn moved_since(&self, before: u64) -> bool {
+        self.moving.load(Ordering::SeqCst) > 0 || self.moves() != before
+    }
+}
