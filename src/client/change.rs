@@ -51,8 +51,8 @@ impl Client {
         }
     }
 
-    /// Has the journal sealed where the store is mounted, before it is read: what is read is vouched for then. Who may not ask, or
-    /// asks a daemon that knows no seals, reads it as it is.
+    /// Has the journal sealed where the store is mounted, before it is read: what is read is vouched for then, and what was removed
+    /// is gathered. Who may not ask, or asks a daemon that knows no seals, reads it as it is.
     pub(super) fn seal(&self) {
         if self.store.served_by().is_ok_and(|holder| holder.is_some())
             && let Err(error) = ask(self.store.state(), &Request::Seal)

@@ -1,5 +1,5 @@
 //! The reading verbs: what happened, what differs, what was there before. None of them needs the store's lock or the daemon; where
-//! there is one, it first seals the journal that is read.
+//! there is one, it first gathers what was removed and seals the journal that is read.
 
 use super::target::Client;
 use crate::error::Result;
@@ -22,6 +22,7 @@ impl Client {
     /// # Errors
     /// As [`Filter::open`].
     pub fn log(&self, filter: &Filter) -> Result<Log<'_>> {
+        self.seal();
         filter.open(&self.store)
     }
 
@@ -30,6 +31,7 @@ impl Client {
     /// # Errors
     /// As [`show::show`].
     pub fn show(&self, operation: &Operation) -> Result<Shown> {
+        self.seal();
         show::show(&self.store, operation)
     }
 

@@ -23,6 +23,7 @@ impl Client {
     /// # Errors
     /// As [`trash::list`].
     pub fn trash(&self) -> Result<Vec<Listed>> {
+        self.seal();
         trash::list(&self.store)
     }
 
@@ -53,6 +54,7 @@ impl Client {
     /// # Errors
     /// As [`usage`].
     pub fn usage(&self) -> Result<Usage> {
+        self.seal();
         usage(&self.store)
     }
 }

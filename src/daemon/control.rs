@@ -130,6 +130,9 @@ fn answer(
 ) -> Answer {
     let live = LiveApplier::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
+    if !matches!(request, Request::Status | Request::Hold) {
+        shared.world.gather_now();
+    }
     if matches!(
         request,
         Request::Undo(_) | Request::Restore(_) | Request::Merge(_) | Request::Seal

@@ -184,6 +184,7 @@ fn serve(
     shared.world.digests().start(Box::new(writers));
     let listener = control::listen(&shared.world)?;
     shared.world.attend_records();
+    gather_behind(&shared);
 
     let session = answer(&shared, device)?;
     let kernel = session.notifier();
@@ -238,6 +239,16 @@ fn serve(
         registry::remove(&file);
     }
     outcome
+}
+
+/// Has what was removed from a directory gathered after the directory's removal was answered, with the rights that the
+/// removal had.
+fn gather_behind(shared: &Arc<Shared>) {
+    let (as_owner, weak) = (FileSystem::new(shared.clone()), Arc::downgrade(shared));
+    shared.world.gather_behind(
+        move || as_owner.act_as_owner(),
+        move |act| weak.upgrade().map(|shared| act(&shared.world)).is_some(),
+    );
 }
 
 fn spawn<T: Send + 'static>(

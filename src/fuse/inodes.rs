@@ -277,6 +277,11 @@ impl Inodes {
         }
     }
 
+    /// Returns whether the kernel knows what lies in a trash entry from before its removal.
+    pub fn knows_removed(&self, entry: &[u8]) -> bool {
+        self.table.lock().removed.contains_key(entry)
+    }
+
     /// Records that trash entries were gathered under a removed directory.
     pub fn gathered(&self, dir: Id, removals: &[Removal]) {
         let mut table = self.table.lock();

@@ -142,7 +142,7 @@ pub struct Shared {
 }
 
 thread_local! {
-    /// Whether this worker thread already acts as the owner.
+    /// Whether this thread already acts as the owner.
     static ACTS_AS_OWNER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -164,9 +164,9 @@ impl FileSystem {
         FileSystem { shared }
     }
 
-    /// Gives this worker thread the owner's rights, at its first request. Not earlier: fuser opens /dev/fuse once more
-    /// for each worker, which the owner may not.
-    fn act_as_owner(&self) {
+    /// Gives this thread the owner's rights; a worker has them from its first request on. Not earlier: fuser opens
+    /// /dev/fuse once more for each worker, which the owner may not.
+    pub(crate) fn act_as_owner(&self) {
         let Some(owner) = &self.shared.owner else {
             return;
         };
@@ -201,12 +201,21 @@ impl FileSystem {
             return Ok(known);
         }
         let (dir, watched) = self.settled(|| {
-            let place = self.inodes().place(number)?;
+            let place = self.place(number)?;
             let dir = self.world().root().dir_expecting(&place.path, place.id)?;
             Ok((dir, place.watched))
         })?;
         self.shared.dirs.put(number, &dir, watched, changes);
         Ok((dir, watched))
+    }
+
+    /// Returns where a node is. What is looked at in the trash has been gathered before.
+    fn place(&self, number: u64) -> Result<inodes::Location> {
+        let place = self.inodes().place(number)?;
+        if !place.removed && in_trash(&place.path) {
+            self.world().gather_now();
+        }
+        Ok(place)
     }
 
     /// Like [`FileSystem::dir`], for a directory whose entries the kernel is about to receive: changes to them are
@@ -252,7 +261,7 @@ impl FileSystem {
     fn located(&self, number: u64) -> Result<Located> {
         loop {
             let located = self.settled(|| {
-                let place = self.inodes().place(number)?;
+                let place = self.place(number)?;
                 let node = self.world().root().node_expecting(&place.path, place.id)?;
                 Ok(Located {
                     node,

@@ -12,6 +12,7 @@ use super::attr::nothing;
 use super::counters::count;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::world::trash::EntryName;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Meta, Renaming};
 
@@ -128,7 +129,9 @@ impl FileSystem {
         let name = Name::new(name.as_bytes())?;
         let dir = self.dir(parent.0)?;
         let moving = self.inodes().moving();
-        let outcome = self.world().rmdir(&dir, name, caller);
+        // What the kernel has forgotten may be gathered at any time.
+        let in_use = |entry: &EntryName| self.inodes().knows_removed(entry.bytes());
+        let outcome = self.world().rmdir_knowing(&dir, name, caller, &in_use);
         if let Ok(removed) = &outcome {
             // It was empty, so no other one moved with it.
             self.shared.dirs.forget(removed.id);
@@ -138,6 +141,8 @@ impl FileSystem {
             self.inodes().gathered(removed.id, &removed.gathered);
             self.inodes().retire(removed.id);
         }
+        drop(moving);
+        self.world().gather_overdue();
         outcome.map(|_| ())
     }
 

@@ -38,6 +38,8 @@ impl World {
 
     /// Records that a run has ended. Returns whether anything of it was recorded.
     pub fn end_run(&self, id: RunId) -> bool {
+        // Its last record is written before its end.
+        self.gather_now();
         self.journal.end_run(id)
     }
 

@@ -29,6 +29,8 @@ mod file;
 mod finalize;
 mod finals;
 pub mod forked;
+mod gather;
+mod gatherer;
 mod hashing;
 pub mod holder;
 pub mod holes;
@@ -107,6 +109,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Actors, Author, Journal};
 pub use crate::journal::{Caller, Kept, Origin, OriginKind, Run, RunId};
 use crate::name::{Name, WorldPath};
+use gatherer::Gatherer;
 use state::StateDir;
 use trash::Trash;
 use versions::Versions;
@@ -117,6 +120,7 @@ pub struct World {
     root: Root,
     view: View,
     trash: Trash,
+    gatherer: Gatherer,
     state: StateDir,
     journal: Arc<Journal>,
     versions: Versions,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::digests::Digests;
 use super::evict::Evictor;
 use super::finalize::Finalizer;
+use super::gatherer::Gatherer;
 use super::holder::Holder;
 use super::pending::DraftVersions;
 use super::quota::Quota;
@@ -80,6 +81,8 @@ impl World {
             self.state.forget_session(&self.session);
             return self.state.close();
         }
+        self.gatherer.end();
+        self.gather_now();
         self.finalizer.finish(&NobodyWrites(&self.root), AT_THE_END);
         self.digests.finish(&NobodyWrites(&self.root), self.mounted);
         self.drop_scratch();
@@ -135,6 +138,7 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         root,
         view,
         trash: Trash::default(),
+        gatherer: Gatherer::default(),
         state,
         journal,
         versions,

@@ -81,6 +81,7 @@ impl World {
         caller: Caller,
         step: &mut dyn FnMut(u64),
     ) -> Result<Purged> {
+        self.gather_now();
         let _counting = self.trash.still();
         let mut purged = self.finish(step)?;
         let outcome = self.purge_into(&mut purged, entries, &self.author(caller), step);
@@ -95,7 +96,7 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         for some in entries.chunks(AT_ONCE) {
-            let trash = self.trash.dir(&self.root)?;
+            let trash = self.trash.open_anew(&self.root)?;
             let is_there = |entry: &&Escaped| {
                 Name::new(&entry.0).is_ok_and(|name| stat_at(trash.as_fd(), name).is_ok())
             };

@@ -1,25 +1,24 @@
 //! Removal: a move into the trash, never an unlink.
 //!
 //! `unlink` is one `renameat2(RENAME_NOREPLACE)`. So is `rmdir`, for a directory that the occupant sees as empty;
-//! entries that the same process removed from it are then gathered under the directory's entry, so that `rm -rf`
-//! leaves one entry with the original tree. If any of this fails, the node stays in its place.
+//! entries that the same process removed from it are then gathered under the directory's entry (`gather.rs`), so that
+//! `rm -rf` leaves one entry with the original tree. If any of this fails, the node stays in its place.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{Mode, OFlags};
 
+use super::gatherer::Gathering;
 use super::meta::{Id, Meta};
 use super::reserve;
-use super::root::{Dir, Node, open_beneath, stat_at, stat_fd};
-use super::trash::{EntryName, Removal, move_to};
+use super::root::{Dir, Node, open_beneath};
+use super::trash::{EntryName, Removal, has_come, move_to};
 use super::view::Visible;
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, WorldPath};
-
-/// The number of entries that one `gather` record names, which bounds a journal line.
-const GATHERED_AT_ONCE: usize = 1000;
 
 /// The result of a removal.
 #[derive(Debug, Clone)]
@@ -30,7 +29,7 @@ pub struct Removed {
     pub entry: EntryName,
     /// Whether it was a directory.
     pub directory: bool,
-    /// The former trash entries gathered under it, and their names there.
+    /// The former trash entries gathered under it by now, and their names there.
     pub gathered: Vec<Removal>,
 }
 
@@ -73,6 +72,21 @@ impl World {
     /// # Errors
     /// `ENOTDIR`; `ENOTEMPTY`; else as [`World::unlink`].
     pub fn rmdir(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+        self.rmdir_knowing(dir, name, caller, &|_| false)
+    }
+
+    /// Removes a directory like [`World::rmdir`]. `in_use` tells of a former removal whether whoever calls still has a
+    /// use for what lies there, by its trash entry: such a one is gathered before this returns.
+    ///
+    /// # Errors
+    /// As [`World::rmdir`].
+    pub fn rmdir_knowing(
+        &self,
+        dir: &Dir,
+        name: Name<'_>,
+        caller: Caller,
+        in_use: &dyn Fn(&EntryName) -> bool,
+    ) -> Result<Removed> {
         let found = self.view.admit(dir, name)?;
         if !found.meta.is_dir() {
             return Err(Error::NotDirectory);
@@ -85,7 +99,14 @@ impl World {
             |path, ids, trash| Op::Rmdir { path, ids, trash },
             &author,
         )?;
-        let gathered = self.gather(&author, &found, &entry);
+        let gathering = Gathering {
+            author: author.clone(),
+            path: found.path(),
+            entry: entry.clone(),
+            id: found.meta.id,
+            removals: Vec::new(),
+        };
+        let gathered = self.gather(gathering, in_use);
         Ok(self.retired(&author, &found, entry, gathered))
     }
 
@@ -173,7 +194,7 @@ impl World {
             );
             let at = [found.dir.changed()?];
             let pending = self.journal.begin(record, &at, Some(author))?;
-            match pending.settle(self.move_in(found, trash.as_fd(), &entry)) {
+            match pending.settle(self.move_in(found, &trash, &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
@@ -193,23 +214,41 @@ impl World {
         self.trash.came(meta);
     }
 
-    /// Performs the move. If another node arrived, it goes back.
+    /// Performs the move. If another node arrived, it goes back. If the trash is not the store's any more, the node goes
+    /// back too, and then into the one that is.
     pub(super) fn move_in(
+        &self,
+        found: &Visible<'_>,
+        trash: &Arc<OwnedFd>,
+        entry: &EntryName,
+    ) -> Result<()> {
+        let mut trash = trash.clone();
+        loop {
+            let error = match self.move_into(found, trash.as_fd(), entry) {
+                Ok(()) => return Ok(()),
+                Err(Error::Exists) => return Err(Error::Exists),
+                Err(error) => error,
+            };
+            match self.trash.instead_of(&self.root, &trash)? {
+                Some(other) => trash = other,
+                None => return Err(error),
+            }
+        }
+    }
+
+    fn move_into(
         &self,
         found: &Visible<'_>,
         trash: BorrowedFd<'_>,
         entry: &EntryName,
     ) -> Result<()> {
-        let entry = entry.name()?;
-        self.shift(found.dir.as_fd(), found.name, trash, entry)?;
-        let arrived = stat_at(trash, entry);
-        match arrived {
-            Ok(meta) if meta.id == found.meta.id => Ok(()),
-            _ => {
-                move_to(trash, entry, found.dir, found.name)?;
-                Err(Error::NotFound)
-            }
+        let name = entry.name()?;
+        self.shift(found.dir.as_fd(), found.name, trash, name)?;
+        if !has_come(&self.root, entry, found.meta.id) {
+            move_to(trash, name, found.dir, found.name)?;
+            return Err(Error::NotFound);
         }
+        Ok(())
     }
 
     /// Moves an entry, including a directory that its owner may not write to. Moving a directory changes its `..`, for
@@ -239,70 +278,4 @@ impl World {
         }
         self.with_rights(&node, 0o300, || move_to(from, name, to, new))
     }
-
-    /// Moves what a process removed from a directory back under the directory's entry. A removal that cannot be moved
-    /// is safe as an entry of its own.
-    fn gather(&self, author: &Author, found: &Visible<'_>, entry: &EntryName) -> Vec<Removal> {
-        let mut removals = self.trash.recall(author.actor.pid, found.meta.id);
-        if removals.is_empty() {
-            return removals;
-        }
-        let gathered = self.trash.dir(&self.root).and_then(|trash| {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let into = open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty())?;
-            let mtime = stat_fd(into.as_fd())?.mtime;
-            for some in removals.chunks(GATHERED_AT_ONCE) {
-                let entries = some.iter().map(|r| Escaped(r.entry.bytes().to_vec()));
-                let op = Op::Gather {
-                    path: found.path(),
-                    trash: Escaped(entry.bytes().to_vec()),
-                    entries: entries.collect(),
-                    names: some.iter().filter_map(cut_name).collect(),
-                };
-                self.journal.note(op, Some(author))?;
-            }
-            removals.retain(|removal| {
-                let moved = removal.entry.name().and_then(|from| {
-                    let name = Name::new(&removal.name)?;
-                    self.shift(trash.as_fd(), from, into.as_fd(), name)
-                });
-                moved
-                    .inspect_err(|error| log::debug!("not gathered: {error}"))
-                    .is_ok()
-            });
-            // No record has the directory's former mtime, so the directory itself must keep it.
-            let times = Timestamps {
-                last_access: Timespec {
-                    tv_sec: 0,
-                    tv_nsec: UTIME_OMIT,
-                },
-                last_modification: Timespec {
-                    tv_sec: mtime.sec,
-                    tv_nsec: i64::from(mtime.nsec),
-                },
-            };
-            let _ = rustix::fs::utimensat(&into, c"", &times, AtFlags::EMPTY_PATH);
-            Ok(())
-        });
-        match gathered {
-            Ok(()) => removals,
-            Err(error) => {
-                log::debug!("not gathered: {error}");
-                Vec::new()
-            }
-        }
-    }
-}
-
-/// Returns a removed node's name, if its entry's name is not enough to know it.
-fn cut_name(removal: &Removal) -> Option<(Escaped, Escaped)> {
-    let whole = super::trash::parse_entry(removal.entry.bytes())
-        .is_some_and(|(_, name)| name == removal.name);
-    let pair = || {
-        (
-            Escaped(removal.entry.bytes().to_vec()),
-            Escaped(removal.name.clone()),
-        )
-    };
-    (!whole).then(pair)
 }

@@ -3,8 +3,6 @@
 //! Replacing is a removal: the two nodes change places in one step, then the replaced one moves from the old name into
 //! the trash. The new name is never vacant, and at every moment both nodes have a name.
 
-use std::os::fd::AsFd;
-
 use rustix::fs::RenameFlags;
 
 use super::layout::TRASH;
@@ -207,12 +205,11 @@ impl World {
                     name: found.name,
                     meta: target.meta,
                 };
-                self.move_in(&replaced, trash.as_fd(), &entry)
-                    .inspect_err(|_| {
-                        if let Err(error) = swap(found, target) {
-                            log::error!("a failed rename could not be taken back: {error}");
-                        }
-                    })
+                self.move_in(&replaced, &trash, &entry).inspect_err(|_| {
+                    if let Err(error) = swap(found, target) {
+                        log::error!("a failed rename could not be taken back: {error}");
+                    }
+                })
             });
             match pending.settle(act) {
                 Err(Error::Exists) => {}

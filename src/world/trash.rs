@@ -3,15 +3,21 @@
 //! Owns `.trash` and its layout, one entry `{timestamp}_{name}` for each removal. The moves are made by `remove.rs`
 //! and `rename.rs`.
 //!
-//! Locks: one mutex over the memory of removals, never held over a system call. Another keeps counting and purging
-//! apart; it is held long, and no request of the home takes it.
+//! The trash is kept open from one removal to the next, and opened anew once a second. So whoever moves something into
+//! it asks by its path, from the store's root, whether it has arrived: a trash that was moved away, replaced or mounted
+//! over behind the mount is noticed at that removal, which is then repeated with the one that is there.
+//!
+//! Locks: one mutex over the memory of removals and one over the open trash, never held over a system call. Another
+//! keeps counting and purging apart; it is held long, and no request of the home takes it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, StatxFlags};
 
 use super::layout::TRASH;
 use super::meta::{Id, Meta};
@@ -28,6 +34,9 @@ const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";
 /// The number of removals remembered for gathering, over all processes. Past it the oldest directories are forgotten:
 /// what was removed from them stays in entries of its own.
 const REMEMBERED: usize = 1_000_000;
+
+/// How long the trash is kept open before it is opened anew.
+const KEPT_OPEN: Duration = Duration::from_secs(1);
 
 /// The name of a trash entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,6 +73,7 @@ pub struct Removal {
 pub struct Trash {
     last: AtomicI64,
     memory: Mutex<Memory>,
+    open: Mutex<Option<(Arc<OwnedFd>, Instant)>>,
     /// The bytes allocated in the trash, as far as they have been counted.
     bytes: AtomicU64,
     /// Held while the trash is counted or purged.
@@ -123,16 +133,41 @@ pub(super) fn ours(trash: &OwnedFd, owner: Option<(u32, u32)>, state: &StateDir)
 }
 
 impl Trash {
-    /// Opens the trash for one move. It is created again if an operator has removed it meanwhile.
+    /// Returns the trash as it was opened within the last second, or opens it.
+    ///
+    /// # Errors
+    /// As [`Trash::open_anew`].
+    pub fn dir(&self, root: &Root) -> Result<Arc<OwnedFd>> {
+        let open = self.open.lock().clone();
+        match open {
+            Some((dir, since)) if since.elapsed() < KEPT_OPEN => Ok(dir),
+            _ => self.open_anew(root),
+        }
+    }
+
+    /// Opens the trash. It is created again if an operator has removed it meanwhile.
     ///
     /// # Errors
     /// Any error from `openat2(2)` or `mkdirat(2)`.
-    pub fn dir(&self, root: &Root) -> Result<OwnedFd> {
+    pub fn open_anew(&self, root: &Root) -> Result<Arc<OwnedFd>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
+        let dir = match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
             Err(Error::NotFound) => open(root),
             result => result,
-        }
+        };
+        let dir = dir.map(Arc::new);
+        *self.open.lock() = dir.as_ref().ok().map(|dir| (dir.clone(), Instant::now()));
+        dir
+    }
+
+    /// Opens the trash if another one has taken the place of this.
+    ///
+    /// # Errors
+    /// As [`Trash::open_anew`].
+    pub(super) fn instead_of(&self, root: &Root, dir: &OwnedFd) -> Result<Option<Arc<OwnedFd>>> {
+        let now = self.open_anew(root)?;
+        let is_other = stat_fd(now.as_fd())?.id != stat_fd(dir.as_fd())?.id;
+        Ok(is_other.then_some(now))
     }
 
     /// Returns a new entry name for a removal. No two calls return the same.
@@ -214,6 +249,14 @@ impl Trash {
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+}
+
+/// Returns whether a node is the one in the store's trash, by its path.
+pub(super) fn has_come(root: &Root, entry: &EntryName, id: Id) -> bool {
+    let path = [TRASH, b"/", entry.bytes()].concat();
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = rustix::fs::statx(root, path.as_slice(), flags, StatxFlags::INO);
+    found.is_ok_and(|found| Meta::from_statx(&found).id == id)
 }
 
 /// Moves an entry without replacing anything.

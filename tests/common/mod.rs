@@ -427,6 +427,7 @@ impl Home {
 
     /// The names in the store's trash, oldest first.
     pub(crate) fn trash(&self) -> Vec<OsString> {
+        self.gather();
         let Ok(listing) = fs::read_dir(self.store.join(".trash")) else {
             return Vec::new();
         };
@@ -436,6 +437,15 @@ impl Home {
             .collect();
         names.sort();
         names
+    }
+
+    /// Has what was removed gathered, as everybody does who looks into the trash of a home.
+    pub(crate) fn gather(&self) {
+        let look = || fs::read_dir(self.home.join(".trash")).map(Iterator::count);
+        if self.daemon.is_some() && look().is_err() {
+            // It is another user's home.
+            trumanfs(&["trash".as_ref(), "list".as_ref(), self.store.as_os_str()]);
+        }
     }
 
     /// What the daemon of the newest session had to say.
@@ -461,6 +471,7 @@ impl Home {
 
     /// The journal's records of all sessions, oldest session first, without the seals between them.
     pub(crate) fn journal(&self) -> Vec<serde_json::Value> {
+        self.gather();
         let mut sessions: Vec<_> = fs::read_dir(self.store.join(".trumanfs/sessions"))
             .expect("the sessions of the store")
             .map(|entry| entry.expect("readdir").path())

@@ -459,6 +459,7 @@ fn run(which: &str, door: &dyn Door, case: &Case) -> (Vec<String>, Vec<String>) 
             ));
         }
     }
+    door.gather();
     let mut trash: Vec<String> = below(&door.store().join(".trash"))
         .iter()
         .map(|path| {

@@ -23,6 +23,7 @@ mod copies;
 mod destruction;
 mod doors;
 mod escape;
+mod gather;
 mod keep;
 mod labels;
 mod leaks;

@@ -401,6 +401,7 @@ impl<D: Door> Run<D> {
 
     /// Moves an entry out of the trash, where the contents say which files it holds.
     fn take_back(&mut self, to: &str) {
+        self.door.gather();
         let trash = self.door.store().join(".trash");
         let mut entries: Vec<_> = fs::read_dir(&trash)
             .unwrap()
@@ -465,6 +466,7 @@ impl<D: Door> Run<D> {
             assert_eq!(tree.get(path), wanted.get(path), "{path} (left: the home)");
         }
         let (mut contents, mut dirs) = (Vec::new(), 0);
+        self.door.gather();
         let mut pending = vec![self.door.store().join(".trash")];
         while let Some(dir) = pending.pop() {
             for entry in fs::read_dir(&dir).unwrap() {

@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 
 use super::*;
 use crate::error::Error;
+use crate::journal::Op;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
@@ -21,6 +22,7 @@ use crate::world::{
     Time, ViewOptions, World, WorldOptions, new_session_id,
 };
 
+mod gather;
 mod redo;
 mod times;
 
@@ -438,6 +440,73 @@ impl Lab {
             _ => return None,
         };
         done.ok()
+    }
+}
+
+impl Lab {
+    /// Makes a lab in which what is removed is gathered when somebody asks for it, and not before.
+    fn without_gathering() -> Lab {
+        let lab = Lab::with_files();
+        lab.world.gather_behind(|| (), |_| true);
+        lab
+    }
+
+    fn listed(&self, dir: &str) -> Vec<String> {
+        let names = std::fs::read_dir(self.dir.path().join(dir)).unwrap();
+        let mut names: Vec<_> = names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != ".gitignore")
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The names in the trash without their times.
+    fn trash(&self) -> Vec<String> {
+        let names = self.listed(".trash");
+        let mut names: Vec<_> = names
+            .iter()
+            .map(|name| name.split_once('_').unwrap().1.to_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The names in the newest entry of the trash that has this name.
+    fn entry(&self, name: &str) -> Vec<String> {
+        let all = self.listed(".trash");
+        let of_name = |entry: &&String| entry.split_once('_').unwrap().1 == name;
+        self.listed(&format!(".trash/{}", all.iter().rfind(of_name).unwrap()))
+    }
+
+    fn gather_records(&self) -> Vec<String> {
+        let store = Store::of(&self.world).unwrap();
+        let mut records = ReverseRecords::open(&store).unwrap();
+        let mut gathered = Vec::new();
+        while let Some((_, record)) = records.next_record().unwrap() {
+            if let Op::Gather { path, entries, .. } = record.op {
+                gathered.push(format!("{path} {}", entries.len()));
+            }
+        }
+        gathered.reverse();
+        gathered
+    }
+
+    /// The entries of the trash that have this name, as paths, oldest first.
+    fn in_trash(&self, name: &str) -> Vec<String> {
+        let of_name = |entry: &String| entry.split_once('_').unwrap().1 == name;
+        let all = self.listed(".trash").into_iter().filter(of_name);
+        all.map(|entry| format!(".trash/{entry}")).collect()
+    }
+
+    /// Makes a file behind the journal.
+    fn put_behind(&self, at: &str) {
+        std::fs::write(self.dir.path().join(at), "behind").unwrap();
+    }
+
+    /// Removes an empty directory behind the journal.
+    fn rmdir_behind(&self, at: &str) {
+        std::fs::remove_dir(self.dir.path().join(at)).unwrap();
     }
 }
 

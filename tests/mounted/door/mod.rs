@@ -50,6 +50,8 @@ pub(crate) trait Door {
     fn reopen(&mut self);
     /// The store behind it.
     fn store(&self) -> &Path;
+    /// Has what was removed gathered, so that the store can be looked at.
+    fn gather(&self);
 }
 
 /// The unmounted store.
@@ -257,6 +259,8 @@ impl Door for InProcess {
     fn store(&self) -> &Path {
         &self.store
     }
+
+    fn gather(&self) {}
 }
 
 /// The mounted home.
@@ -361,6 +365,10 @@ impl Door for Mounted {
 
     fn store(&self) -> &Path {
         self.0.store()
+    }
+
+    fn gather(&self) {
+        self.0.gather();
     }
 }
 

@@ -1,0 +1,174 @@
+//! Removals that are gathered later, or never: a daemon that dies leaves entries of their own.
+
+use super::*;
+use crate::world::trash::EntryName;
+
+#[test]
+fn what_was_removed_is_gathered_from_the_inside_out() {
+    let lab = Lab::without_gathering();
+    lab.rm_all("proj").unwrap();
+    assert_eq!(lab.trash(), ["a", "b", "c", "d", "deep", "proj", "sub"]);
+    assert!(lab.gather_records().is_empty());
+    lab.world.gather_now();
+    assert_eq!(lab.trash(), ["proj"]);
+    assert_eq!(lab.entry("proj"), ["a", "b", "sub"]);
+    assert_eq!(
+        lab.gather_records(),
+        ["/proj/sub/deep 1", "/proj/sub 2", "/proj 3"]
+    );
+}
+
+#[test]
+fn the_end_of_a_session_gathers() {
+    let lab = Lab::without_gathering();
+    lab.rm_all("proj").unwrap();
+    lab.world.close();
+    assert_eq!(lab.trash(), ["proj"]);
+}
+
+#[test]
+fn of_names_that_come_again_each_directory_gathers_its_own() {
+    let lab = Lab::without_gathering();
+    lab.put("proj/a", "second");
+    lab.rm("proj/a").unwrap();
+    lab.put("proj/a", "third");
+    lab.rm_all("proj").unwrap();
+    lab.mkdir("proj").unwrap();
+    lab.put("proj/a", "fourth");
+    lab.rm_all("proj").unwrap();
+    lab.mkdir("proj").unwrap();
+    lab.put("proj/a", "fifth");
+    lab.world.gather_now();
+    assert_eq!(lab.trash(), ["a", "proj", "proj"]);
+    let contents = lab.in_trash("proj").into_iter();
+    let contents: Vec<_> = contents.map(|e| lab.read(&format!("{e}/a"))).collect();
+    assert_eq!(contents, ["third", "fourth"]);
+    assert_eq!(lab.read("proj/a"), "fifth");
+}
+
+#[test]
+fn what_is_in_use_is_gathered_at_once_and_what_it_holds_before_it() {
+    let lab = Lab::without_gathering();
+    for path in ["proj/sub/deep/d", "proj/sub/deep", "proj/sub/c", "proj/sub"] {
+        lab.rm(path).unwrap();
+    }
+    lab.rm("proj/a").unwrap();
+    lab.rm("proj/b").unwrap();
+    let at = path("proj");
+    let (dir, name) = lab.world.parent(&at).unwrap();
+    let is_sub = |entry: &EntryName| entry.bytes().ends_with(b"_sub");
+    let removed = lab
+        .world
+        .rmdir_knowing(&dir, name, lab.caller(), &is_sub)
+        .unwrap();
+    let gathered: Vec<_> = removed.gathered.iter().map(|r| &r.name[..]).collect();
+    assert_eq!(gathered, [b"sub"]);
+    assert_eq!(lab.trash(), ["a", "b", "proj"]);
+    assert_eq!(lab.entry("proj"), ["sub"]);
+    lab.world.gather_now();
+    assert_eq!(lab.trash(), ["proj"]);
+}
+
+/// As many as may wait, and no more: then whoever removes a directory gathers.
+#[test]
+fn what_waits_is_bounded() {
+    let lab = Lab::without_gathering();
+    let step = |n: usize| {
+        lab.mkdir("d").unwrap();
+        // Behind the journal, for speed; 500 may wait in a test.
+        for i in 0..n {
+            lab.put_behind(&format!("d/{i}"));
+        }
+        lab.rm_all("d").unwrap();
+        lab.world.gather_overdue();
+    };
+    step(3);
+    assert_eq!(lab.trash().len(), 4);
+    step(500);
+    assert_eq!(lab.trash(), ["d", "d"]);
+}
+
+/// A directory that is gone and a name that is taken stop nothing: what cannot be gathered stays where it is.
+#[test]
+fn what_cannot_be_gathered_stays_an_entry() {
+    let lab = Lab::without_gathering();
+    lab.rm_all("proj").unwrap();
+    let [proj, sub] = ["proj", "sub"].map(|name| lab.in_trash(name).remove(0));
+    lab.put_behind(&format!("{proj}/a"));
+    lab.rmdir_behind(&sub);
+    lab.world.gather_now();
+    assert_eq!(lab.trash(), ["a", "c", "deep", "proj"]);
+    assert_eq!(lab.entry("deep"), ["d"]);
+    assert_eq!(lab.entry("proj"), ["a", "b"]);
+    assert_eq!(lab.read(&lab.in_trash("a")[0]), "proj/a");
+}
+
+/// What a killed daemon leaves: all, some or nothing of it gathered. Each can be taken back whole, by the next session too.
+#[test]
+fn what_nobody_gathered_is_taken_back_as_well() {
+    let what_was_done = |lab: &Lab, done: usize| {
+        lab.rm_all("proj/sub").unwrap();
+        if done > 0 {
+            lab.world.gather_now();
+        }
+        lab.rm_all("proj").unwrap();
+        lab.mkdir("proj").unwrap();
+        lab.put("proj/a", "new");
+        lab.mv("proj", "away/proj", Renaming::NoReplace).unwrap();
+        if done > 1 {
+            lab.world.gather_now();
+        }
+    };
+    for done in 0..3 {
+        let lab = Lab::without_gathering();
+        let start = lab.look();
+        what_was_done(&lab, done);
+        lab.undo_after(1);
+        assert_same(&lab.look(), &start, &format!("{done} gathered"));
+        // The redo gathers, the undo of that finds it.
+        lab.redo();
+        lab.undo_after(1);
+        assert_same(&lab.look(), &start, &format!("{done} gathered, once more"));
+
+        let lab = Lab::without_gathering();
+        let start = lab.look();
+        what_was_done(&lab, done);
+        let first = lab.world.session().to_owned();
+        let Lab { dir, world, .. } = lab;
+        drop(world);
+        let lab = Lab::in_dir(dir);
+        assert!(!lab.gather_records().is_empty() || done == 0);
+        lab.undo(&since(Point::After(Operation {
+            session: first,
+            seq: 1,
+        })));
+        assert_same(
+            &lab.look(),
+            &start,
+            &format!("{done} gathered before the kill"),
+        );
+    }
+}
+
+#[test]
+fn histories_that_are_gathered_now_and_then_are_undone() {
+    for seed in 0..40 {
+        let lab = Lab::without_gathering();
+        let start = lab.look();
+        let mut random = Random(seed);
+        for _ in 0..40 {
+            lab.step(&mut random);
+            if random.below(8) == 0 {
+                lab.world.gather_now();
+            }
+        }
+        if seed % 2 == 0 {
+            lab.world.gather_now();
+        }
+        let end = lab.look();
+        lab.undo_after(1);
+        assert_same(&lab.look(), &start, &format!("seed {seed}, undone"));
+        lab.redo();
+        assert_same(&lab.look(), &end, &format!("seed {seed}, redone"));
+    }
+}
