@@ -26,7 +26,7 @@ use crate::control::{Held, Status};
 use crate::error::{Error, Result};
 use crate::fuse::{
     Counters, Dirs, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
-    Invalidate, Mechanisms, RequestObserver, Runs, Shared, Watch,
+    Invalidate, Mechanisms, RequestObserver, Runs, Shared, Syncs, Watch,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -132,6 +132,7 @@ fn share(
         runs: Runs::default(),
         ends: Ends::default(),
         counters: Counters::default(),
+        syncs: Syncs::of_workers(workers()),
         failures: Failures::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         marking: parking_lot::Mutex::default(),
@@ -149,12 +150,16 @@ fn share(
     Ok((shared, watcher))
 }
 
+/// Returns how many threads answer requests.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Begins to answer the kernel.
 fn answer(shared: &Arc<Shared>, device: OwnedFd) -> Result<Session<FileSystem>> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps other users out, by `user_id=` or as requested.
-    config.n_threads = Some(cores);
+    config.n_threads = Some(workers());
     config.clone_fd = true;
     Session::from_fd(
         FileSystem::new(shared.clone()),

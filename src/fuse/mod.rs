@@ -26,6 +26,7 @@ mod page_cache;
 mod reply;
 mod requests;
 mod runs;
+mod syncs;
 mod table;
 mod writers;
 
@@ -46,6 +47,7 @@ pub use handles::Handles;
 pub use inodes::{Inodes, ROOT};
 pub use open_state::HomeWriters;
 pub use runs::Runs;
+pub use syncs::Syncs;
 
 /// How long the kernel may cache entries and attributes if changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
@@ -123,6 +125,8 @@ pub struct Shared {
     pub ends: Ends,
     /// The numbers of requests.
     pub counters: Counters,
+    /// The workers that wait for a disk.
+    pub syncs: Syncs,
     /// The recent failures of the store's file system.
     pub failures: Failures,
     /// The mechanisms that the kernel has agreed to and the daemon may use.

@@ -118,9 +118,28 @@ impl FileSystem {
         }
     }
 
-    /// Runs an action that waits for a disk on a thread of its own: as many such requests as there are workers would
-    /// stop the whole home.
-    pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
+    /// Waits for a disk and replies: at once while enough workers are left to answer others, else on a thread of its own.
+    /// As many such requests as there are workers would stop the whole home; but a thread costs more than a sync that
+    /// finds little to write.
+    pub(super) fn sync_at_once_or_aside(
+        &self,
+        info: RequestInfo,
+        reply: ReplyEmpty,
+        sync: impl FnOnce(&FileSystem) -> Result<()> + Send + 'static,
+    ) {
+        match self.shared.syncs.begin() {
+            Some(waiting) => {
+                let done = sync(self);
+                // The next sync may follow the reply at once.
+                drop(waiting);
+                self.answer(info, reply, done);
+            }
+            None => self.spawn_blocking(move |fs| fs.answer(info, reply, sync(fs))),
+        }
+    }
+
+    /// Runs an action that takes long on a thread of its own.
+    fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
         let fs = self.clone();
         // If no thread can be started, the closure and its reply are dropped, and fuser then answers EIO.
         let spawned = std::thread::Builder::new()

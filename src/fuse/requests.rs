@@ -242,7 +242,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let info = self.seen_long(req, ino, counted!(fsync));
-        self.spawn_blocking(move |fs| fs.answer(info, reply, fs.sync(ino.0, fh, datasync)));
+        self.sync_at_once_or_aside(info, reply, move |fs| fs.sync(ino.0, fh, datasync));
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -283,7 +283,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let info = self.seen_long(req, ino, counted!(fsyncdir));
-        self.spawn_blocking(move |fs| fs.answer(info, reply, fs.sync_dir(ino.0)));
+        self.sync_at_once_or_aside(info, reply, move |fs| fs.sync_dir(ino.0));
     }
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
