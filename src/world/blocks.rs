@@ -8,22 +8,29 @@
 //!
 //! Lock: one mutex over the saved ranges, held during the saving: two writers of one block must not both pass.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::SeekFrom;
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::extents::{BLOCK, Extents, length};
 use super::quota::Quota;
 use crate::error::{Error, Result};
 
-/// Saved ranges are widened to whole blocks of this many bytes, so that a run of small writes costs one copy.
-const BLOCK: u64 = 4096;
-
 /// The number of bytes requested in one copy.
 const AT_ONCE: usize = 1 << 30;
+
+/// What has been saved and listed.
+#[derive(Debug, Default)]
+struct Saved {
+    extents: Extents,
+    /// The length of the list as far as its lines are whole.
+    listed: u64,
+    /// Whether there is something behind that.
+    torn: bool,
+}
 
 /// A version that grows as its file is overwritten.
 #[derive(Debug)]
@@ -40,7 +47,7 @@ pub struct Blocks {
     /// Whether saved data must be on disk before the original is overwritten.
     durable: bool,
     room: Arc<Quota>,
-    saved: Mutex<BTreeMap<u64, u64>>,
+    saved: Mutex<Saved>,
 }
 
 impl Blocks {
@@ -64,7 +71,7 @@ impl Blocks {
         }
     }
 
-    /// Saves a range before it is overwritten, truncated or punched out.
+    /// Saves a range before it is overwritten, truncated or punched out, and what is likely to be overwritten next.
     ///
     /// # Errors
     /// `ENOSPC` if there is no space for it; any error from the system calls. The range must then not be overwritten.
@@ -75,16 +82,51 @@ impl Blocks {
             return Ok(());
         }
         let mut saved = self.saved.lock();
-        for (from, to) in gaps(&saved, from, to) {
-            self.room.take(to - from)?;
-            copy_range(self.source.as_fd(), self.version.as_fd(), from, to)
-                .and_then(|()| self.sync(&self.version))
-                .and_then(|()| self.note(from, to))
-                .and_then(|()| self.sync(&self.map))
-                .inspect_err(|_| self.room.give_back(to - from))?;
-            insert(&mut saved, from, to);
+        let lacks = saved.extents.gaps(from, to);
+        if lacks.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // A durable save waits for the disk twice, whatever its size.
+        let (start, end) = saved.extents.around(from, to, self.size, self.durable);
+        let wide = saved.extents.gaps(start, end);
+        // What is not needed yet evicts nothing, and where it finds no space, what is needed may still find some.
+        if wide != lacks
+            && self.room.take_spare(length(&wide))
+            && self.save_each(&mut saved, &wide).is_ok()
+        {
+            return Ok(());
+        }
+        self.room.take(length(&lacks))?;
+        self.save_each(&mut saved, &lacks)
+    }
+
+    /// Saves some ranges, for which space has been taken; it is given back if that fails.
+    fn save_each(&self, saved: &mut Saved, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut copied = 0;
+        let each = ranges.iter().try_for_each(|(from, to)| {
+            copied += copy_counted(self.source.as_fd(), self.version.as_fd(), *from, *to)?;
+            Ok(())
+        });
+        let listed = each
+            .and_then(|()| self.sync(&self.version))
+            .and_then(|()| self.note(saved, ranges));
+        if listed.is_err() && !saved.torn {
+            // No list names them, and the space may be what the next attempt lacks.
+            for (from, to) in ranges {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let _ = rustix::fs::fallocate(&self.version, flags, *from, to - from);
+            }
+        }
+        let done = listed.and_then(|()| self.sync(&self.map));
+        match &done {
+            Ok(()) => {
+                saved.extents.add(ranges);
+                // Holes take none.
+                self.room.give_back(length(ranges).saturating_sub(copied));
+            }
+            Err(_) => self.room.give_back(length(ranges)),
+        }
+        done
     }
 
     fn sync(&self, file: &OwnedFd) -> Result<()> {
@@ -94,9 +136,23 @@ impl Blocks {
         }
     }
 
-    fn note(&self, from: u64, to: u64) -> Result<()> {
-        let line = format!("{from} {}\n", to - from);
-        write_all(self.map.as_fd(), line.as_bytes())
+    /// Lists some ranges: all of them, or none.
+    fn note(&self, saved: &mut Saved, ranges: &[(u64, u64)]) -> Result<()> {
+        use std::fmt::Write;
+        let cut = |to| rustix::fs::ftruncate(&self.map, to).map_err(Error::os("ftruncate"));
+        if saved.torn {
+            cut(saved.listed)?;
+            saved.torn = false;
+        }
+        let mut lines = String::with_capacity(ranges.len() * 24);
+        for (from, to) in ranges {
+            let _ = writeln!(lines, "{from} {}", to - from);
+        }
+        // On a full disk the beginning of a line may find space: no other line must come behind it.
+        write_all(self.map.as_fd(), lines.as_bytes())
+            .inspect_err(|_| saved.torn = cut(saved.listed).is_err())?;
+        saved.listed += lines.len() as u64;
+        Ok(())
     }
 }
 
@@ -116,21 +172,27 @@ pub fn copy_range(
     from: u64,
     to: u64,
 ) -> Result<()> {
-    let mut at = from;
+    copy_counted(source, target, from, to).map(drop)
+}
+
+/// As [`copy_range`]; returns how many bytes were no hole.
+fn copy_counted(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64) -> Result<u64> {
+    let (mut at, mut copied) = (from, 0);
     while at < to {
         let data = match rustix::fs::seek(source, SeekFrom::Data(at)) {
             Ok(data) if data < to => data,
             // Only a hole is left, or the file ends earlier.
-            Ok(_) | Err(Errno::NXIO) => return Ok(()),
+            Ok(_) | Err(Errno::NXIO) => break,
             // Not every file system supports `SEEK_DATA`.
             Err(Errno::INVAL) => at,
             Err(errno) => return Err(Error::os("lseek")(errno)),
         };
         let end = rustix::fs::seek(source, SeekFrom::Hole(data)).map_or(to, |end| end.min(to));
         copy_data(source, target, data, end)?;
+        copied += end - data;
         at = end;
     }
-    Ok(())
+    Ok(copied)
 }
 
 fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64) -> Result<()> {
@@ -185,56 +247,102 @@ pub(super) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the parts of a range that have not been saved.
-fn gaps(saved: &BTreeMap<u64, u64>, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let mut gaps = Vec::new();
-    let mut at = saved
-        .range(..=from)
-        .next_back()
-        .map_or(from, |(_, end)| from.max(*end));
-    for (start, end) in saved.range(from..to) {
-        if at < *start {
-            gaps.push((at, *start));
-        }
-        at = at.max(*end);
-    }
-    if at < to {
-        gaps.push((at, to));
-    }
-    gaps
-}
-
-/// Marks a range as saved, merging it with its neighbours.
-fn insert(saved: &mut BTreeMap<u64, u64>, mut from: u64, mut to: u64) {
-    if let Some((start, end)) = saved.range(..=from).next_back()
-        && *end >= from
-    {
-        (from, to) = (*start, to.max(*end));
-    }
-    while let Some((start, end)) = saved.range(from..=to).next().map(|(s, e)| (*s, *e)) {
-        to = to.max(end);
-        saved.remove(&start);
-    }
-    saved.insert(from, to);
-}
-
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
-    #[test]
-    fn only_what_has_not_been_saved_is() {
-        let mut saved = BTreeMap::new();
-        for (from, to) in [(8, 12), (20, 24), (12, 16), (0, 4)] {
-            insert(&mut saved, from, to);
+    const SIZE: u64 = 1 << 20;
+
+    /// A file without zeros, and a version of it with at most so many bytes.
+    fn begun(dir: &tempfile::TempDir, max: Option<u64>) -> (Blocks, Arc<Quota>) {
+        let file = |name: &str| {
+            let mut options = std::fs::OpenOptions::new();
+            let options = options.read(true).create(true);
+            let options = match name {
+                "map" => options.append(true),
+                _ => options.write(true),
+            };
+            options.open(dir.path().join(name)).unwrap()
+        };
+        let source = file("source");
+        let bytes: Vec<u8> = (0..SIZE).map(|at| (at / 7 % 255 + 1) as u8).collect();
+        source.write_all_at(&bytes, 0).unwrap();
+        let quota = Quota::new(max);
+        let files = (file("version").into(), file("map").into(), false);
+        let blocks = Blocks::new(source.into(), files, 1, SIZE, quota.clone());
+        (blocks, quota)
+    }
+
+    /// What the list has, each range of which must be in the version.
+    fn listed(dir: &tempfile::TempDir) -> Vec<(u64, u64)> {
+        let read = |name| std::fs::read(dir.path().join(name)).unwrap();
+        let (source, mut version) = (read("source"), read("version"));
+        version.resize(source.len(), 0);
+        let text = String::from_utf8(read("map")).unwrap();
+        let ranges = crate::world::ranges::Ranges::parse(&text).unwrap().ranges;
+        for (from, to) in &ranges {
+            let range = *from as usize..*to as usize;
+            let (had, has) = (source.get(range.clone()), version.get(range));
+            assert!(had.is_some() && had == has, "{from} {to}");
         }
-        assert_eq!(saved, BTreeMap::from([(0, 4), (8, 16), (20, 24)]));
-        assert_eq!(gaps(&saved, 0, 30), [(4, 8), (16, 20), (24, 30)]);
-        assert_eq!(gaps(&saved, 9, 15), []);
-        assert_eq!(gaps(&saved, 10, 21), [(16, 20)]);
-        insert(&mut saved, 2, 22);
-        assert_eq!(saved, BTreeMap::from([(0, 24)]));
-        insert(&mut saved, 30, 31);
-        assert_eq!(gaps(&saved, 24, 30), [(24, 30)]);
+        ranges
+    }
+
+    #[test]
+    fn a_range_is_saved_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (blocks, quota) = begun(&dir, None);
+        for _ in 0..10 {
+            blocks.save(8192, 8292).unwrap();
+        }
+        assert_eq!(listed(&dir), [(8192, 12288)]);
+        assert_eq!(quota.used(), 4096);
+        blocks.save(40960, 40961).unwrap();
+        blocks.save(50000, 50001).unwrap();
+        let map = || std::fs::metadata(dir.path().join("map")).unwrap().len();
+        let length = map();
+        for at in (0..65536).step_by(4096) {
+            blocks.save(at, at + 4096).unwrap();
+        }
+        assert_eq!((map(), listed(&dir)), (length, vec![(0, 65536)]));
+        assert_eq!(quota.used(), 65536);
+    }
+
+    #[test]
+    fn near_the_limit_only_what_is_needed_is_saved() {
+        let dir = tempfile::tempdir().unwrap();
+        let (blocks, quota) = begun(&dir, Some(48 << 10));
+        let each: Vec<_> = (0..13)
+            .map(|n| blocks.save(n * 8192, n * 8192 + 1))
+            .collect();
+        let saved = each.iter().filter(|saved| saved.is_ok()).count();
+        assert_eq!((saved, quota.refused()), (12, 1));
+        assert_eq!(quota.used(), 48 << 10);
+        assert_eq!(listed(&dir).len(), 12);
+    }
+
+    #[test]
+    fn half_a_line_is_not_continued() {
+        let dir = tempfile::tempdir().unwrap();
+        let (blocks, _) = begun(&dir, None);
+        blocks.save(0, 1).unwrap();
+        write_all(blocks.map.as_fd(), b"819").unwrap();
+        blocks.saved.lock().torn = true;
+        blocks.save(65536, 65537).unwrap();
+        assert_eq!(listed(&dir), [(0, 4096), (65536, 69632)]);
+    }
+
+    #[test]
+    fn what_lies_in_holes_takes_no_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let (blocks, quota) = begun(&dir, None);
+        rustix::fs::ftruncate(&blocks.source, 4096).unwrap();
+        rustix::fs::ftruncate(&blocks.source, SIZE).unwrap();
+        blocks.save(0, SIZE).unwrap();
+        assert_eq!(quota.used(), 4096);
+        assert_eq!(listed(&dir), [(0, SIZE)]);
     }
 }

@@ -9,11 +9,9 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::ranges::without;
+use super::extents::{BLOCK, length};
+use super::ranges::{outside, without};
 use crate::error::{Error, Result};
-
-/// The unit of comparison in bytes: what a file system can free.
-pub(super) const BLOCK: u64 = 4096;
 
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 18;
@@ -41,7 +39,7 @@ pub(super) struct Found {
     pub(super) differs: Vec<(u64, u64)>,
     /// The ranges that its successor has in common.
     pub(super) same: Vec<(u64, u64)>,
-    /// The SHA-256 of the whole version.
+    /// The SHA-256 of the whole version; empty for one that has only some ranges.
     pub(super) digest: String,
 }
 
@@ -55,34 +53,95 @@ pub(super) fn compare(
     limit: u64,
     after: &[Part],
 ) -> Result<Option<Found>> {
-    let mut bytes = vec![0; CHUNK];
-    let mut others = vec![0; CHUNK];
-    if size > SAMPLED_FROM && !sampled(version, size.min(limit), after) {
+    let whole = [(0, size.min(limit))];
+    if size > SAMPLED_FROM && !sampled(version, &whole, after) {
         return Ok(None);
     }
-    let mut same: Vec<(u64, u64)> = Vec::new();
+    let mut comparison = Comparison::new(version, limit, after);
     let mut hash = Sha256::new();
     let mut at = 0;
     while at < size {
         let (data, end) = next_data(version, at, size)?;
         zeros(&mut hash, data - at);
-        at = data;
+        comparison.range(data, end, |chunk| hash.update(chunk))?;
+        at = end;
+    }
+    let digest = hash.finalize();
+    Ok(Some(Found {
+        differs: without(size, &comparison.same),
+        same: comparison.same,
+        digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }))
+}
+
+/// As [`compare`], for a version that has only some ranges, and no digest.
+///
+/// # Errors
+/// As [`compare`].
+pub(super) fn compare_ranges(
+    version: BorrowedFd<'_>,
+    size: u64,
+    ranges: &[(u64, u64)],
+    limit: u64,
+    after: &[Part],
+) -> Result<Option<Found>> {
+    if length(ranges) > SAMPLED_FROM && !sampled(version, ranges, after) {
+        return Ok(None);
+    }
+    let mut comparison = Comparison::new(version, limit, after);
+    for (from, to) in ranges {
+        comparison.range(*from, *to, |_| {})?;
+    }
+    Ok(Some(Found {
+        differs: outside(&comparison.same, ranges, size),
+        same: comparison.same,
+        digest: String::new(),
+    }))
+}
+
+/// A comparison that is going on.
+struct Comparison<'a> {
+    version: BorrowedFd<'a>,
+    limit: u64,
+    after: &'a [Part],
+    bytes: Vec<u8>,
+    others: Vec<u8>,
+    /// What has been found in common.
+    same: Vec<(u64, u64)>,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(version: BorrowedFd<'a>, limit: u64, after: &'a [Part]) -> Comparison<'a> {
+        Comparison {
+            version,
+            limit,
+            after,
+            bytes: vec![0; CHUNK],
+            others: vec![0; CHUNK],
+            same: Vec::new(),
+        }
+    }
+
+    /// Compares a range, and shows the version's bytes to `each`.
+    fn range(&mut self, mut at: u64, end: u64, mut each: impl FnMut(&[u8])) -> Result<()> {
+        let (after, same) = (self.after, &mut self.same);
         while at < end {
             let stop = end.min((at / CHUNK as u64 + 1) * CHUNK as u64);
             let length = usize::try_from(stop - at).unwrap_or(CHUNK);
-            let chunk = bytes.get_mut(..length).unwrap_or_default();
-            if read_at(version, chunk, at)? < length {
+            let chunk = self.bytes.get_mut(..length).unwrap_or_default();
+            if read_at(self.version, chunk, at)? < length {
                 return Err(Error::NotFound); // The version was truncated.
             }
-            hash.update(&*chunk);
-            let other = others.get_mut(..length).unwrap_or_default();
+            each(chunk);
+            let other = self.others.get_mut(..length).unwrap_or_default();
             blocks(at, stop, |from, to| {
                 let range = offset(from - at)..offset(to - at);
                 let (Some(mine), Some(other)) = (chunk.get(range.clone()), other.get_mut(range))
                 else {
                     return;
                 };
-                let same_bytes = to <= limit && read_after(after, other, from) && mine == other;
+                let same_bytes =
+                    to <= self.limit && read_after(after, other, from) && mine == other;
                 if same_bytes && mine.iter().any(|byte| *byte != 0) {
                     match same.last_mut() {
                         Some(last) if last.1 == from => last.1 = to,
@@ -92,25 +151,29 @@ pub(super) fn compare(
             });
             at = stop;
         }
+        Ok(())
     }
-    let digest = hash.finalize();
-    Ok(Some(Found {
-        differs: without(size, &same),
-        same,
-        digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
-    }))
 }
 
-/// Returns whether any of a few evenly spread blocks is the same.
-fn sampled(version: BorrowedFd<'_>, size: u64, after: &[Part]) -> bool {
+/// Returns whether any of a few blocks, evenly spread over some ranges, is the same.
+fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &[Part]) -> bool {
     let mut one = vec![0; offset(BLOCK)];
     let mut other = vec![0; offset(BLOCK)];
-    (0..SAMPLES).any(|i| {
-        let at = size / SAMPLES * i / BLOCK * BLOCK;
-        read_at(version, &mut one, at).is_ok_and(|read| read == one.len())
-            && one.iter().any(|byte| *byte != 0)
-            && read_after(after, &mut other, at)
-            && one == other
+    let step = (length(ranges) / SAMPLES).max(1);
+    let mut skipped = 0_u64;
+    ranges.iter().any(|(from, to)| {
+        // The first sample that lies in this range.
+        let first = skipped.div_ceil(step) * step - skipped;
+        skipped += to - from;
+        (from + first..*to)
+            .step_by(usize::try_from(step).unwrap_or(usize::MAX))
+            .map(|at| at / BLOCK * BLOCK)
+            .any(|at| {
+                read_at(version, &mut one, at).is_ok_and(|read| read == one.len())
+                    && one.iter().any(|byte| *byte != 0)
+                    && read_after(after, &mut other, at)
+                    && one == other
+            })
     })
 }
 

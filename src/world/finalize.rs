@@ -29,13 +29,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 
-use super::compare::{BLOCK, Found, Part, compare, secure};
+use super::compare::{Found, Part, compare, compare_ranges, secure};
+use super::extents::{BLOCK, length};
 use super::finals::{Final, Finals};
 use super::layout::version_name;
 use super::meta::Id;
 use super::pending::{DraftVersion, DraftVersions};
 use super::quota::Quota;
-use super::ranges::{self, Ranges, outside, without};
+use super::ranges::{self, Ranges, without};
 use super::root::{open_beneath, stat_fd};
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
@@ -44,11 +45,8 @@ use crate::journal::{How, Ids};
 /// The delay between a file's close and its comparison: files are often reopened at once.
 const SOON: Duration = Duration::from_millis(200);
 
-/// The size in bytes above which files are not compared.
+/// The most bytes of a version that are compared.
 const MOST: u64 = 4 << 30;
-
-/// The size in bytes above which files kept by blocks are not compared.
-const MOST_BY_BLOCKS: u64 = 256 << 20;
 
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const WORTH: u64 = 2 * BLOCK;
@@ -300,10 +298,15 @@ impl Finalizer {
     /// Compares a version with its successor, if that is worthwhile.
     fn find(&self, version: &DraftVersion, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
         let by_blocks = version.kept.how == How::Blocks;
-        let most = if by_blocks { MOST_BY_BLOCKS } else { MOST };
-        let worth = !(by_blocks && self.room.is_live(version.kept.n))
-            && version.size > WORTH
-            && version.size <= most
+        let list = match by_blocks {
+            true => ranges::read(self.dir.as_fd(), version.kept.n)?,
+            false => None,
+        };
+        let has = list
+            .as_ref()
+            .map_or(version.size, |list| length(&list.ranges));
+        let worth = !(by_blocks && (list.is_none() || self.room.is_live(version.kept.n)))
+            && (WORTH + 1..=MOST).contains(&has)
             && !self.cannot_punch.load(Ordering::Relaxed);
         let file = match worth {
             true => self.open(version.kept.n, OFlags::RDWR).unwrap_or_default(),
@@ -312,15 +315,12 @@ impl Finalizer {
         let Some(file) = file else {
             return Ok(None);
         };
-        let found = compare(file.as_fd(), version.size, version.limit, after)?;
-        let Some(mut found) = found else {
-            return Ok(None);
+        let (file_of, limit) = (file.as_fd(), version.limit);
+        let found = match list {
+            None => compare(file_of, version.size, limit, after)?,
+            Some(list) => compare_ranges(file_of, version.size, &list.ranges, limit, after)?,
         };
-        if by_blocks {
-            let list = ranges::read(self.dir.as_fd(), version.kept.n)?.unwrap_or_default();
-            found.differs = outside(&found.same, &list.ranges, version.size);
-        }
-        Ok(Some((file, found)))
+        Ok(found.map(|found| (file, found)))
     }
 
     /// Gives back what a version has in common with its successor, and reports it as final.

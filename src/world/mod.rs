@@ -25,6 +25,7 @@ mod digests;
 mod durable;
 pub mod erase;
 mod evict;
+mod extents;
 mod file;
 mod finalize;
 mod finals;

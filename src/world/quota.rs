@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 /// A request for so many bytes, and the channel for the answer: whether there is more space now.
 pub(super) type Asked = (u64, SyncSender<bool>);
 
+/// The part of the quota that is left to what is needed: one of so many.
+const SPARE: u64 = 8;
+
 /// The quota for versions.
 #[derive(Debug, Default)]
 pub struct Quota {
@@ -69,6 +72,18 @@ impl Quota {
                 return Err(Error::os("keep")(Errno::NOSPC));
             }
         }
+    }
+
+    /// Takes space for something that is not needed yet, if a good part of the quota stays free then.
+    pub(super) fn take_spare(&self, bytes: u64) -> bool {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let fits = self
+            .max
+            .is_none_or(|max| used.saturating_add(bytes) <= max - max / SPARE);
+        if !fits {
+            self.give_back(bytes);
+        }
+        fits
     }
 
     fn make_room(&self, bytes: u64) -> bool {

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::random::Random;
 use crate::common::{Home, need_mount, need_root, need_tools};
 use trumanfs::journal::{How, Ids, Kept, Op, Reader, Record};
 use trumanfs::world::layout::JOURNAL;
@@ -653,6 +654,65 @@ fn overwriting_the_middle_of_a_big_file_does_not_copy_it() {
     assert!((1..=64 * 1024).contains(&kept), "{kept}");
 }
 
+/// Two write to a big file at random places, from start to end and backwards, and open it again in between.
+#[test]
+fn what_two_wrote_at_random_is_undone() {
+    need_mount!();
+    let original = content(5_000_077);
+    for (seed, options) in [
+        (1, &[][..]),
+        (2, &["--no-passthrough"]),
+        (3, &["--durable"]),
+    ] {
+        let mut home = Home::prepared(
+            |store| fs::write(store.join("f"), &original).unwrap(),
+            options,
+        );
+        let path = home.path("f");
+        std::thread::scope(|scope| {
+            for (who, flags) in [(1, libc::O_RDWR), (2, libc::O_WRONLY)] {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut random = Random(10 * seed + who);
+                    for _ in 0..6 {
+                        let fd = crate::common::calls::open(path, flags, 0).unwrap();
+                        let mut at = 0;
+                        let step = [6000, 18_000].map(|most| random.below(most));
+                        for n in 0..60_u8 {
+                            at = match n % 20 {
+                                0..12 => at + step[0],
+                                12..16 => at.saturating_sub(step[1]),
+                                _ => random.below(4_990_000),
+                            };
+                            let text = vec![b'0' + n; 1 + random.index(9000)];
+                            crate::common::calls::pwrite(&fd, &text, at).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(fs::read(&path).unwrap() != original);
+        home.umount();
+        let store = home.store().as_os_str();
+        for words in [
+            vec!["fsck".as_ref(), store],
+            vec![
+                "undo".as_ref(),
+                store,
+                "--session".as_ref(),
+                "last".as_ref(),
+            ],
+        ] {
+            let done = crate::common::trumanfs(&words);
+            assert!(done.status.success(), "{options:?}: {done:?}");
+        }
+        assert!(
+            fs::read(home.store().join("f")).unwrap() == original,
+            "{options:?}"
+        );
+    }
+}
+
 /// Without passthrough an open that empties is an open for writing, then a cut: of a small file one copy does for both, and of a big one
 /// nothing is copied, though others have it open.
 #[test]
@@ -754,10 +814,14 @@ fn a_killed_daemon_loses_no_content() {
                     let Ok(fd) = crate::common::calls::open(&big, flags, 0) else {
                         break;
                     };
-                    let at = n * 7919 % 390_000;
-                    if crate::common::calls::pwrite(&fd, format!("over {n}").as_bytes(), at)
-                        .is_err()
-                    {
+                    // Here and there, then on and on.
+                    let at = n * 7919 % 300_000;
+                    let each = [0, 9000, 30_000, 60_000, 64_000, 68_000, 72_000];
+                    let written = each.iter().try_for_each(|more| {
+                        let text = format!("over {n}");
+                        crate::common::calls::pwrite(&fd, text.as_bytes(), at + more).map(drop)
+                    });
+                    if written.is_err() {
                         break;
                     }
                 }

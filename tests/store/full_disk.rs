@@ -116,6 +116,36 @@ fn fill(home: &Home) -> Vec<String> {
     whole
 }
 
+/// Where there is no space to save the surroundings of a write, its own blocks are saved alone.
+#[test]
+fn on_a_full_disk_a_write_saves_no_more_than_it_must() {
+    need_mount!();
+    let small = Small::tmpfs("size=16m");
+    let original = content("f", 4 << 20);
+    let mut home = Home::plan()
+        .on(&small.path())
+        .prepare(|store| fs::write(store.join("f"), &original).unwrap())
+        .mount();
+    let fd = open(home.path("f"), O_RDWR, 0).unwrap();
+    // Space for ten blocks is left, and none for a region of sixteen.
+    let free = statvfs(small.path()).unwrap().f_bavail * 4096;
+    fs::write(small.path().join("fill"), vec![1; free as usize - 40960]).unwrap();
+    let mut written = 0;
+    while pwrite(&fd, b"over", written * 4096 * 2) == Ok(4) {
+        written += 1;
+    }
+    assert!((4..=10).contains(&written), "{written}");
+    drop(fd);
+    fs::remove_file(small.path().join("fill")).unwrap();
+    home.umount();
+    let store = home.store().to_str().unwrap();
+    let undo = trumanfs(&["undo", store, "--session", "last"]);
+    assert!(undo.status.success(), "{}", describe(&undo));
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+    let fsck = trumanfs(&["fsck", store]);
+    assert!(fsck.status.success(), "{}", describe(&fsck));
+}
+
 /// What a path in the store, or failing that the newest entry of that name in the trash, holds.
 fn kept(home: &Home, name: &str) -> Option<Vec<u8>> {
     fs::read(home.store().join(name))

@@ -9,7 +9,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Home, need_mount};
+use crate::common::disk::Disk;
+use crate::common::{Home, need_mount, skip};
 
 /// Numbers that look like chance, the same each time.
 struct Chance(u64);
@@ -159,6 +160,91 @@ fn overwriting_with_the_same_bytes_costs_next_to_nothing() {
 
 /// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no
 /// other bytes are given out for it.
+/// What was saved around the writes to a big file is given back, however big the file is.
+#[test]
+fn what_was_saved_ahead_is_given_back() {
+    need_mount!();
+    let size = 300 << 20;
+    let original = Chance(5).bytes(1 << 20);
+    let mut home = Home::prepared(
+        |store| {
+            let file = fs::File::create(store.join("f")).unwrap();
+            file.set_len(size).unwrap();
+            for at in [0, 20 << 20, size - (1 << 20)] {
+                file.write_all_at(&original, at).unwrap();
+            }
+        },
+        &[],
+    );
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(home.path("f"))
+        .unwrap();
+    for at in [0, 20 << 20, size - (1 << 20)] {
+        for block in [3, 9, 11] {
+            file.write_all_at(b"\0", at + block * 4096).unwrap();
+        }
+    }
+    let before = taken(home.store());
+    assert!((3 << 16..4 << 16).contains(&before), "{before}");
+    drop(file);
+    settle(&home);
+    let after = taken(home.store());
+    assert!(after <= 10 * 4096, "{after}");
+    let told = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
+    assert!(told.abs_diff(after) <= 8192, "{told} told, {after} taken");
+    home.umount();
+    let undo =
+        crate::common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert!(undo.status.success(), "{undo:?}");
+    let file = fs::File::open(home.store().join("f")).unwrap();
+    for at in [0, 20 << 20, size - (1 << 20)] {
+        let mut now = vec![0; 1 << 20];
+        file.read_exact_at(&mut now, at).unwrap();
+        assert!(now == original, "at {at}");
+    }
+    assert_eq!(file.metadata().unwrap().len(), size);
+}
+
+/// Where the file system shares blocks, nothing is saved as a big file is overwritten.
+#[test]
+fn where_blocks_are_shared_nothing_is_saved() {
+    need_mount!();
+    let disk = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 512) {
+        Ok(disk) => disk,
+        Err(why) => skip!("xfs", "{why}"),
+    };
+    let original = Chance(3).bytes(4 << 20);
+    let mut home = Home::plan()
+        .on(&disk.at("mnt"))
+        .prepare(|store| fs::write(store.join("f"), &original).unwrap())
+        .mount();
+    for round in 0..2 {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(home.path("f"))
+            .unwrap();
+        for block in 0..20 {
+            file.write_all_at(b"over", (round + block * 3) * 4096)
+                .unwrap();
+        }
+    }
+    let kept: Vec<_> = home
+        .journal()
+        .into_iter()
+        .filter(|record| record["op"] == "write")
+        .map(|record| record["kept"]["how"].clone())
+        .collect();
+    assert_eq!(kept, ["cloned", "cloned"]);
+    home.umount();
+    let undo =
+        crate::common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert!(undo.status.success(), "{undo:?}");
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+}
+
 #[test]
 fn what_was_changed_behind_the_mount_is_not_passed_off() {
     need_mount!();
