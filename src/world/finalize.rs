@@ -388,9 +388,9 @@ impl Finalizer {
         let list = ranges::read(self.dir.as_fd(), n).ok().flatten();
         let file = self.open(n, OFlags::RDWR).ok().flatten();
         if let (Some(list), Some(file)) = (list, file)
-            && let Some((size, _)) = list.content
+            && let Ok(meta) = stat_fd(file.as_fd())
         {
-            self.punch(n, &file, &without(size, &list.ranges));
+            self.punch(n, &file, &without(meta.size, &list.ranges));
         }
     }
 }

@@ -14,12 +14,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::blocks::write_all;
 use super::layout::{map_name, new_name};
 use super::own;
-use super::root::stat_fd;
+use super::root::{open_beneath, stat_fd};
 use crate::error::{Error, Result};
 
 /// The content of a list.
@@ -112,6 +112,9 @@ impl Ranges {
         match put {
             Ok(()) => {
                 if durable {
+                    // The descriptor may only name the directory (`O_PATH`).
+                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                    let dir = open_beneath(dir, b".", flags, Mode::empty())?;
                     rustix::fs::fsync(dir).map_err(Error::os("fsync"))?;
                 }
                 Ok(stat_fd(file.as_fd())?.blocks * 512)

@@ -65,7 +65,7 @@ fn at(store: &Path, path: &str, seq: u64) -> Vec<u8> {
 #[test]
 fn one_byte_changed_costs_a_block() {
     need_mount!();
-    for options in [&[][..], &["--no-passthrough"]] {
+    for options in [&[][..], &["--no-passthrough"], &["--durable"]] {
         let mut chance = Chance(7);
         let original = chance.bytes(900_000);
         let mut home = Home::prepared(
@@ -188,7 +188,15 @@ fn what_was_saved_ahead_is_given_back() {
     }
     let before = taken(home.store());
     assert!((3 << 16..4 << 16).contains(&before), "{before}");
+    // While somebody reads a version, nothing goes.
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let session = sessions.last().unwrap().unwrap().path();
+    let reader = fs::File::open(session.join("versions/00000001")).unwrap();
+    rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockShared).unwrap();
     drop(file);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(taken(home.store()) >= before);
+    drop(reader);
     settle(&home);
     let after = taken(home.store());
     assert!(after <= 10 * 4096, "{after}");
