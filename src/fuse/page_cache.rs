@@ -15,9 +15,9 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::world::Meta;
 
-/// The size in bytes up to which a file counts as small: what the kernel reads ahead at most by default, so that one request
-/// brings it.
-const SMALL: u64 = 128 << 10;
+/// The size in bytes up to which a file counts as small. Of larger ones, bringing the content once and copying it from there costs as
+/// much as a backing file each time (docs/BENCHMARKS.md).
+const SMALL: u64 = 16 << 10;
 
 /// What a file looked like to those who read it before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -32,11 +32,7 @@ fn reads(home: &Home) -> u64 {
 #[test]
 fn a_small_file_is_brought_once_and_a_big_one_never() {
     let home = home!();
-    for (name, size) in [
-        ("small", 5000),
-        ("full", 128 << 10),
-        ("big", (128 << 10) + 1),
-    ] {
+    for (name, size) in [("small", 5000), ("full", 16 << 10), ("big", (16 << 10) + 1)] {
         fs::write(home.path(name), vec![b'x'; size]).unwrap();
     }
     for (name, most) in [("small", 1), ("full", 2), ("big", 0)] {
