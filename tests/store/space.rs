@@ -199,7 +199,8 @@ fn what_was_saved_ahead_is_given_back() {
     drop(reader);
     settle(&home);
     let after = taken(home.store());
-    assert!(after <= 10 * 4096, "{after}");
+    // Nine blocks, the list of them, and what the file system needs to find so many pieces.
+    assert!(after <= 12 * 4096, "{after}");
     let told = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
     assert!(told.abs_diff(after) <= 8192, "{told} told, {after} taken");
     home.umount();
