@@ -77,6 +77,7 @@ impl Client {
         let origin = escape(origin.as_os_str().as_bytes());
         // What programs have written counts as done.
         self.flush();
+        self.seal();
         let point = fork::newest(&self.store)?;
         let identity = origin::here(self.store.state().as_fd())?;
         let at = point.as_ref().map(ToString::to_string);

@@ -24,6 +24,7 @@ impl Client {
     /// # Errors
     /// As [`purge::choose`].
     pub fn purge_plan(&self, request: &PurgeRequest) -> Result<PurgePlan> {
+        self.seal();
         purge::choose(&self.store, request)
     }
 

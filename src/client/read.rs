@@ -88,6 +88,7 @@ impl Client {
         runs: &[FoundRun],
         act: impl FnMut(&FoundRun, Diff<'a>) -> Result<bool>,
     ) -> Result<()> {
+        self.seal();
         diff::Diff::of_runs(&self.store, runs, act)
     }
 
@@ -121,6 +122,7 @@ impl Client {
         step: &mut dyn FnMut(&'static str),
     ) -> Result<(String, String)> {
         use std::os::unix::ffi::OsStrExt;
+        self.seal();
         let run = run.map(|run| self.run(run)).transpose()?;
         let id = match (&run, session) {
             (Some(run), _) => run.first.session.clone(),

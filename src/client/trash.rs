@@ -32,6 +32,7 @@ impl Client {
     /// # Errors
     /// As [`trash::origin`] and [`trash::restore`]; as [`Client::open`] where the store cannot be had.
     pub fn trash_restore(&self, entry: &[u8], to: Option<&WorldPath>) -> Result<Restored> {
+        self.seal();
         let to = match to {
             Some(to) => to.clone(),
             None => trash::origin(&self.store, entry)?,
