@@ -84,12 +84,26 @@ impl Written {
         contents.filter(|record| !is_aborted(record)).count()
     }
 
-    /// Takes the last operation of an operator back: the file is as it was before that.
+    /// Takes the last operation of an operator back: the file is as it was before that. Where it was killed between its
+    /// record and its first write, there may be nothing to do.
+    #[track_caller]
+    fn redone(&self) {
+        let store = self.store.to_str().unwrap();
+        let was_untouched = self.now() == self.is;
+        let output = trumanfs(&["redo", store]);
+        match output.status.code() {
+            Some(0) => {}
+            Some(1) if was_untouched => {}
+            _ => panic!("{}", describe(&output)),
+        }
+        assert!(self.now() == self.is, "not all of it came back");
+    }
+
+    /// The same, and nothing is wrong with the store.
     #[track_caller]
     fn taken_back(&self) {
+        self.redone();
         let store = self.store.to_str().unwrap();
-        done(0, &["redo", store]);
-        assert!(self.now() == self.is, "not all of it came back");
         let (said, _) = done(0, &["fsck", store]);
         assert!(said.contains("everything agrees"), "{said}");
     }
@@ -289,8 +303,7 @@ fn a_daemon_that_is_killed_half_way_leaves_what_can_be_taken_back() {
         }
         halves += u32::from(is_half(&written));
         home.mount_again();
-        done(0, &["redo", &store]);
-        assert!(written.now() == written.is, "not all of it came back");
+        written.redone();
         home.umount();
         done(0, &["fsck", &store]);
         home.mount_again();
