@@ -16,6 +16,11 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 PUNCH, ZERO, COLLAPSE = 3, 16, 8
 
 
+def without_waiting(path, flags):
+    """Opens a path; a FIFO whose other end nobody has is an error and no wait."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def paths():
     """All paths below here, those that cannot be read left out."""
     found = []
@@ -43,13 +48,13 @@ def main():
         return os.path.join(draw.choice(dirs), draw.choice(names))
 
     def write():
-        with open(old(stat.S_ISREG), draw.choice(["wb", "ab", "r+b"])) as file:
+        with open(old(stat.S_ISREG), draw.choice(["wb", "ab", "r+b"]), opener=without_waiting) as file:
             file.seek(draw.choice([0, 1, 5000, 70000]))
             file.write(b"evil" * draw.choice([1, 3000]))
 
     def replace():
         temporary = new()
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=without_waiting) as file:
             file.write(b"replaced")
         os.replace(temporary, old(stat.S_ISREG))
 
@@ -57,7 +62,7 @@ def main():
         libc.renameat2(AT_FDCWD, os.fsencode(old()), AT_FDCWD, os.fsencode(old()), RENAME_EXCHANGE)
 
     def punch():
-        fd = os.open(old(stat.S_ISREG), os.O_RDWR)
+        fd = without_waiting(old(stat.S_ISREG), os.O_RDWR)
         try:
             how = draw.choice([PUNCH, ZERO, COLLAPSE])
             libc.fallocate(fd, how, ctypes.c_long(4096 * draw.randrange(4)), ctypes.c_long(4096))
@@ -86,7 +91,7 @@ def main():
         path = old()
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
-            open(path, "w").close()
+            open(path, "w", opener=without_waiting).close()
         else:
             os.unlink(path)
             os.mkdir(path)
