@@ -173,7 +173,7 @@ impl<'a> Journals<'a> {
         self.report.records += 1;
     }
 
-    /// Reports a line without the hash of the line before it.
+    /// Reports a line without the checksum or hash of the line before it.
     fn broken(&mut self, here: &mut Here, line: u64, seq: u64) {
         here.named = true;
         let missing = seq.saturating_sub(here.seq + 1);

@@ -4,7 +4,7 @@
 //! so that the current one becomes a version. Nothing else in the store changes, so a restore never conflicts with
 //! later changes. Where everything is as it was, nothing is done and nothing recorded.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rustix::fs::FileType;
@@ -146,11 +146,63 @@ pub fn restore(
     Ok(restored)
 }
 
+/// What `rm -r` removed from a directory before the directory: the removals that are still to come on the way back.
+#[derive(Default)]
+struct Gathered {
+    /// What was gathered under an entry of the trash, until the removal that made the entry is reached. Gathering comes later than
+    /// that, maybe after changes that have nothing to do with it.
+    under: HashMap<Escaped, Vec<Escaped>>,
+    awaited: HashSet<Escaped>,
+}
+
+impl Gathered {
+    /// Notes a gathering below a path.
+    fn note(&mut self, path: &WorldPath, op: &Op) {
+        let Op::Gather {
+            path: of,
+            trash,
+            entries,
+            ..
+        } = op
+        else {
+            return;
+        };
+        if path.contains(of) {
+            let entries = entries.iter().cloned();
+            self.under.entry(trash.clone()).or_default().extend(entries);
+        }
+    }
+
+    fn is_awaited(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Awaits what was gathered for the removal of a directory.
+    fn await_all_of(&mut self, op: &Op) {
+        if let Op::Rmdir { trash, .. } = op {
+            let gathered = self.under.remove(trash).into_iter().flatten();
+            self.awaited.extend(gathered);
+        }
+    }
+
+    /// Returns whether a record is an awaited removal. It is not awaited any more then, but what it gathered is.
+    fn takes(&mut self, op: &Op) -> bool {
+        let is_awaited = match op {
+            Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => self.awaited.remove(trash),
+            _ => false,
+        };
+        if is_awaited {
+            self.await_all_of(op);
+        }
+        is_awaited
+    }
+}
+
 /// Goes back to before the last record that changed the node now or formerly at a path. The many removals of `rm -r`
 /// count as one change, and so does everything that one undo or restore did.
 fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     let mut found: Option<Point> = None;
-    let mut gathered: HashSet<Escaped> = HashSet::new();
+    let mut gathered = Gathered::default();
     // The undo that the change was part of, until its first record.
     let mut whole: Option<(Arc<str>, UndoId)> = None;
     // The record just before the one found.
@@ -159,7 +211,7 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         let in_whole = |(of, _): &(Arc<str>, UndoId)| **of == *session;
         let is_before = |(of, n): &RecordId| **of == *session && seq == *n;
         found.is_none()
-            || !gathered.is_empty()
+            || gathered.is_awaited()
             || whole.as_ref().is_some_and(in_whole)
             || before.as_ref().is_some_and(is_before)
     })? {
@@ -167,23 +219,16 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         let before_it = before.take();
         let is_note = before_it == Some((session.clone(), record.seq))
             && matches!(&record.op, Op::Xattr { name, .. } if name.0 == CAPABILITY);
-        if before_it.is_some() && gathered.is_empty() && !is_note {
+        if before_it.is_some() && !gathered.is_awaited() && !is_note {
             break;
         }
         let point = Point::After(Operation {
             session: session.to_string(),
             seq: record.seq - 1,
         });
-        match &record.op {
-            Op::Gather {
-                path: of, entries, ..
-            } if path.contains(of) => gathered.extend(entries.iter().cloned()),
-            Op::Unlink { trash, .. } | Op::Rmdir { trash, .. }
-                if found.is_some() && gathered.remove(trash) =>
-            {
-                found = Some(point.clone());
-            }
-            _ => {}
+        gathered.note(path, &record.op);
+        if found.is_some() && gathered.takes(&record.op) {
+            found = Some(point.clone());
         }
         let there = past.tree().resolve(path)?;
         let effects = past.tree_mut().effects(&record, &session)?;
@@ -208,9 +253,8 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         if is_note {
             found = Some(point);
         } else if found.is_none() && was.is_some() && (changed || was != there) {
-            // Gathering only follows a removal.
-            if there.is_some() {
-                gathered.clear();
+            if there.is_none() {
+                gathered.await_all_of(&record.op);
             }
             let undo = record.undo_id();
             whole = undo.map(|undo| (session.clone(), undo));

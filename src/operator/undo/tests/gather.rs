@@ -1,5 +1,6 @@
 //! Removals that are gathered later, or never: a daemon that dies leaves entries of their own.
 
+use super::redo::put_back;
 use super::*;
 use crate::world::trash::EntryName;
 
@@ -148,6 +149,55 @@ fn what_nobody_gathered_is_taken_back_as_well() {
             &format!("{done} gathered before the kill"),
         );
     }
+}
+
+/// What is gathered late is gathered after later changes: a restore still goes back to before the last removal, and no further.
+#[test]
+fn a_restore_goes_back_to_before_the_last_removal_of_a_name() {
+    let restored = |then: &dyn Fn(&Lab), what: &str| {
+        let lab = Lab::without_gathering();
+        lab.rm_all("proj").unwrap();
+        then(&lab);
+        lab.world.gather_now();
+        let restored = put_back(&lab, what, None, &InProcess(&lab.world)).unwrap();
+        assert_eq!(restored.failed, None);
+        lab
+    };
+    let second = |lab: &Lab| {
+        lab.mkdir("proj").unwrap();
+        lab.mkdir("proj/sub").unwrap();
+        lab.put("proj/sub/new", "second");
+        lab.put("proj/a", "second");
+    };
+    let lab = restored(
+        &|lab| {
+            second(lab);
+            lab.rm_all("proj").unwrap();
+        },
+        "proj",
+    );
+    assert_eq!(lab.listed("proj"), ["a", "sub"]);
+    assert_eq!(lab.listed("proj/sub"), ["new"]);
+    assert_eq!(lab.read("proj/a"), "second");
+    let lab = restored(
+        &|lab| {
+            second(lab);
+            lab.mv("proj", "away/proj", Renaming::NoReplace).unwrap();
+        },
+        "proj",
+    );
+    assert_eq!(lab.read("proj/sub/new"), "second");
+    let lab = restored(&|_| (), "proj");
+    assert_eq!(lab.listed("proj"), ["a", "b", "sub"]);
+    assert_eq!(lab.listed("proj/sub/deep"), ["d"]);
+    let lab = restored(
+        &|lab| {
+            second(lab);
+            lab.rm_all("proj/sub").unwrap();
+        },
+        "proj/sub",
+    );
+    assert_eq!(lab.listed("proj/sub"), ["new"]);
 }
 
 #[test]

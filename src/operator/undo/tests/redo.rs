@@ -15,7 +15,7 @@ fn last(lab: &Lab) -> Sys<LastDone> {
     last_done(&Store::of(&lab.world).unwrap())
 }
 
-fn put_back(
+pub(super) fn put_back(
     lab: &Lab,
     what: &str,
     at: Option<u64>,
