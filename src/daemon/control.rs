@@ -130,7 +130,8 @@ fn answer(
 ) -> Answer {
     let live = LiveApplier::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
-    if !matches!(request, Request::Status | Request::Hold) {
+    // A run looks at nothing that lies in the trash, and has gathered when it ends.
+    if !matches!(request, Request::Status | Request::Hold | Request::Run(_)) {
         shared.world.gather_now();
     }
     if matches!(

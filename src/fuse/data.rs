@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::counters::counted;
 use super::handle::{Asked, Handle};
 use super::handles::{Emptying, Way};
+use super::maps::can_outlive;
 use super::open_state::{Opens, Unseen};
 use super::page_cache::{Known, Look, look};
 use super::reply::Opened;
@@ -193,6 +194,10 @@ impl FileSystem {
         let passthrough = self.shared.mechanisms.lock().passthrough;
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
+        if !writes {
+            // A map that may have been there is gone, perhaps.
+            self.shared.is_mapped_file(ino.0, file.as_fd());
+        }
         let known = self.inodes().known(ino.0);
         let asked = Asked {
             by: by.pid,
@@ -208,12 +213,8 @@ impl FileSystem {
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
-        let now = match (kept.look, &way) {
-            (Some(look), Way::Served) => Known::Cached(look),
-            (Some(look), _) => Known::Read(look),
-            // This may change the content without the page cache.
-            (None, _) => Known::Nothing,
-        };
+        let past = !matches!(way, Way::Served);
+        let now = known.after_open(kept.look, past, can_outlive(flags, &way));
         self.inodes().set_known(ino.0, now);
         let true_pages = now == known && matches!(now, Known::Cached(_));
         let served = match way {

@@ -35,31 +35,29 @@ struct Slots {
 struct Slot {
     number: u64,
     dir: Dir,
-    watched: bool,
     since: Instant,
     /// The count of changes to directories when it was found ([`super::Inodes::dir_changes`]).
     changes: u64,
 }
 
 impl Dirs {
-    /// Returns a directory and whether changes in it are noticed, if it was found lately and no directory has changed since.
-    pub(super) fn get(&self, number: u64, changes: u64) -> Option<(Dir, bool)> {
+    /// Returns a directory, if it was found lately and no directory has changed since.
+    pub(super) fn get(&self, number: u64, changes: u64) -> Option<Dir> {
         let slots = self.0.lock();
         let mut slots = slots.slots.iter().flatten();
         let slot = slots.find(|slot| slot.number == number)?;
         let good = slot.changes == changes && slot.since.elapsed() < TRUSTED;
-        good.then(|| (slot.dir.again(), slot.watched))
+        good.then(|| slot.dir.again())
     }
 
     /// Keeps a directory that was found after `changes` had been counted.
-    pub(super) fn put(&self, number: u64, dir: &Dir, watched: bool, changes: u64) {
+    pub(super) fn put(&self, number: u64, dir: &Dir, changes: u64) {
         if in_trash(dir.path()) {
             return;
         }
         let slot = Slot {
             number,
             dir: dir.again(),
-            watched,
             since: Instant::now(),
             changes,
         };
@@ -84,14 +82,5 @@ impl Dirs {
         let old = slots.slots.iter_mut().find(is_it).and_then(Option::take);
         drop(slots);
         drop(old);
-    }
-
-    /// Notes whether changes in a directory are noticed.
-    pub(super) fn set_watched(&self, number: u64, watched: bool) {
-        let mut slots = self.0.lock();
-        let mut slots = slots.slots.iter_mut().flatten();
-        if let Some(slot) = slots.find(|slot| slot.number == number) {
-            slot.watched = watched;
-        }
     }
 }

@@ -316,14 +316,14 @@ impl Inodes {
         }
     }
 
-    /// Returns what a file looked like to those who read it before.
+    /// Returns what is known of a file's content.
     pub fn known(&self, number: u64) -> Known {
         let table = self.table.lock();
         let inode = table.nodes.get(&number);
         inode.map_or(Known::Nothing, |inode| inode.known)
     }
 
-    /// Notes what a file looks like to those who read it.
+    /// Notes what is known of a file's content.
     pub fn set_known(&self, number: u64, known: Known) {
         if let Some(inode) = self.table.lock().nodes.get_mut(&number) {
             inode.known = known;

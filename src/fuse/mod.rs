@@ -17,6 +17,7 @@ mod handle;
 mod handles;
 mod inodes;
 mod listing;
+mod maps;
 mod moves;
 mod names;
 mod negotiate;
@@ -195,22 +196,16 @@ impl FileSystem {
 
     /// Resolves a directory by its number, again if a directory was moving meanwhile.
     fn dir(&self, number: u64) -> Result<Dir> {
-        self.known_dir(number).map(|(dir, _)| dir)
-    }
-
-    /// The same, with whether changes in it are noticed.
-    fn known_dir(&self, number: u64) -> Result<(Dir, bool)> {
         let changes = self.inodes().dir_changes();
         if let Some(known) = self.shared.dirs.get(number, changes) {
             return Ok(known);
         }
-        let (dir, watched) = self.settled(|| {
+        let dir = self.settled(|| {
             let place = self.place(number)?;
-            let dir = self.world().root().dir_expecting(&place.path, place.id)?;
-            Ok((dir, place.watched))
+            self.world().root().dir_expecting(&place.path, place.id)
         })?;
-        self.shared.dirs.put(number, &dir, watched, changes);
-        Ok((dir, watched))
+        self.shared.dirs.put(number, &dir, changes);
+        Ok(dir)
     }
 
     /// Returns where a node is. What is looked at in the trash has been gathered before.
@@ -225,7 +220,7 @@ impl FileSystem {
     /// Like [`FileSystem::dir`], for a directory whose entries the kernel is about to receive: changes to them are
     /// noticed from now on. Also returns how long the kernel may cache them.
     fn listed_dir(&self, number: u64) -> Result<(Dir, Duration)> {
-        let (dir, watched) = self.known_dir(number)?;
+        let dir = self.dir(number)?;
         // The trash changes with every removal elsewhere, which the kernel does not see.
         if in_trash(dir.path()) {
             return Ok((dir, Duration::ZERO));
@@ -233,7 +228,7 @@ impl FileSystem {
         if let Some(ttl) = self.shared.options.ttl {
             return Ok((dir, ttl));
         }
-        let watched = watched || self.watch(number, &dir);
+        let watched = self.inodes().is_watched(number) || self.watch(number, &dir);
         Ok((dir, if watched { A_DAY } else { A_SECOND }))
     }
 
@@ -245,7 +240,6 @@ impl FileSystem {
         let _alone = self.shared.marking.lock();
         let watched = watch.watch(number, dir);
         self.inodes().set_watched(number, watched);
-        self.shared.dirs.set_watched(number, watched);
         watched
     }
 

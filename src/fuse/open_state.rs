@@ -7,7 +7,7 @@
 //! ([`super::handles::Handles::inode_lock`]).
 
 use std::cell::RefCell;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -90,7 +90,9 @@ impl<'a> Opens<'a> {
 impl OpenState for Opens<'_> {
     fn is_open(&self) -> bool {
         // An open file may have been written and closed since the file was looked at.
-        self.was_open || self.fs.shared.handles.is_open(self.number).0
+        self.was_open
+            || self.fs.shared.handles.is_open(self.number).0
+            || self.fs.is_mapped(self.number)
     }
 
     fn may_wait(&self) -> bool {
@@ -103,6 +105,7 @@ impl OpenState for Opens<'_> {
             .shared
             .handles
             .sees_writes(self.number, self.access, passthrough)
+            && !self.fs.is_mapped(self.number)
     }
 
     fn is_covered(&self) -> bool {
@@ -170,17 +173,25 @@ impl Writers for HomeWriters {
         let Ok(turn) = shared.handles.inode_lock(number, false) else {
             return Rest::Busy;
         };
-        let written = shared.handles.is_open(number).1;
-        look(!written);
-        drop(turn);
-        if written {
+        if shared.handles.is_open(number).1 {
+            look(false);
             return Rest::Written;
         }
         let place = shared.inodes.place(number).map(|place| place.path);
         let root = shared.world.root();
         let node = root.node_expecting(place.as_ref().unwrap_or(path), id);
         let node = node.or_else(|_| root.node_expecting(path, id));
-        Rest::AtRest(node.and_then(|node| root.reopen_quietly(&node)).ok())
+        let file = node.and_then(|node| root.reopen_quietly(&node)).ok();
+        let is_mapped = match &file {
+            Some(file) => shared.is_mapped_file(number, file.as_fd()),
+            None => shared.is_mapped(number, || None),
+        };
+        look(!is_mapped);
+        drop(turn);
+        match is_mapped {
+            true => Rest::Mapped,
+            false => Rest::AtRest(file),
+        }
     }
 }
 

@@ -6,8 +6,9 @@
 //! to get it there takes a request that its reader waits for, so a file that is read once is better read past the daemon: the
 //! second reader of the same content is the first one to get the page cache.
 //!
-//! Pages are kept where the file looks as it did when they were first read, and nobody has opened it otherwise since. A change
-//! behind the mount shows in the file's times, and fanotify has the kernel drop the pages besides.
+//! Pages are kept where the file looks as it did when they were first read, and nobody has opened it otherwise since, nor has it
+//! mapped for writing (`maps.rs`): what is stored there shows in no time. A change behind the mount shows in the file's times, and
+//! fanotify has the kernel drop the pages besides.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -19,7 +20,7 @@ use crate::world::Meta;
 /// much as a backing file each time (docs/BENCHMARKS.md).
 const SMALL: u64 = 16 << 10;
 
-/// What a file looked like to those who read it before.
+/// What is known of a file's content from those who had it open before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Known {
     /// Nobody has, or somebody may have changed it since.
@@ -29,6 +30,8 @@ pub enum Known {
     Read(Look),
     /// Its pages are cached.
     Cached(Look),
+    /// It was opened for reading and writing past the daemon, so it may be mapped (`maps.rs`).
+    Mapped,
 }
 
 /// A digest of a file's identity, size and times.
@@ -39,6 +42,17 @@ impl Known {
     /// Returns whether a file that looks like this now is to be read through the page cache.
     pub(super) fn is_read_again(self, look: Look) -> bool {
         matches!(self, Known::Read(before) | Known::Cached(before) if before == look)
+    }
+
+    /// Returns what is known of a file once it has been opened: past the daemon or not, and such that it can be mapped.
+    pub(super) fn after_open(self, look: Option<Look>, past: bool, maps: bool) -> Known {
+        match look {
+            _ if self == Known::Mapped || maps => Known::Mapped,
+            Some(look) if past => Known::Read(look),
+            Some(look) => Known::Cached(look),
+            // This may change the content without the page cache.
+            None => Known::Nothing,
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Inode {
     /// Whether it is dead to the kernel: a removed directory. A new lookup gets another number.
     pub(super) retired: bool,
     pub(super) watched: bool,
-    /// What it looked like to those who read it before.
+    /// What is known of its content.
     pub(super) known: Known,
 }
 

@@ -51,6 +51,32 @@ pub fn write_out(fd: BorrowedFd<'_>) -> Result<()> {
     }))
 }
 
+/// Returns whether nobody can change a file's content any more by an open, nor by a shared map that outlived its descriptor: whether
+/// it can be leased for reading (fcntl(2), `F_SETLEASE`), which is undone at once. `file` is open for reading only.
+///
+/// # Errors
+/// `EACCES` for another user's file without CAP_LEASE; `EINVAL` where the file system has no leases.
+pub fn has_no_writer(file: BorrowedFd<'_>) -> Result<bool> {
+    const F_SETSIG: libc::c_int = 10; // asm-generic/fcntl.h; not in libc.
+    let set = |what: libc::c_int, to: libc::c_int| {
+        // SAFETY: takes integers, and the descriptor lives through the call.
+        check(libc::c_long::from(unsafe {
+            libc::fcntl(file.as_raw_fd(), what, to)
+        }))
+    };
+    // Whoever opens the file for writing at this moment has the kernel send a signal: not SIGIO, which would end this process, but
+    // one that is ignored by default (signal(7)).
+    set(F_SETSIG, libc::SIGURG)?;
+    match set(libc::F_SETLEASE, libc::F_RDLCK) {
+        Ok(()) => {
+            set(libc::F_SETLEASE, libc::F_UNLCK)?;
+            Ok(true)
+        }
+        Err(Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Returns the generation of an inode: a number that differs when the inode number is reused (ioctl_iflags(2)). Needs
 /// a readable descriptor.
 ///

@@ -204,7 +204,7 @@ impl Round<'_> {
         let file = match self.writers.rest(id, path, &mut |_| {}) {
             Rest::AtRest(Some(file)) => file,
             Rest::AtRest(None) => return Ok(None),
-            Rest::Written | Rest::Busy => {
+            Rest::Written | Rest::Mapped | Rest::Busy => {
                 self.later(path);
                 return Ok(None);
             }

@@ -1,9 +1,9 @@
 //! Makes versions final: gives back the parts of a version that its successor has in common, once neither can change.
 //!
 //! A version's *successor* is the content that came after it: the file's later versions, and the file. A version
-//! becomes *final* when the last open for writing of its file has ended (with passthrough, the kernel reports that
-//! only after the last shared map has gone too), or when the file's next version has been made: then its successor is
-//! known. [`Finalizer`] is the one place where this happens, on a thread of its own. It finally reports a [`Final`],
+//! becomes *final* when the last open for writing of its file has ended and no shared map is left of one (with
+//! passthrough, a map outlives them, and nothing tells of its end: such a file is looked at again and again), or when
+//! the file's next version has been made: then its successor is known. [`Finalizer`] is the one place where this happens, on a thread of its own. It finally reports a [`Final`],
 //! so that is where to hook in work on versions that no longer change, such as digests.
 //!
 //! **Who may change a final version**: only eviction and purging, which fold a deleted version into the next older one
@@ -19,6 +19,8 @@
 //!
 //! Locks: none is held over a system call. The file's inode lock is only tried, never waited for.
 
+mod successor;
+
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +31,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 
-use super::compare::{Found, Part, compare, compare_ranges, secure};
-use super::extents::{BLOCK, length};
+use super::compare::{Found, secure};
+use super::extents::BLOCK;
 use super::finals::{Final, Finals};
 use super::layout::version_name;
 use super::meta::Id;
@@ -45,11 +47,24 @@ use crate::journal::{How, Ids};
 /// The delay between a file's close and its comparison: files are often reopened at once.
 const SOON: Duration = Duration::from_millis(200);
 
+/// The delay before a file is looked at again that may be written to through a map.
+const MAPPED: Duration = Duration::from_secs(5);
+
 /// The most bytes of a version that are compared.
 const MOST: u64 = 4 << 30;
 
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const WORTH: u64 = 2 * BLOCK;
+
+/// What came of looking at a file.
+enum Looked {
+    /// All was done that could be. What is left is queued again by whoever changes that.
+    Done,
+    /// Another thread had its inode lock.
+    Busy,
+    /// It may be written to through a map.
+    Mapped,
+}
 
 /// The finalizer of one session's versions.
 #[derive(Debug)]
@@ -65,6 +80,8 @@ pub struct Finalizer {
     finals: OnceLock<Box<dyn Finals>>,
     /// Versions that have a list and are still whole, because they were being read.
     read: Mutex<HashSet<u64>>,
+    /// Whether a file in the queue may be written to through a map.
+    mapped: AtomicBool,
     /// Held during work.
     working: Mutex<()>,
     woken: AtomicBool,
@@ -91,6 +108,7 @@ impl Finalizer {
             writers: OnceLock::new(),
             finals: OnceLock::new(),
             read: Mutex::default(),
+            mapped: AtomicBool::new(false),
             working: Mutex::default(),
             woken: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -104,8 +122,12 @@ impl Finalizer {
         let weak = Arc::downgrade(self);
         let run = move || {
             let _ = rustix::process::setpriority_process(None, 10);
+            let mut mapped = false;
             loop {
-                std::thread::park();
+                match mapped {
+                    true => std::thread::park_timeout(MAPPED),
+                    false => std::thread::park(),
+                }
                 std::thread::sleep(SOON);
                 let Some(finalizer) = weak.upgrade() else {
                     return;
@@ -115,6 +137,7 @@ impl Finalizer {
                 }
                 finalizer.woken.store(false, Ordering::Release);
                 finalizer.work(None);
+                mapped = finalizer.mapped.load(Ordering::Acquire);
             }
         };
         let thread = std::thread::Builder::new().name("final".to_owned());
@@ -193,17 +216,20 @@ impl Finalizer {
         for n in read {
             self.punch_as_listed(n);
         }
-        let mut busy = Vec::new();
+        let (mut busy, mut mapped) = (Vec::new(), Vec::new());
         while let Some(ids) = self.pending.next() {
             if over() || ending() {
                 return;
             }
             match self.file(ids, writers) {
-                Ok(true) => {}
-                Ok(false) => busy.push(ids),
+                Ok(Looked::Done) => {}
+                Ok(Looked::Busy) => busy.push(ids),
+                Ok(Looked::Mapped) => mapped.push(ids),
                 Err(error) => log::warn!("a version stays whole: {error}"),
             }
         }
+        let later = mapped.into_iter().filter(|ids| self.pending.queue(*ids));
+        self.mapped.store(later.count() > 0, Ordering::Release);
         let again = busy.into_iter().filter(|ids| self.pending.queue(*ids));
         if again.count() > 0 || !self.read.lock().is_empty() {
             self.wake();
@@ -214,28 +240,32 @@ impl Finalizer {
         [if id.0 == self.device { 0 } else { id.0 }, id.1]
     }
 
-    /// Processes one file; `false` if another thread had its inode lock.
-    fn file(&self, ids: Ids, writers: &dyn Writers) -> Result<bool> {
+    /// Processes one file.
+    fn file(&self, ids: Ids, writers: &dyn Writers) -> Result<Looked> {
         let Some(known) = self.pending.file(ids) else {
-            return Ok(true);
+            return Ok(Looked::Done);
         };
         let device = if ids[0] == 0 { self.device } else { ids[0] };
         let id = Id(device, ids[1]);
         let mut seen = None;
         let rest = writers.rest(id, &known.path, &mut |_| seen = self.pending.file(ids));
         let Some(file) = seen else {
-            return Ok(!matches!(rest, Rest::Busy));
+            return Ok(match rest {
+                Rest::Busy => Looked::Busy,
+                _ => Looked::Done,
+            });
         };
-        let now = match rest {
-            Rest::AtRest(Some(now)) => Some(now),
-            _ => None,
+        let (now, unless_done) = match rest {
+            Rest::AtRest(now) => (now, Looked::Done),
+            Rest::Mapped => (None, Looked::Mapped),
+            Rest::Written | Rest::Busy => (None, Looked::Done),
         };
         let versions: Vec<DraftVersion> = file.versions.into_iter().collect();
         for (i, version) in versions.iter().enumerate() {
             let later = versions.get(i + 1..).unwrap_or_default();
             let Some(after) = self.after(later, now.as_ref())? else {
                 // Its successor is still being written, or is gone. The same holds for all later versions.
-                return Ok(true);
+                return Ok(unless_done);
             };
             // A version never changes; the file may have changed while it was read.
             let with_file = after.len() > later.len();
@@ -248,79 +278,18 @@ impl Finalizer {
             if with_file {
                 let mut look = |at_rest| taken = take(at_rest);
                 if let Rest::Busy = writers.rest(id, &known.path, &mut look) {
-                    return Ok(false);
+                    return Ok(Looked::Busy);
                 }
             } else {
                 taken = take(true);
             }
             if !taken {
-                return Ok(true); // Changed meanwhile: the change has queued it again, or will.
+                return Ok(Looked::Done); // Changed meanwhile: the change has queued it again, or will.
             }
             secure(&after, found.is_some() && self.durable)?;
             self.version(version, found)?;
         }
-        Ok(true)
-    }
-
-    /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
-    /// them may still change.
-    fn after(&self, later: &[DraftVersion], now: Option<&OwnedFd>) -> Result<Option<Vec<Part>>> {
-        let mut parts = Vec::new();
-        for next in later {
-            if next.kept.how == How::Blocks && self.room.is_live(next.kept.n) {
-                return Ok(None);
-            }
-            let Some(file) = self.open(next.kept.n, OFlags::RDONLY)? else {
-                return Ok(None);
-            };
-            let list = ranges::read(self.dir.as_fd(), next.kept.n)?;
-            let whole = list.is_none();
-            parts.push(Part {
-                file,
-                ranges: list.map(|list| list.ranges),
-                limit: next.limit.min(next.size),
-            });
-            if whole {
-                return Ok(Some(parts));
-            }
-        }
-        let Some(now) = now else {
-            return Ok(None);
-        };
-        parts.push(Part {
-            file: rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?,
-            ranges: None,
-            limit: u64::MAX,
-        });
-        Ok(Some(parts))
-    }
-
-    /// Compares a version with its successor, if that is worthwhile.
-    fn find(&self, version: &DraftVersion, after: &[Part]) -> Result<Option<(OwnedFd, Found)>> {
-        let by_blocks = version.kept.how == How::Blocks;
-        let list = match by_blocks {
-            true => ranges::read(self.dir.as_fd(), version.kept.n)?,
-            false => None,
-        };
-        let has = list
-            .as_ref()
-            .map_or(version.size, |list| length(&list.ranges));
-        let worth = !(by_blocks && (list.is_none() || self.room.is_live(version.kept.n)))
-            && (WORTH + 1..=MOST).contains(&has)
-            && !self.cannot_punch.load(Ordering::Relaxed);
-        let file = match worth {
-            true => self.open(version.kept.n, OFlags::RDWR).unwrap_or_default(),
-            false => None,
-        };
-        let Some(file) = file else {
-            return Ok(None);
-        };
-        let (file_of, limit) = (file.as_fd(), version.limit);
-        let found = match list {
-            None => compare(file_of, version.size, limit, after)?,
-            Some(list) => compare_ranges(file_of, version.size, &list.ranges, limit, after)?,
-        };
-        Ok(found.map(|found| (file, found)))
+        Ok(Looked::Done)
     }
 
     /// Gives back what a version has in common with its successor, and reports it as final.

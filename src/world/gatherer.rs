@@ -141,7 +141,7 @@ impl Gatherer {
         !self.is_idle() && self.queue.lock().removals > WAITING
     }
 
-    /// Ends the thread. Nothing waits from now on.
+    /// Has whoever removes a directory gather from now on.
     pub(super) fn end(&self) {
         self.attended.store(false, Ordering::SeqCst);
         if let Some(thread) = self.thread.get() {

@@ -9,8 +9,9 @@
 //! content SIZE SHA256  of the whole former content; the last line of a list that was written at once
 //! ```
 //!
-//! The list of a version that is kept block by block grows a line at a time; a last line without its newline was being
-//! written when the machine went down. Any other list ends with `content`, so an incomplete one is detected.
+//! The list of a version that is kept block by block grows, some lines at a time, and has no `content`; a last line without
+//! its newline was being written when the machine went down. Any other list ends with `content`, so an incomplete one is
+//! detected.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -13,6 +13,8 @@ pub enum Rest {
     AtRest(Option<OwnedFd>),
     /// Somebody has it open for writing.
     Written,
+    /// Somebody may write to it through a map. No close will tell of its end.
+    Mapped,
     /// Another thread holds the file's inode lock.
     Busy,
 }

@@ -77,6 +77,19 @@ macro_rules! need_root {
 }
 pub(crate) use need_root;
 
+/// Skips the test where the kernel does not read and write the store's files itself for a home.
+macro_rules! need_passthrough {
+    ($home:expr) => {
+        if $home.status().unwrap()["mechanisms"]["passthrough"] != true {
+            $crate::need::skip!(
+                "passthrough",
+                "the kernel does not pass reading and writing through here"
+            );
+        }
+    };
+}
+pub(crate) use need_passthrough;
+
 /// Skips the test where a program is missing.
 macro_rules! need_tools {
     ($($name:literal),+) => {

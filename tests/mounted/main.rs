@@ -27,6 +27,7 @@ mod gather;
 mod keep;
 mod labels;
 mod leaks;
+mod maps;
 mod model;
 mod opens;
 mod ordinary_user;

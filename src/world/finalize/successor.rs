@@ -1,0 +1,85 @@
+//! A version's successor: opening it, and comparing the version with it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use rustix::fs::OFlags;
+
+use super::{Finalizer, MOST, WORTH};
+use crate::error::{Error, Result};
+use crate::journal::How;
+use crate::world::compare::{Found, Part, compare, compare_ranges};
+use crate::world::extents::length;
+use crate::world::pending::DraftVersion;
+use crate::world::ranges;
+
+impl Finalizer {
+    /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
+    /// them may still change.
+    pub(super) fn after(
+        &self,
+        later: &[DraftVersion],
+        now: Option<&OwnedFd>,
+    ) -> Result<Option<Vec<Part>>> {
+        let mut parts = Vec::new();
+        for next in later {
+            if next.kept.how == How::Blocks && self.room.is_live(next.kept.n) {
+                return Ok(None);
+            }
+            let Some(file) = self.open(next.kept.n, OFlags::RDONLY)? else {
+                return Ok(None);
+            };
+            let list = ranges::read(self.dir.as_fd(), next.kept.n)?;
+            let whole = list.is_none();
+            parts.push(Part {
+                file,
+                ranges: list.map(|list| list.ranges),
+                limit: next.limit.min(next.size),
+            });
+            if whole {
+                return Ok(Some(parts));
+            }
+        }
+        let Some(now) = now else {
+            return Ok(None);
+        };
+        parts.push(Part {
+            file: rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?,
+            ranges: None,
+            limit: u64::MAX,
+        });
+        Ok(Some(parts))
+    }
+
+    /// Compares a version with its successor, if that is worthwhile.
+    pub(super) fn find(
+        &self,
+        version: &DraftVersion,
+        after: &[Part],
+    ) -> Result<Option<(OwnedFd, Found)>> {
+        let by_blocks = version.kept.how == How::Blocks;
+        let list = match by_blocks {
+            true => ranges::read(self.dir.as_fd(), version.kept.n)?,
+            false => None,
+        };
+        let has = list
+            .as_ref()
+            .map_or(version.size, |list| length(&list.ranges));
+        let worth = !(by_blocks && (list.is_none() || self.room.is_live(version.kept.n)))
+            && (WORTH + 1..=MOST).contains(&has)
+            && !self.cannot_punch.load(Ordering::Relaxed);
+        let file = match worth {
+            true => self.open(version.kept.n, OFlags::RDWR).unwrap_or_default(),
+            false => None,
+        };
+        let Some(file) = file else {
+            return Ok(None);
+        };
+        let (file_of, limit) = (file.as_fd(), version.limit);
+        let found = match list {
+            None => compare(file_of, version.size, limit, after)?,
+            Some(list) => compare_ranges(file_of, version.size, &list.ranges, limit, after)?,
+        };
+        Ok(found.map(|found| (file, found)))
+    }
+}
