@@ -1,4 +1,5 @@
-//! The complete lines of a journal with their hashes, which are computed for several lines at once.
+//! The complete lines of a journal, each with what the line after it has to say. Up to schema 4 that is a hash, computed for several
+//! lines at once.
 //!
 //! Owns the bytes after the last newline: they are torn, or still being written, and a later call completes them.
 

@@ -3,8 +3,8 @@
 //! Owns the order of lines, the rule that the record of a run stands before the first record that the run causes, and what is owed
 //! where an abort could not be written.
 //!
-//! Locks: one mutex over hash chain and file, held during the one `write(2)`, since the order of lines is the order
-//! of hashes; only the [`Listener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
+//! Locks: one mutex over the chain of lines and the file, held during the one `write(2)`, since the order of lines is the order
+//! of checksums; only the [`Listener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
 //! taken before it, and never while answering a request.
 
 use std::collections::HashMap;

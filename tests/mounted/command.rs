@@ -910,7 +910,7 @@ fn log_follow_shows_what_comes() {
     });
     let next = || {
         receive
-            .recv_timeout(Duration::from_secs(10))
+            .recv_timeout(Duration::from_secs(60))
             .expect("a record")
     };
     assert_eq!(next()["op"], "begin");

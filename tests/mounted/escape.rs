@@ -87,7 +87,7 @@ fn assert_err<T: std::fmt::Debug>(what: &str, wanted: Errno, got: Sys<T>) {
 
 /// Waits for something to become true; for what needs a moment to come through.
 fn eventually(what: &str, test: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(30);
     while !test() {
         assert!(
             Instant::now() < until,
@@ -745,7 +745,7 @@ fn a_pipe_in_the_store_hangs_nobody() {
             mknod(store.join("d/null"), S_IFCHR | 0o644, 0x0103).unwrap();
             fs::write(store.join("f"), "f").unwrap();
         })
-        .limit(Duration::from_secs(30))
+        .limit(Duration::from_secs(120))
         .mount();
     let start = Instant::now();
     for _ in 0..2 {
@@ -786,7 +786,7 @@ fn a_pipe_in_the_store_hangs_nobody() {
     unlink(home.path("d/moved")).unwrap();
     home.sh("rm -r d");
     assert!(
-        start.elapsed() < Duration::from_secs(10),
+        start.elapsed() < Duration::from_secs(60),
         "it took {:?}",
         start.elapsed()
     );

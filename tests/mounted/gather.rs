@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::calls::{self, *};
 use crate::common::random::Random;
@@ -257,7 +257,7 @@ fn a_trash_that_was_moved_away_takes_nothing_more() {
     }
 }
 
-/// A link that leads to where the trash was moved is followed for no more than a second, and nowhere else.
+/// A link in the place of the trash is refused, and so is one that leads to where the trash was moved, once a second is over.
 #[test]
 fn a_link_in_place_of_the_trash_is_refused() {
     need_mount!();
@@ -274,10 +274,7 @@ fn a_link_in_place_of_the_trash_is_refused() {
     assert_eq!(fs::read_to_string(home.path("g")).unwrap(), "g");
     fs::remove_file(&trash).unwrap();
     symlink(&away, &trash).unwrap();
-    let until = Instant::now() + Duration::from_millis(1500);
-    while Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    std::thread::sleep(Duration::from_millis(1500));
     fs::remove_file(home.path("g")).unwrap_err();
     assert_eq!(fs::read_to_string(home.path("g")).unwrap(), "g");
     assert!(names(&outside).is_empty());

@@ -831,7 +831,7 @@ fn a_killed_daemon_loses_no_content() {
             overwriter.join().unwrap();
             writer.join().unwrap()
         });
-        assert!(texts.len() > 3);
+        assert!(!texts.is_empty());
         crate::common::watch::detach(home.home());
         home.mount_again();
         home.umount();

@@ -69,7 +69,7 @@ fn a_daemon_that_goes_on_holds_on_to_nothing() {
         let pid = home.daemon_pid();
         work(&home);
         // After the first round all that is made once is there: workers' descriptors, the journal's space.
-        settles("files are closed", Duration::from_secs(5), || {
+        settles("files are closed", Duration::from_secs(30), || {
             match home.status()?["open"].as_u64() {
                 Some(0) => Ok(()),
                 other => Err(format!("{other:?} still open")),
@@ -77,7 +77,7 @@ fn a_daemon_that_goes_on_holds_on_to_nothing() {
         });
         let before = (descriptors(pid), threads(pid));
         work(&home);
-        settles("descriptors", Duration::from_secs(5), || {
+        settles("descriptors", Duration::from_secs(30), || {
             let now = (descriptors(pid), threads(pid));
             if now.0 <= before.0 && now.1 <= before.1 {
                 Ok(())
@@ -87,7 +87,7 @@ fn a_daemon_that_goes_on_holds_on_to_nothing() {
         });
         // The kernel forgets when it is asked to; the table shrinks with it.
         fs::write("/proc/sys/vm/drop_caches", "2").ok();
-        settles("the table", Duration::from_secs(5), || {
+        settles("the table", Duration::from_secs(30), || {
             let known = home.status()?["known"].as_u64().unwrap_or(u64::MAX);
             if known < 50 {
                 Ok(())
@@ -100,7 +100,7 @@ fn a_daemon_that_goes_on_holds_on_to_nothing() {
         for _ in 0..20 {
             home.status().unwrap();
         }
-        settles("after asking", Duration::from_secs(5), || {
+        settles("after asking", Duration::from_secs(30), || {
             let now = descriptors(pid);
             if now <= before.0 {
                 Ok(())
@@ -202,7 +202,7 @@ fn workers_that_followed_a_caller_are_as_they_were() {
             "the machine is too busy for any worker to follow its caller"
         );
     }
-    settles("as before", Duration::from_secs(5), || {
+    settles("as before", Duration::from_secs(30), || {
         let now = state();
         assert!(!now.is_empty(), "all threads of the daemon have ended");
         if differs(&before, &now) {
@@ -222,7 +222,7 @@ fn a_termination_signal_unmounts() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     settles(
         "unmounted",
-        Duration::from_secs(5),
+        Duration::from_secs(30),
         || match watch::is_mountpoint(home.home()) {
             false => Ok(()),
             true => Err("still mounted".into()),

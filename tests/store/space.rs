@@ -158,8 +158,6 @@ fn overwriting_with_the_same_bytes_costs_next_to_nothing() {
     assert!(fs::read(home.store().join("f")).unwrap() == original);
 }
 
-/// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no
-/// other bytes are given out for it.
 /// What was saved around the writes to a big file is given back, however big the file is.
 #[test]
 fn what_was_saved_ahead_is_given_back() {
@@ -254,6 +252,8 @@ fn where_blocks_are_shared_nothing_is_saved() {
     assert!(fs::read(home.store().join("f")).unwrap() == original);
 }
 
+/// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no
+/// other bytes are given out for it.
 #[test]
 fn what_was_changed_behind_the_mount_is_not_passed_off() {
     need_mount!();
