@@ -130,6 +130,7 @@ impl Client {
         fork.flush();
         fork.seal();
         if request.dry_run {
+            self.seal();
             return merge::run(&self.store, request, None, Caller::myself());
         }
         self.change(

@@ -182,6 +182,7 @@ impl Client {
     /// As [`run`]; as [`Client::open`] where the store cannot be had.
     pub fn undo(&self, request: &UndoRequest) -> Result<UndoReport> {
         if request.dry_run {
+            self.seal();
             return run(&self.store, request, None, Caller::myself());
         }
         self.refuse_early(|| {
@@ -207,6 +208,7 @@ impl Client {
     /// As [`restore`]; as [`Client::open`] where the store cannot be had.
     pub fn restore(&self, request: &RestoreRequest) -> Result<Restored> {
         if request.dry_run {
+            self.seal();
             return restore(&self.store, request, None, Caller::myself());
         }
         self.refuse_early(|| restore(&self.store, request, None, Caller::myself()).map(drop))?;

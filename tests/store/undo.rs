@@ -492,6 +492,25 @@ fn what_concerns_a_path_is_undone_and_nothing_else() {
     }
 }
 
+/// What is gathered meanwhile is not between two places for who only looks.
+#[test]
+fn what_was_just_removed_is_found_by_who_only_looks() {
+    need_mount!();
+    let home = Home::mount();
+    for round in 0..12 {
+        let d = format!("d{round}");
+        home.sh(&format!(
+            "mkdir {d} {d}/e; touch {d}/e/f; cd {d}; touch $(seq 300)"
+        ));
+        home.sh(&format!("rm -r {d}"));
+        let words = match round % 2 {
+            0 => format!("undo --path {d}/e/f --dry-run --session last"),
+            _ => format!("restore {d}/e/f --to back --dry-run"),
+        };
+        run(0, home.home(), &words);
+    }
+}
+
 fn a_path_of_a_removed_tree(removal: &str) {
     let fill = |store: &Path| {
         fs::create_dir_all(store.join("proj/sub")).unwrap();
