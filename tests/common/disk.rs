@@ -114,8 +114,10 @@ impl Disk {
         .map(drop)
     }
 
-    /// Unmounts the disk. A process that another test forks at this moment may hold something of it open.
+    /// Unmounts the disk. A process that another test forks at this moment may hold something of it open, and a daemon that
+    /// another test starts may have it in a mount namespace of its own, so that nothing is written out by that.
     pub(crate) fn detach(&self) {
+        run("sync", &["--file-system".as_ref(), &self.at("mnt")]).unwrap();
         let until = std::time::Instant::now() + Duration::from_secs(10);
         while let Err(why) = run("umount", &[&self.at("mnt")]) {
             assert!(std::time::Instant::now() < until, "{why}");
