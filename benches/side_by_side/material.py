@@ -15,7 +15,7 @@ from workloads import DATABASES, TRANSACTIONS, TREES
 
 
 class Material:
-    """The tar archive, the git repository and the big file, made once, on the same file system but outside every candidate."""
+    """All that the workloads need, made once, on the same file system but outside every candidate."""
 
     def __init__(self, base, options):
         self.base = base

@@ -1,4 +1,4 @@
-"""The four things to do: compare, count requests, find the floor, and look at the daemons' memory."""
+"""Four of the things to do: compare, count requests, find the floor, and look at the daemons' memory."""
 
 import math
 import os

@@ -13,7 +13,7 @@ class Workload:
     group: str
     name: str
     about: str
-    count: int = 0                  # operations of a loop in calls.c
+    count: int = 0                  # operations of a loop in loops.c or data.c
     megabytes: int = 0              # size of a data workload's file
     prepare: list = field(default_factory=list)   # commands, not timed
     command: list = field(default_factory=list)   # the timed command, instead of a loop
