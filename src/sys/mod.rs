@@ -5,6 +5,7 @@
 
 pub mod creds;
 pub mod digest;
+pub mod extents;
 pub mod fanotify;
 pub mod fd;
 pub mod fileattr;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::extents::{BLOCK, Extents, length};
 use super::quota::Quota;
@@ -21,6 +21,10 @@ use crate::error::{Error, Result};
 
 /// The number of bytes requested in one copy.
 const AT_ONCE: usize = 1 << 30;
+
+/// The size in bytes up to which reading and writing costs less than sharing blocks, for which the kernel first writes
+/// out what is in memory only, and changes the extents of both files (docs/BENCHMARKS.md, xfs).
+pub(super) const SMALL: u64 = 64 << 10;
 
 /// What has been saved and listed.
 #[derive(Debug, Default)]
@@ -196,6 +200,9 @@ fn copy_counted(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u
 }
 
 fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64) -> Result<()> {
+    if to - from <= SMALL {
+        return copy_small(source, target, from, to);
+    }
     let (mut read, mut written) = (from, from);
     while read < to {
         let wanted = usize::try_from(to - read).unwrap_or(AT_ONCE).min(AT_ONCE);
@@ -211,6 +218,26 @@ fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64)
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::os("copy_file_range")(errno)),
         }
+    }
+    Ok(())
+}
+
+/// As [`copy_data`], but never by sharing blocks, as copy_file_range(2) does where the file system can.
+fn copy_small(source: BorrowedFd<'_>, target: BorrowedFd<'_>, mut at: u64, to: u64) -> Result<()> {
+    let left = |at| usize::try_from(to - at).unwrap_or(AT_ONCE);
+    let mut buffer = vec![0; left(at)];
+    while at < to {
+        buffer.truncate(left(at));
+        let got = retry_on_intr(|| rustix::io::pread(source, &mut *buffer, at));
+        let bytes = buffer
+            .get(..got.map_err(Error::os("pread"))?)
+            .unwrap_or_default();
+        // The file became shorter meanwhile.
+        if bytes.is_empty() {
+            break;
+        }
+        let put = retry_on_intr(|| rustix::io::pwrite(target, bytes, at));
+        at += put.map_err(Error::os("pwrite"))? as u64;
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::extents::{BLOCK, length};
-use super::ranges::{outside, without};
+use super::ranges::{merged, outside, without};
+use super::shared_blocks::same_blocks;
 use crate::error::{Error, Result};
 
 /// The number of bytes read at once.
@@ -39,8 +40,8 @@ pub(super) struct Found {
     pub(super) differs: Vec<(u64, u64)>,
     /// The ranges that its successor has in common.
     pub(super) same: Vec<(u64, u64)>,
-    /// The SHA-256 of the whole version; empty for one that has only some ranges.
-    pub(super) digest: String,
+    /// The SHA-256 of the whole version, if all of it was read.
+    pub(super) digest: Option<String>,
 }
 
 /// Compares a version of a given size with its successor, up to a limit; `None` if samples show nothing in common.
@@ -70,7 +71,7 @@ pub(super) fn compare(
     Ok(Some(Found {
         differs: without(size, &comparison.same),
         same: comparison.same,
-        digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        digest: Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()),
     }))
 }
 
@@ -95,7 +96,45 @@ pub(super) fn compare_ranges(
     Ok(Some(Found {
         differs: outside(&comparison.same, ranges, size),
         same: comparison.same,
-        digest: String::new(),
+        digest: None,
+    }))
+}
+
+/// As [`compare`], for a big version that shares its blocks with its successor: only what it does not share is read, and
+/// there is no digest. `None` if it shares nothing.
+///
+/// # Errors
+/// As [`compare`].
+pub(super) fn compare_shared(
+    version: BorrowedFd<'_>,
+    size: u64,
+    limit: u64,
+    after: &[Part],
+) -> Result<Option<Found>> {
+    let Some(Part {
+        file, ranges: None, ..
+    }) = after.first()
+    else {
+        return Ok(None);
+    };
+    let shared = same_blocks((version, size), file.as_fd(), size.min(limit));
+    if shared.is_empty() {
+        return Ok(None);
+    }
+    let mut comparison = Comparison::new(version, limit, after);
+    for (from, to) in without(size, &shared) {
+        let mut at = from;
+        while at < to {
+            let (data, end) = next_data(version, at, to)?;
+            comparison.range(data, end, |_| {})?;
+            at = end;
+        }
+    }
+    let same = merged([shared, comparison.same].concat());
+    Ok(Some(Found {
+        differs: without(size, &same),
+        same,
+        digest: None,
     }))
 }
 

@@ -160,9 +160,11 @@ impl Finalizer {
         }
     }
 
-    /// Returns the number of files with versions that are not final.
+    /// Returns the number of files with versions that are not final, or that are just being made so.
     pub fn waiting(&self) -> usize {
-        self.pending.len() + self.read.lock().len()
+        let waiting = self.pending.len() + self.read.lock().len();
+        // A version is no longer pending when it begins to give back what it shares.
+        waiting.max(usize::from(self.working.is_locked()))
     }
 
     /// Finalizes what it can, on the calling thread.
@@ -337,11 +339,19 @@ impl Finalizer {
             self.read.lock().insert(n);
             return;
         }
-        let blocks = |file: &OwnedFd| stat_fd(file.as_fd()).map_or(0, |meta| meta.blocks * 512);
-        let before = blocks(file);
+        let space = |file: &OwnedFd| {
+            let meta = stat_fd(file.as_fd());
+            meta.map_or((0, 0), |meta| (meta.blocks * 512, meta.size))
+        };
+        let (before, size) = space(file);
         for (start, end) in same {
-            // The last block of a file is freed whole.
-            let end = end.div_ceil(BLOCK) * BLOCK;
+            // The last block of a file is freed whole. No other: what follows in it may be all that is left of the
+            // former content, where a block of the file system is smaller than ours.
+            let end = if *end == size {
+                end.next_multiple_of(BLOCK)
+            } else {
+                *end
+            };
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             if let Err(errno) = rustix::fs::fallocate(file, flags, *start, end - start) {
                 log::warn!("version {n} keeps what it would not have to: fallocate: {errno}");
@@ -349,7 +359,7 @@ impl Finalizer {
                 break;
             }
         }
-        self.room.give_back(before.saturating_sub(blocks(file)));
+        self.room.give_back(before.saturating_sub(space(file).0));
         let _ = rustix::fs::flock(file, FlockOperation::Unlock);
     }
 

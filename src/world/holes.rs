@@ -7,13 +7,15 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::SeekFrom;
 
+use crate::sys::extents::{Look, extents};
+
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 16;
 
 /// Returns the starts and ends of the parts of a range that are reserved and hold no data. Empty if the file system
 /// does not report extents.
 pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let mut reserved = crate::sys::fd::unwritten(file, from, to).unwrap_or_default();
+    let mut reserved = unwritten(file, from, to);
     // Data not yet written back are reported as unwritten, too.
     reserved.retain(|(start, end)| is_zero(file, *start, *end));
     reserved
@@ -22,13 +24,24 @@ pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
 /// Returns whether a range has a hole that is not reserved.
 pub(super) fn has_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
     let mut at = from;
-    for (start, end) in crate::sys::fd::unwritten(file, from, to).unwrap_or_default() {
+    for (start, end) in unwritten(file, from, to) {
         if seeks_hole(file, at, start) {
             return true;
         }
         at = end;
     }
     seeks_hole(file, at, to)
+}
+
+/// Returns the parts of a range for which a file has space but no data on disk. Data not yet written back may be among
+/// them.
+fn unwritten(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let found = extents(file, (from, to), Look::Now).unwrap_or_default();
+    let unwritten = found.iter().filter(|extent| extent.is_unwritten());
+    unwritten
+        .map(|extent| (extent.logical.max(from), extent.end().min(to)))
+        .filter(|(start, end)| start < end)
+        .collect()
 }
 
 fn seeks_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::World;
-use super::blocks::{Blocks, copy_range};
+use super::blocks::{Blocks, SMALL, copy_range};
 use super::layout::map_name;
 use super::located::Located;
 use super::meta::Id;
@@ -77,7 +77,8 @@ impl World {
         };
         let mut guard = versions.make(0)?;
         let version = versions.create(&guard.name(), OFlags::RDWR)?;
-        if versions.clone_into(&version, &content.source)? {
+        let copies = versions.options().copied_up_to.min(SMALL);
+        if size > copies && versions.clone_into(&version, &content.source)? {
             content.cloned(versions, &mut guard, &version)?;
             return Ok(KeptContent::new(How::Cloned, guard, None));
         }

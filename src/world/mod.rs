@@ -67,6 +67,7 @@ mod scratch;
 mod sessions;
 pub mod settle;
 mod settled;
+mod shared_blocks;
 mod space;
 pub mod state;
 pub mod store_view;

@@ -7,6 +7,7 @@
 //! OFFSET LENGTH        a range that the version has
 //! past SESSION N       the ranges already hold the data of later versions up to this one, which was evicted
 //! content SIZE SHA256  of the whole former content; the last line of a list that was written at once
+//! content SIZE -       the same where not all of the content was read, since it shares blocks with its successor
 //! ```
 //!
 //! The list of a version that is kept block by block grows, some lines at a time, and has no `content`; a last line without
@@ -28,8 +29,8 @@ use crate::error::{Error, Result};
 pub struct Ranges {
     /// Starts and ends, in order, without overlap.
     pub ranges: Vec<(u64, u64)>,
-    /// The size and the SHA-256 of the whole former content, in hexadecimal digits.
-    pub content: Option<(u64, String)>,
+    /// The size of the whole former content, and its SHA-256 in hexadecimal digits if that is known.
+    pub content: Option<(u64, Option<String>)>,
     /// The later version (session and number) up to which the ranges already hold its data.
     pub past: Option<(String, u64)>,
 }
@@ -56,8 +57,11 @@ impl Ranges {
             ("past", session, Some(n), None) => {
                 self.past = Some((session.to_owned(), n.parse().ok()?));
             }
+            ("content", size, Some("-"), None) => {
+                self.content = Some((size.parse().ok()?, None));
+            }
             ("content", size, Some(digest), None) if digest.len() == 64 => {
-                self.content = Some((size.parse().ok()?, digest.to_owned()));
+                self.content = Some((size.parse().ok()?, Some(digest.to_owned())));
             }
             (start, length, None, None) => {
                 let start: u64 = start.parse().ok()?;
@@ -81,6 +85,7 @@ impl Ranges {
             let _ = writeln!(text, "past {session} {n}");
         }
         if let Some((size, digest)) = &self.content {
+            let digest = digest.as_deref().unwrap_or("-");
             let _ = writeln!(text, "content {size} {digest}");
         }
         text
@@ -210,14 +215,16 @@ mod tests {
 
     #[test]
     fn a_list_is_read_as_it_was_written() {
-        let list = Ranges {
-            ranges: vec![(0, 4096), (8192, 9000)],
-            content: Some((9000, "0".repeat(64))),
-            past: Some(("20260116T101530.123456Z-ab42".to_owned(), 7)),
-        };
-        assert_eq!(Ranges::parse(&list.text()).unwrap(), list);
-        let torn = &list.text()[..list.text().len() - 1];
-        assert_eq!(Ranges::parse(torn).unwrap().content, None);
+        for digest in [Some("0".repeat(64)), None] {
+            let list = Ranges {
+                ranges: vec![(0, 4096), (8192, 9000)],
+                content: Some((9000, digest)),
+                past: Some(("20260116T101530.123456Z-ab42".to_owned(), 7)),
+            };
+            assert_eq!(Ranges::parse(&list.text()).unwrap(), list);
+            let torn = &list.text()[..list.text().len() - 1];
+            assert_eq!(Ranges::parse(torn).unwrap().content, None);
+        }
         assert_eq!(
             Ranges::parse("8 4\n0 8\n20 0\n30 ").unwrap().ranges,
             [(0, 12)]

@@ -44,7 +44,9 @@ fn taken(store: &Path) -> u64 {
     for session in fs::read_dir(store.join(".trumanfs/sessions")).unwrap() {
         let versions = session.unwrap().path().join("versions");
         for version in fs::read_dir(versions).into_iter().flatten() {
-            sum += version.unwrap().metadata().unwrap().blocks() * 512;
+            // A new list is renamed at any moment.
+            let meta = version.unwrap().metadata();
+            sum += meta.map_or(0, |meta| meta.blocks() * 512);
         }
     }
     sum
@@ -250,6 +252,95 @@ fn where_blocks_are_shared_nothing_is_saved() {
         crate::common::trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
     assert!(undo.status.success(), "{undo:?}");
     assert!(fs::read(home.store().join("f")).unwrap() == original);
+}
+
+/// A big version whose blocks are shared gives back what it shares, and nobody reads or hashes all of it for that.
+#[test]
+fn a_big_version_gives_back_what_it_shares_without_being_read() {
+    need_mount!();
+    let disk = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 512) {
+        Ok(disk) => disk,
+        Err(why) => skip!("xfs", "{why}"),
+    };
+    let original = Chance(3).bytes((8 << 20) + 1000);
+    let mut home = Home::plan()
+        .on(&disk.at("mnt"))
+        .prepare(|store| fs::write(store.join("f"), &original).unwrap())
+        .mount();
+    let mut contents = vec![original.clone()];
+    let write = |contents: &mut Vec<Vec<u8>>, bytes: &[u8], at: u64| {
+        let file = fs::OpenOptions::new().write(true).open(home.path("f"));
+        file.unwrap().write_all_at(bytes, at).unwrap();
+        let mut now = contents.last().unwrap().clone();
+        now[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        contents.push(now);
+    };
+    // What is in memory only has still the place of what it replaces.
+    for (bytes, at) in [
+        (&b"over"[..], 4098),
+        (b"over the edge", (1 << 20) - 5),
+        (b"end", (8 << 20) + 997),
+        (&original[..50_000], 0),
+    ] {
+        write(&mut contents, bytes, at);
+        settle(&home);
+    }
+    for n in 0..5 {
+        write(&mut contents, b"again", 2_000_000 + n * 3);
+    }
+    settle(&home);
+    let mut sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let versions = sessions.next().unwrap().unwrap().path().join("versions");
+    let list = fs::read_to_string(versions.join("00000001.map")).unwrap();
+    assert_eq!(list, format!("4096 4096\ncontent {} -\n", original.len()));
+    assert!(taken(home.store()) < 1 << 20, "{}", taken(home.store()));
+    for (n, content) in contents.iter().enumerate() {
+        // The session's first record says only that it begins.
+        assert!(at(home.store(), "/f", n as u64 + 1) == *content, "{n}");
+    }
+    home.umount();
+    let store = home.store().to_str().unwrap();
+    let undo = crate::common::trumanfs(&["undo", store, "--session", "last"]);
+    assert!(undo.status.success(), "{undo:?}");
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+}
+
+/// A block of the file system may be smaller than the blocks by which contents are compared.
+#[test]
+fn a_hole_of_a_kilobyte_takes_nothing_with_it() {
+    need_mount!();
+    for mkfs in [
+        &["mkfs.ext4", "-q", "-F", "-b", "1024"][..],
+        &["mkfs.xfs", "-q", "-m", "reflink=1", "-b", "size=1024"],
+    ] {
+        let disk = match Disk::new(mkfs, 512) {
+            Ok(disk) => disk,
+            Err(why) => skip!("file system", "{why}"),
+        };
+        let mut original = Chance(5).bytes(3 << 20);
+        let size = original.len();
+        original[1024..2048].fill(0);
+        original[size - 3072..size - 2048].fill(0);
+        for small in [100 << 10, size] {
+            let original = &original[size - small..];
+            let hole = original.chunks(1024).position(|part| part == [0; 1024]);
+            let hole = hole.unwrap() as u64 * 1024;
+            let home = Home::plan()
+                .on(&disk.at("mnt"))
+                .prepare(|store| {
+                    let file = fs::File::create(store.join("f")).unwrap();
+                    file.write_all_at(&original[..hole as usize], 0).unwrap();
+                    file.write_all_at(&original[hole as usize + 1024..], hole + 1024)
+                        .unwrap();
+                })
+                .mount();
+            let file = fs::OpenOptions::new().write(true).open(home.path("f"));
+            file.unwrap().write_all_at(b"over", hole + 1100).unwrap();
+            settle(&home);
+            assert!(taken(home.store()) < 64 << 10, "{mkfs:?} {small}");
+            assert!(at(home.store(), "/f", 0) == original, "{mkfs:?} {small}");
+        }
+    }
 }
 
 /// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no

@@ -8,8 +8,9 @@ use rustix::fs::OFlags;
 use super::{Finalizer, MOST, WORTH};
 use crate::error::{Error, Result};
 use crate::journal::How;
-use crate::world::compare::{Found, Part, compare, compare_ranges};
+use crate::world::compare::{Found, Part, compare, compare_ranges, compare_shared};
 use crate::world::extents::length;
+use crate::world::options::COPIED_UP_TO;
 use crate::world::pending::DraftVersion;
 use crate::world::ranges;
 
@@ -76,7 +77,13 @@ impl Finalizer {
             return Ok(None);
         };
         let (file_of, limit) = (file.as_fd(), version.limit);
+        let shares = version.kept.how == How::Cloned && version.size > COPIED_UP_TO;
+        let shared = match list {
+            None if shares => compare_shared(file_of, version.size, limit, after)?,
+            _ => None,
+        };
         let found = match list {
+            _ if shared.is_some() => shared,
             None => compare(file_of, version.size, limit, after)?,
             Some(list) => compare_ranges(file_of, version.size, &list.ranges, limit, after)?,
         };

@@ -118,11 +118,13 @@ impl Content {
             let digest = match &opened {
                 Some(Opened {
                     list: Some(list), ..
-                }) if check && Some(i) == uppermost => list.content.clone(),
+                }) if check && Some(i) == uppermost => {
+                    list.content.clone().and_then(|(_, digest)| digest)
+                }
                 _ => None,
             };
             content.put(layer, opened)?;
-            if let Some((_, digest)) = digest
+            if let Some(digest) = digest
                 && content.parts.iter().all(|part| part.file.is_some())
             {
                 vouched =
