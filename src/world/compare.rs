@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 18;
 
+/// The most bytes of a version that are read.
+pub(super) const MOST: u64 = 4 << 30;
+
 /// Bigger files, in bytes, are sampled first.
 const SAMPLED_FROM: u64 = 8 << 20;
 
@@ -101,7 +104,7 @@ pub(super) fn compare_ranges(
 }
 
 /// As [`compare`], for a big version that shares its blocks with its successor: only what it does not share is read, and
-/// there is no digest. `None` if it shares nothing.
+/// there is no digest. `None` if it shares nothing, or what is left is too much to read.
 ///
 /// # Errors
 /// As [`compare`].
@@ -118,11 +121,12 @@ pub(super) fn compare_shared(
         return Ok(None);
     };
     let shared = same_blocks((version, size), file.as_fd(), size.min(limit));
-    if shared.is_empty() {
+    let rest = without(size, &shared);
+    if shared.is_empty() || length(&rest) > MOST {
         return Ok(None);
     }
     let mut comparison = Comparison::new(version, limit, after);
-    for (from, to) in without(size, &shared) {
+    for (from, to) in rest {
         let mut at = from;
         while at < to {
             let (data, end) = next_data(version, at, to)?;

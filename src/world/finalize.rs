@@ -50,9 +50,6 @@ const SOON: Duration = Duration::from_millis(200);
 /// The delay before a file is looked at again that may be written to through a map.
 const MAPPED: Duration = Duration::from_secs(5);
 
-/// The most bytes of a version that are compared.
-const MOST: u64 = 4 << 30;
-
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const WORTH: u64 = 2 * BLOCK;
 

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::OFlags;
 
-use super::{Finalizer, MOST, WORTH};
+use super::{Finalizer, WORTH};
 use crate::error::{Error, Result};
 use crate::journal::How;
-use crate::world::compare::{Found, Part, compare, compare_ranges, compare_shared};
+use crate::world::compare::{Found, MOST, Part, compare, compare_ranges, compare_shared};
 use crate::world::extents::length;
 use crate::world::options::COPIED_UP_TO;
 use crate::world::pending::DraftVersion;
@@ -58,34 +58,35 @@ impl Finalizer {
         version: &DraftVersion,
         after: &[Part],
     ) -> Result<Option<(OwnedFd, Found)>> {
-        let by_blocks = version.kept.how == How::Blocks;
-        let list = match by_blocks {
-            true => ranges::read(self.dir.as_fd(), version.kept.n)?,
-            false => None,
+        let list = match version.kept.how {
+            How::Blocks => match ranges::read(self.dir.as_fd(), version.kept.n)? {
+                Some(list) if !self.room.is_live(version.kept.n) => Some(list),
+                _ => return Ok(None),
+            },
+            _ => None,
         };
         let has = list
             .as_ref()
             .map_or(version.size, |list| length(&list.ranges));
-        let worth = !(by_blocks && (list.is_none() || self.room.is_live(version.kept.n)))
-            && (WORTH + 1..=MOST).contains(&has)
-            && !self.cannot_punch.load(Ordering::Relaxed);
-        let file = match worth {
-            true => self.open(version.kept.n, OFlags::RDWR).unwrap_or_default(),
-            false => None,
-        };
+        let may_share = version.kept.how == How::Cloned && version.size > COPIED_UP_TO;
+        let worth = has > WORTH && (has <= MOST || may_share);
+        if !worth || self.cannot_punch.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let file = self.open(version.kept.n, OFlags::RDWR).unwrap_or_default();
         let Some(file) = file else {
             return Ok(None);
         };
-        let (file_of, limit) = (file.as_fd(), version.limit);
-        let shares = version.kept.how == How::Cloned && version.size > COPIED_UP_TO;
-        let shared = match list {
-            None if shares => compare_shared(file_of, version.size, limit, after)?,
-            _ => None,
+        let (file_of, size, limit) = (file.as_fd(), version.size, version.limit);
+        let shared = match may_share {
+            true => compare_shared(file_of, size, limit, after)?,
+            false => None,
         };
         let found = match list {
-            _ if shared.is_some() => shared,
-            None => compare(file_of, version.size, limit, after)?,
-            Some(list) => compare_ranges(file_of, version.size, &list.ranges, limit, after)?,
+            Some(list) => compare_ranges(file_of, size, &list.ranges, limit, after)?,
+            None if shared.is_some() => shared,
+            None if has > MOST => None,
+            None => compare(file_of, size, limit, after)?,
         };
         Ok(found.map(|found| (file, found)))
     }
