@@ -166,6 +166,9 @@ pub fn run() -> ExitCode {
     if !matches!(cli.command, Command::Mount(_)) {
         start_log(as_json);
     }
+    if reads_versions(&cli.command) {
+        crate::operator::past::open_many_files();
+    }
     match obey(cli.command) {
         Ok(exit) => exit,
         Err(error) if as_json => failed_in_json(error),
@@ -198,6 +201,29 @@ fn start_log(as_json: bool) {
         });
     }
     log.init();
+}
+
+/// Returns whether a command may put contents together, each from all the versions between it and now, and starts no
+/// program that would inherit the limit.
+fn reads_versions(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Show(_)
+            | Command::Diff(_)
+            | Command::Versions(_)
+            | Command::Cat(_)
+            | Command::Undo(_)
+            | Command::Redo(_)
+            | Command::Review(_)
+            | Command::Accept(_)
+            | Command::Reject(_)
+            | Command::Restore(_)
+            | Command::Fork(_)
+            | Command::Merge(_)
+            | Command::Trash(_)
+            | Command::Report(_)
+            | Command::Fsck(_)
+    )
 }
 
 /// Does what was typed.

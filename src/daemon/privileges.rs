@@ -39,14 +39,10 @@ pub(super) fn try_owner(checked: &Checked) -> Result<()> {
 /// Protects the daemon's memory from other processes, clears the umask, and raises the limit of open files to the
 /// maximum.
 pub(super) fn harden() {
-    use rustix::process::{
-        DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit, umask,
-    };
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     umask(rustix::fs::Mode::empty());
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
+    crate::operator::past::open_many_files();
 }
 
 /// Returns whether backing files can be registered, which takes CAP_SYS_ADMIN in the first user namespace

@@ -3,7 +3,7 @@
 //! Only reads. A part that cannot be read with certainty counts as different. A version always keeps its own holes
 //! (they cost nothing) and its blocks of zeros, so that the restored content has holes in the same places.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::extents::{BLOCK, length};
 use super::ranges::{merged, outside, without};
 use super::shared_blocks::same_blocks;
+use super::successor::{Successor, read_at};
 use crate::error::{Error, Result};
 
 /// The number of bytes read at once.
@@ -26,14 +27,15 @@ const SAMPLED_FROM: u64 = 8 << 20;
 /// The number of samples.
 const SAMPLES: u64 = 128;
 
-/// One part of a version's successor: a later version, or the file.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) file: OwnedFd,
-    /// The ranges that it has; all, if absent.
-    pub(super) ranges: Option<Vec<(u64, u64)>>,
-    /// The offset from which nothing is read from the later parts.
+/// What a version is compared with.
+#[derive(Clone, Copy)]
+pub(super) struct Against<'a> {
+    /// What came after it.
+    pub(super) after: &'a Successor<'a>,
+    /// The offset from which nothing is read from there.
     pub(super) limit: u64,
+    /// Whether there is no more time.
+    pub(super) over: &'a dyn Fn() -> bool,
 }
 
 /// The result of a comparison.
@@ -47,21 +49,20 @@ pub(super) struct Found {
     pub(super) digest: Option<String>,
 }
 
-/// Compares a version of a given size with its successor, up to a limit; `None` if samples show nothing in common.
+/// Compares a version of a given size with its successor; `None` if samples show nothing in common.
 ///
 /// # Errors
-/// Any error from reading the version.
+/// [`Error::TakesLong`] if the time is over; any error from reading the version.
 pub(super) fn compare(
     version: BorrowedFd<'_>,
     size: u64,
-    limit: u64,
-    after: &[Part],
+    against: Against<'_>,
 ) -> Result<Option<Found>> {
-    let whole = [(0, size.min(limit))];
-    if size > SAMPLED_FROM && !sampled(version, &whole, after) {
+    let whole = [(0, size.min(against.limit))];
+    if size > SAMPLED_FROM && !sampled(version, &whole, against.after) {
         return Ok(None);
     }
-    let mut comparison = Comparison::new(version, limit, after);
+    let mut comparison = Comparison::new(version, against);
     let mut hash = Sha256::new();
     let mut at = 0;
     while at < size {
@@ -86,13 +87,12 @@ pub(super) fn compare_ranges(
     version: BorrowedFd<'_>,
     size: u64,
     ranges: &[(u64, u64)],
-    limit: u64,
-    after: &[Part],
+    against: Against<'_>,
 ) -> Result<Option<Found>> {
-    if length(ranges) > SAMPLED_FROM && !sampled(version, ranges, after) {
+    if length(ranges) > SAMPLED_FROM && !sampled(version, ranges, against.after) {
         return Ok(None);
     }
-    let mut comparison = Comparison::new(version, limit, after);
+    let mut comparison = Comparison::new(version, against);
     for (from, to) in ranges {
         comparison.range(*from, *to, |_| {})?;
     }
@@ -111,21 +111,17 @@ pub(super) fn compare_ranges(
 pub(super) fn compare_shared(
     version: BorrowedFd<'_>,
     size: u64,
-    limit: u64,
-    after: &[Part],
+    against: Against<'_>,
 ) -> Result<Option<Found>> {
-    let Some(Part {
-        file, ranges: None, ..
-    }) = after.first()
-    else {
+    let Some(file) = against.after.whole() else {
         return Ok(None);
     };
-    let shared = same_blocks((version, size), file.as_fd(), size.min(limit));
+    let shared = same_blocks((version, size), file, size.min(against.limit));
     let rest = without(size, &shared);
     if shared.is_empty() || length(&rest) > MOST {
         return Ok(None);
     }
-    let mut comparison = Comparison::new(version, limit, after);
+    let mut comparison = Comparison::new(version, against);
     for (from, to) in rest {
         let mut at = from;
         while at < to {
@@ -145,8 +141,7 @@ pub(super) fn compare_shared(
 /// A comparison that is going on.
 struct Comparison<'a> {
     version: BorrowedFd<'a>,
-    limit: u64,
-    after: &'a [Part],
+    against: Against<'a>,
     bytes: Vec<u8>,
     others: Vec<u8>,
     /// What has been found in common.
@@ -154,11 +149,10 @@ struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    fn new(version: BorrowedFd<'a>, limit: u64, after: &'a [Part]) -> Comparison<'a> {
+    fn new(version: BorrowedFd<'a>, against: Against<'a>) -> Comparison<'a> {
         Comparison {
             version,
-            limit,
-            after,
+            against,
             bytes: vec![0; CHUNK],
             others: vec![0; CHUNK],
             same: Vec::new(),
@@ -167,8 +161,11 @@ impl<'a> Comparison<'a> {
 
     /// Compares a range, and shows the version's bytes to `each`.
     fn range(&mut self, mut at: u64, end: u64, mut each: impl FnMut(&[u8])) -> Result<()> {
-        let (after, same) = (self.after, &mut self.same);
+        let (against, same) = (self.against, &mut self.same);
         while at < end {
+            if (against.over)() {
+                return Err(Error::TakesLong);
+            }
             let stop = end.min((at / CHUNK as u64 + 1) * CHUNK as u64);
             let length = usize::try_from(stop - at).unwrap_or(CHUNK);
             let chunk = self.bytes.get_mut(..length).unwrap_or_default();
@@ -184,7 +181,7 @@ impl<'a> Comparison<'a> {
                     return;
                 };
                 let same_bytes =
-                    to <= self.limit && read_after(after, other, from) && mine == other;
+                    to <= against.limit && against.after.read(other, from) && mine == other;
                 if same_bytes && mine.iter().any(|byte| *byte != 0) {
                     match same.last_mut() {
                         Some(last) if last.1 == from => last.1 = to,
@@ -199,7 +196,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// Returns whether any of a few blocks, evenly spread over some ranges, is the same.
-fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &[Part]) -> bool {
+fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &Successor<'_>) -> bool {
     let mut one = vec![0; offset(BLOCK)];
     let mut other = vec![0; offset(BLOCK)];
     let step = (length(ranges) / SAMPLES).max(1);
@@ -214,79 +211,10 @@ fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &[Part]) -> bo
             .any(|at| {
                 read_at(version, &mut one, at).is_ok_and(|read| read == one.len())
                     && one.iter().any(|byte| *byte != 0)
-                    && read_after(after, &mut other, at)
+                    && after.read(&mut other, at)
                     && one == other
             })
     })
-}
-
-/// Reads a range of the successor; `false` if part of it is missing or uncertain.
-fn read_after(after: &[Part], buffer: &mut [u8], from: u64) -> bool {
-    let to = from + buffer.len() as u64;
-    let mut at = from;
-    'next: while at < to {
-        for part in after {
-            // The end of the range for which this part, or else a later one, answers.
-            let mut end = to;
-            let mine = match &part.ranges {
-                None => true,
-                Some(ranges) => {
-                    let next = ranges.partition_point(|range| range.1 <= at);
-                    match ranges.get(next) {
-                        Some(range) if range.0 <= at => {
-                            end = end.min(range.1);
-                            true
-                        }
-                        Some(range) => {
-                            end = end.min(range.0);
-                            false
-                        }
-                        None => false,
-                    }
-                }
-            };
-            if !mine && at >= part.limit {
-                return false;
-            }
-            if mine {
-                let range = offset(at - from)..offset(end - from);
-                let Some(want) = buffer.get_mut(range) else {
-                    return false;
-                };
-                let length = want.len();
-                if read_at(part.file.as_fd(), want, at).ok() != Some(length) {
-                    return false;
-                }
-                at = end;
-                continue 'next;
-            }
-            if end < to {
-                // Another part has the range up to there: at most one block, as many bytes as are certain.
-                let (head, tail) = buffer.split_at_mut(offset(end - from));
-                let start = offset(at - from);
-                let Some(head) = head.get_mut(start..) else {
-                    return false;
-                };
-                return read_after(after, head, at) && read_after(after, tail, end);
-            }
-        }
-        return false;
-    }
-    true
-}
-
-/// Reads until the buffer is full or the file ends.
-fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], from: u64) -> Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::pread(file, rest, from + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::os("pread")(errno)),
-        }
-    }
-    Ok(filled)
 }
 
 /// Returns the start and end of the next data, both at most the size.
@@ -322,11 +250,4 @@ fn zeros(hash: &mut Sha256, mut count: u64) {
 
 fn offset(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-/// With `--durable`, waits until the successor's data are on disk: the version is about to lose its own copy, and they
-/// may not have been written back yet.
-pub(super) fn secure(parts: &[Part], durable: bool) -> Result<()> {
-    let mut parts = parts.iter().filter(|_| durable);
-    parts.try_for_each(|part| rustix::fs::fdatasync(&part.file).map_err(Error::os("fdatasync")))
 }

@@ -19,7 +19,7 @@
 //!
 //! Locks: none is held over a system call. The file's inode lock is only tried, never waited for.
 
-mod successor;
+mod found;
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,17 +29,17 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
-use super::compare::{Found, secure};
+use super::compare::{Against, Found};
 use super::extents::BLOCK;
 use super::finals::{Final, Finals};
-use super::layout::version_name;
 use super::meta::Id;
 use super::pending::{DraftVersion, DraftVersions};
 use super::quota::Quota;
 use super::ranges::{self, Ranges, without};
-use super::root::{open_beneath, stat_fd};
+use super::root::stat_fd;
+use super::successor::{Successor, open};
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids};
@@ -209,21 +209,24 @@ impl Finalizer {
     }
 
     fn work_with(&self, writers: &dyn Writers, until: Option<Instant>) {
-        let over = || until.is_some_and(|until| Instant::now() >= until);
-        let ending = || until.is_none() && self.ended.load(Ordering::Acquire);
+        let over = || match until {
+            Some(until) => Instant::now() >= until,
+            None => self.ended.load(Ordering::Acquire),
+        };
         let read: Vec<u64> = self.read.lock().drain().collect();
         for n in read {
             self.punch_as_listed(n);
         }
         let (mut busy, mut mapped) = (Vec::new(), Vec::new());
         while let Some(ids) = self.pending.next() {
-            if over() || ending() {
+            if over() {
                 return;
             }
-            match self.file(ids, writers) {
+            match self.file(ids, writers, &over) {
                 Ok(Looked::Done) => {}
                 Ok(Looked::Busy) => busy.push(ids),
                 Ok(Looked::Mapped) => mapped.push(ids),
+                Err(Error::TakesLong) => return, // The end of the session takes it up again, or leaves it whole.
                 Err(error) => log::warn!("a version stays whole: {error}"),
             }
         }
@@ -240,7 +243,10 @@ impl Finalizer {
     }
 
     /// Processes one file.
-    fn file(&self, ids: Ids, writers: &dyn Writers) -> Result<Looked> {
+    ///
+    /// # Errors
+    /// [`Error::TakesLong`] if the time is over; any error from the system calls.
+    fn file(&self, ids: Ids, writers: &dyn Writers, over: &dyn Fn() -> bool) -> Result<Looked> {
         let Some(known) = self.pending.file(ids) else {
             return Ok(Looked::Done);
         };
@@ -260,19 +266,45 @@ impl Finalizer {
             Rest::Written | Rest::Busy => (None, Looked::Done),
         };
         let versions: Vec<DraftVersion> = file.versions.into_iter().collect();
+        // The successor of the version at hand, as far as an earlier one had to be compared with it, too.
+        let mut after = Successor::new(&self.dir);
         for (i, version) in versions.iter().enumerate() {
+            if over() {
+                return Err(Error::TakesLong);
+            }
             let later = versions.get(i + 1..).unwrap_or_default();
-            let Some(after) = self.after(later, now.as_ref())? else {
-                // Its successor is still being written, or is gone. The same holds for all later versions.
-                return Ok(unless_done);
-            };
+            let saved = self.worth(version)?;
+            if saved.is_none() && !later.is_empty() && !self.grows(version) {
+                // It keeps all that it has, whatever came after it.
+                if !self.pending.take(ids, version.kept.n, None) {
+                    return Ok(Looked::Done);
+                }
+                self.version(version, None)?;
+                after.next();
+                continue;
+            }
+            if after.is_empty() {
+                match self.successor(later, now.as_ref())? {
+                    Some(successor) => after = successor,
+                    // It is still being written, or is gone. The same holds for all later versions.
+                    None => return Ok(unless_done),
+                }
+            }
             // A version never changes; the file may have changed while it was read.
-            let with_file = after.len() > later.len();
+            let with_file = after.has_file();
             let take = |at_rest: bool| {
                 let changes = with_file.then_some(file.changes);
                 (at_rest || !with_file) && self.pending.take(ids, version.kept.n, changes)
             };
-            let found = self.find(version, &after)?;
+            let against = Against {
+                after: &after,
+                limit: version.limit,
+                over,
+            };
+            let found = match saved {
+                Some(saved) => self.find(version, &saved, against)?,
+                None => None,
+            };
             let mut taken = false;
             if with_file {
                 let mut look = |at_rest| taken = take(at_rest);
@@ -285,8 +317,11 @@ impl Finalizer {
             if !taken {
                 return Ok(Looked::Done); // Changed meanwhile: the change has queued it again, or will.
             }
-            secure(&after, found.is_some() && self.durable)?;
+            if found.is_some() && self.durable {
+                after.secure()?;
+            }
             self.version(version, found)?;
+            after.next();
         }
         Ok(Looked::Done)
     }
@@ -317,17 +352,6 @@ impl Finalizer {
             });
         }
         Ok(())
-    }
-
-    fn open(&self, n: u64, flags: OFlags) -> Result<Option<OwnedFd>> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
-        let name = version_name(n);
-        let open = |flags| open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty());
-        match open(flags) {
-            Err(Error::NotFound) => Ok(None),
-            Err(_) => open(flags - OFlags::NOATIME).map(Some),
-            file => file.map(Some),
-        }
     }
 
     /// Punches out of a version what its list, already in place, does not name; postponed while somebody reads it.
@@ -362,7 +386,7 @@ impl Finalizer {
 
     fn punch_as_listed(&self, n: u64) {
         let list = ranges::read(self.dir.as_fd(), n).ok().flatten();
-        let file = self.open(n, OFlags::RDWR).ok().flatten();
+        let file = open(&self.dir, n, OFlags::RDWR).ok().flatten();
         if let (Some(list), Some(file)) = (list, file)
             && let Ok(meta) = stat_fd(file.as_fd())
         {

@@ -71,6 +71,7 @@ mod shared_blocks;
 mod space;
 pub mod state;
 pub mod store_view;
+mod successor;
 pub mod trash;
 pub mod version_files;
 pub mod versions;

@@ -620,3 +620,54 @@ fn killed_while_it_gives_back_it_leaves_all_readable() {
     }
     assert!(listed > 0, "nothing was given back before the end");
 }
+
+/// A file that is too big to copy, opened for writing some thousand times: each opening leaves a version, and all of
+/// them lie between the first content and now. The end of the session does not wait for what each shares with all later
+/// ones, and an operator needs no more open files at once than the system allows.
+#[test]
+fn a_big_file_that_was_opened_thousands_of_times_is_unmounted_and_undone() {
+    need_mount!();
+    let original = Chance(41).bytes(3 << 20);
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let open = || {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).open(home.path("f")).unwrap()
+    };
+    let mut now = original.clone();
+    for n in 0..4000_usize {
+        let at = n * 4096 % now.len();
+        // Every hundredth is big enough to be compared with what came later, and comes back as it was.
+        let length = if n % 100 == 0 { 5 * 4096 } else { 10 };
+        let end = now.len().min(at + length);
+        let file = open();
+        if n % 100 == 0 {
+            let as_it_was = now[at..end].to_vec();
+            file.write_all_at(&vec![0x33; end - at], at as u64).unwrap();
+            file.write_all_at(&as_it_was, at as u64).unwrap();
+        } else {
+            now[at..end].fill((n % 255) as u8);
+            file.write_all_at(&now[at..end], at as u64).unwrap();
+        }
+    }
+    assert!(fs::read(home.path("f")).unwrap() == now);
+    // Fails if the daemon has not ended after twenty seconds.
+    home.umount();
+    let store = home.store().to_str().unwrap();
+    let undo = format!("ulimit -Sn 256 && exec \"$0\" undo '{store}' --session last");
+    let undo = std::process::Command::new("sh")
+        .args(["-c", &undo, env!("CARGO_BIN_EXE_trumanfs")])
+        .output()
+        .unwrap();
+    assert!(undo.status.success(), "{undo:?}");
+    assert!(fs::read(home.store().join("f")).unwrap() == original);
+    let few = format!("ulimit -n 256 && exec \"$0\" cat '{store}' /f --at 2");
+    let few = std::process::Command::new("sh")
+        .args(["-c", &few, env!("CARGO_BIN_EXE_trumanfs")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&few.stderr);
+    assert!(
+        !few.status.success() && said.contains("ulimit -n"),
+        "{few:?}"
+    );
+}

@@ -42,6 +42,16 @@ use crate::journal::Record;
 use crate::name::WorldPath;
 use records::path_filter::PathFilter;
 
+/// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
+/// versions between it and now, each of which stays open meanwhile. Programs that it starts inherit the limit, and
+/// select(2) fails with descriptors from 1024 on.
+pub fn open_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 /// A record's session and number.
 pub type RecordId = (Arc<str>, u64);
 

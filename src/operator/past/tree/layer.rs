@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::operator::Store;
@@ -163,7 +164,7 @@ pub(super) fn version(
             "the list of what is kept of the content before {} cannot be read: {line}",
             of()
         )),
-        error => error,
+        error => missing(error),
     })?;
     match (kind, &list) {
         (Kind::Ranges(..), None) => Err(missing(Error::NotFound)),
@@ -183,6 +184,13 @@ fn missing(error: Error, of: &dyn Fn() -> String) -> Error {
                      names all that is missing."
                 .to_owned(),
         },
+        error if error.errno() == Errno::MFILE => Error::refused(
+            format!(
+                "{}: more versions lie between this content and now than a process may have files open",
+                of()
+            ),
+            "Raise the limit (`ulimit -n`), or go back in steps, the latest session first.",
+        ),
         error => error,
     }
 }
