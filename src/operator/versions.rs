@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::past::{Content, Effect, Missing, NameId, NodeId, Past};
+use super::past::{Content, Effect, Looked, Missing, NameId, NodeId, Past};
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How, Record};
@@ -95,6 +95,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         .map(|meta| meta.size);
     let mut former = Vec::new();
     let mut older = None;
+    let mut looked = Looked::default();
     loop {
         let (session, record) = match past.back_by_one(|_, _| true) {
             Ok(Some(next)) => next,
@@ -130,6 +131,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
                 node,
                 (&session, record),
                 former.last(),
+                &mut looked,
             )?);
         }
         ever |= before.is_some();
@@ -150,6 +152,7 @@ fn former_content(
     node: NodeId,
     (session, record): (&Arc<str>, Record),
     later: Option<&FormerContent>,
+    looked: &mut Looked,
 ) -> Result<Option<FormerContent>> {
     let of = |seq| Operation {
         session: session.to_string(),
@@ -178,7 +181,7 @@ fn former_content(
         size,
         lost,
         missing,
-    } = look(past, node)?;
+    } = look(past, node, looked)?;
     Ok(Some(FormerContent {
         at: of(record.seq.saturating_sub(1)),
         until: of(record.seq),
@@ -203,13 +206,18 @@ struct Look {
     missing: Option<String>,
 }
 
-fn look(past: &Past<'_>, node: NodeId) -> Result<Look> {
-    match past.tree().look_at_content(node) {
-        Ok(content) => Ok(Look {
-            size: Some(content.missing().map_or(content.size(), Missing::of)),
-            missing: content.missing().map(ToString::to_string),
-            lost: None,
-        }),
+/// Looks at a content, from the one after it.
+fn look(past: &Past<'_>, node: NodeId, looked: &mut Looked) -> Result<Look> {
+    match past.tree().look_at_content(node, std::mem::take(looked)) {
+        Ok(now) => {
+            *looked = now;
+            let content = &looked.content;
+            Ok(Look {
+                size: Some(content.missing().map_or(content.size(), Missing::of)),
+                missing: content.missing().map(ToString::to_string),
+                lost: None,
+            })
+        }
         Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(Look {
             size: past.tree().meta(node).ok().map(|meta| meta.size),
             lost: Some(what),

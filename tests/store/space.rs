@@ -653,6 +653,11 @@ fn a_big_file_that_was_opened_thousands_of_times_is_unmounted_and_undone() {
     // Fails if the daemon has not ended after twenty seconds.
     home.umount();
     let store = home.store().to_str().unwrap();
+    let listed = crate::common::trumanfs(&["versions", store, "/f", "--json"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let whole = format!("\"size\":{}", original.len());
+    let former = listed.matches(&whole).count();
+    assert!(former >= 4000 && !listed.contains("lost"), "{former}");
     let undo = format!("ulimit -Sn 256 && exec \"$0\" undo '{store}' --session last");
     let undo = std::process::Command::new("sh")
         .args(["-c", &undo, env!("CARGO_BIN_EXE_trumanfs")])

@@ -32,6 +32,7 @@ pub use records::reverse_records::ReverseRecords;
 pub use tree::content::Content;
 pub use tree::effect::{self, Effect};
 pub use tree::layer;
+pub use tree::looked::Looked;
 pub use tree::missing::Missing;
 pub use tree::past_tree::{Attributes, Tree};
 

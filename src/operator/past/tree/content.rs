@@ -149,7 +149,7 @@ impl Content {
     }
 
     /// Ends the content with its last known byte and notes what is missing. Returns whether any byte is known.
-    fn end_where_it_is_known(&mut self, doubtful: bool) -> bool {
+    pub(super) fn end_where_it_is_known(&mut self, doubtful: bool) -> bool {
         let of = self.size;
         let lost = self.parts.iter().filter(|part| part.file.is_none());
         let ranges: Vec<(u64, u64)> = lost.map(|part| (part.start, part.end)).collect();
@@ -170,7 +170,7 @@ impl Content {
         self.missing.as_ref()
     }
 
-    fn put(&mut self, layer: &Layer, opened: Option<Opened>) -> Result<()> {
+    pub(super) fn put(&mut self, layer: &Layer, opened: Option<Opened>) -> Result<()> {
         match opened {
             Some(Opened { file, list: None }) => self.become_file(file)?,
             Some(Opened {

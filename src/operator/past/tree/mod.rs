@@ -7,6 +7,7 @@ mod dirs;
 pub mod effect;
 mod inverse;
 pub mod layer;
+pub(super) mod looked;
 pub(super) mod missing;
 mod parents;
 pub(in crate::operator) mod past_tree;

@@ -22,6 +22,7 @@ use crate::operator::past::disk::node_set::NodeSet;
 use crate::operator::past::tree::content::Content;
 use crate::operator::past::tree::dir_cache::DirCache;
 use crate::operator::past::tree::layer::{Kind, Layer};
+use crate::operator::past::tree::looked::Looked;
 use crate::operator::past::tree::parents::Parents;
 use crate::world::Xattrs;
 
@@ -215,13 +216,15 @@ impl<'a> Tree<'a> {
         Content::open(self.disk.store(), layer.as_ref(), || self.open_now(node))
     }
 
-    /// As [`Tree::content`], for callers that do not need the bytes ([`Content::look`]).
+    /// As [`Tree::content`], for callers that do not need the bytes and have looked at a later content
+    /// ([`Looked`]).
     ///
     /// # Errors
     /// As [`Tree::content`].
-    pub fn look_at_content(&self, node: NodeId) -> Result<Content> {
+    pub fn look_at_content(&self, node: NodeId, later: Looked) -> Result<Looked> {
         let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
-        Content::look(self.disk.store(), layer.as_ref(), || self.open_now(node))
+        let now = || self.open_now(node);
+        later.before(self.disk.store(), layer.as_ref(), now)
     }
 
     /// Opens a file's content on the disk now.

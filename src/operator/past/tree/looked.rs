@@ -1,0 +1,66 @@
+//! Looking at one former content of a file after the other, the newest first.
+//!
+//! A file can have thousands of them, each of which is read through all the later ones.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::operator::Store;
+use crate::operator::past::tree::content::Content;
+use crate::operator::past::tree::layer::{Layer, of, version};
+
+/// A content that was looked at, and its layers.
+#[derive(Debug)]
+pub struct Looked {
+    top: Option<Arc<Layer>>,
+    /// The content.
+    pub content: Content,
+}
+
+impl Default for Looked {
+    fn default() -> Looked {
+        Looked {
+            top: None,
+            content: Content::empty(),
+        }
+    }
+}
+
+impl Looked {
+    /// Opens an earlier content as [`Content::look`] does, but where only one version lies between the two, opens that
+    /// one alone.
+    ///
+    /// # Errors
+    /// As [`Content::look`].
+    pub(super) fn before(
+        self,
+        store: &Store,
+        top: Option<&Arc<Layer>>,
+        now: impl FnOnce() -> Result<File>,
+    ) -> Result<Looked> {
+        let looked = |content| Looked {
+            top: top.cloned(),
+            content,
+        };
+        let (Some(layer), Some(known)) = (top, &self.top) else {
+            return Content::look(store, top, now).map(looked);
+        };
+        let below = layer.below.as_ref();
+        if below.is_some_and(|below| Arc::ptr_eq(below, known))
+            && !layer.doubtful
+            && self.content.missing().is_none()
+        {
+            let opened = version(store, &layer.kind, &|| of(layer))?;
+            let list = opened.as_ref().and_then(|opened| opened.list.as_ref());
+            if list.is_none_or(|list| list.past.is_none()) {
+                let mut content = self.content;
+                content.put(layer, opened)?;
+                if content.end_where_it_is_known(false) {
+                    return Ok(looked(content));
+                }
+            }
+        }
+        Content::look(store, top, now).map(looked)
+    }
+}
