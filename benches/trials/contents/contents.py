@@ -76,6 +76,17 @@ class Round:
                     os.fsync(file.fileno())
         self.start = {name: bytes(content) for name, content in self.now.items()}
         self.past = []
+        self.last = 0
+
+    def place(self, end, align):
+        """An offset up to an end: often near the one before, where blocks have been split, and often aligned."""
+        at = self.chance.randrange(end + 1)
+        if self.chance.random() < 0.5:
+            at = self.last + self.chance.randrange(-5000, 5000)
+        if self.chance.random() < 0.5:
+            at -= at % align
+        self.last = max(0, min(at, end))
+        return self.last
 
     def content(self, length):
         kind = self.chance.random()
@@ -97,9 +108,7 @@ class Round:
     def overwrite(self, _, path, now):
         fd = os.open(path, self.chance.choice([os.O_WRONLY, os.O_RDWR]))
         for _ in range(self.chance.randrange(1, 6)):
-            at = self.chance.randrange(len(now) + 1)
-            if self.chance.random() < 0.3:
-                at &= ~4095
+            at = self.place(len(now), 4096)
             length = self.chance.choice(
                 [1, 5, 1024, 4096, self.chance.randrange(1, 70_000), self.chance.randrange(1, 2_000_000)])
             same = bytes(now[at:at + length])
@@ -126,7 +135,7 @@ class Round:
         if early:
             os.close(fd)
         for _ in range(3):
-            at = self.chance.randrange(len(now) - 10)
+            at = self.place(len(now) - 10, 1024)
             mapped[at:at + 7] = now[at:at + 7] = b"mapped!"
         mapped.close()
         if not early:
@@ -135,7 +144,7 @@ class Round:
     def punch(self, _, path, now):
         if len(now) <= 20_000:
             return
-        at, length = self.chance.randrange(len(now) - 10_000), self.chance.randrange(1, 10_000)
+        at, length = self.place(len(now) - 10_000, 1024), self.chance.choice([1024, 2048, self.chance.randrange(1, 10_000)])
         punched = subprocess.run(["fallocate", "-p", "-o", str(at), "-l", str(length), path], capture_output=True)
         if punched.returncode == 0:
             now[at:at + length] = bytes(length)
