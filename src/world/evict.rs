@@ -228,9 +228,10 @@ pub(super) fn fold(
     }
     has.ranges = merged(std::mem::take(&mut has.ranges));
     has.past = past.or_else(|| Some((from.session.to_string(), from.n)));
-    has.put(dir.as_fd(), into.n, durable)?;
+    let listed = ranges::space(dir.as_fd(), into.n)?;
+    let lists = has.put(dir.as_fd(), into.n, durable)?;
     let after = stat_fd(file.as_fd()).map(|meta| meta.blocks * 512)?;
-    Ok(Some(after.saturating_sub(before)))
+    Ok(Some((after + lists).saturating_sub(before + listed)))
 }
 
 #[cfg(test)]

@@ -338,7 +338,9 @@ impl Finalizer {
                         .then_some((version.size, found.digest)),
                     past: version.past.map(|n| (self.session.clone(), n)),
                 };
+                let before = ranges::space(self.dir.as_fd(), n)?;
                 let took = list.put(self.dir.as_fd(), n, self.durable)?;
+                self.room.give_back(before);
                 self.room.counted(took);
                 self.punch(n, &file, &found.same);
             }

@@ -144,6 +144,15 @@ pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
     }
 }
 
+/// Returns the space of a version's list on disk, in bytes; 0 if it has none.
+///
+/// # Errors
+/// Any error from `openat2(2)` and `fstat(2)`.
+pub(super) fn space(dir: BorrowedFd<'_>, n: u64) -> Result<u64> {
+    let list = open(dir, n)?;
+    list.map_or(Ok(0), |list| Ok(stat_fd(list.as_fd())?.blocks * 512))
+}
+
 /// Reads the list of a version; `None` if it has none, and so has the whole content.
 ///
 /// # Errors

@@ -676,3 +676,42 @@ fn a_big_file_that_was_opened_thousands_of_times_is_unmounted_and_undone() {
         "{few:?}"
     );
 }
+
+/// The lists beside versions count as well: of a file that is opened again and again for a small write, each takes as much
+/// as what it lists. What the session began with (2 MiB of it) is not evicted.
+#[test]
+fn the_limit_is_for_the_lists_of_versions_as_well() {
+    need_mount!();
+    let original = Chance(43).bytes(8 << 20);
+    let home = Home::prepared(
+        |store| fs::write(store.join("f"), &original).unwrap(),
+        &["--keep-max", "4M", "--keep-evict"],
+    );
+    let shared = std::process::Command::new("cp")
+        .arg("--reflink=always")
+        .args([
+            home.store().join("f"),
+            home.store().join(".trumanfs/shared"),
+        ])
+        .output()
+        .unwrap();
+    if shared.status.success() {
+        eprintln!(
+            "skipped: this file system shares blocks, so that a version counts as the whole file"
+        );
+        return;
+    }
+    let mut most = 0;
+    for n in 0..1500_u64 {
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).open(home.path("f")).unwrap();
+        file.write_all_at(b"changed", n * 4096 % (2 << 20)).unwrap();
+        if n % 250 == 249 {
+            most = most.max(taken(home.store()));
+        }
+    }
+    assert!(
+        most > 3 << 20 && most <= (4 << 20) + (64 << 10),
+        "{most} bytes"
+    );
+}
