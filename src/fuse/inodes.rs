@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::{Id, trash::Removal};
+use crate::world::{Id, layout::TRASH, trash::Removal};
 
 use super::page_cache::Known;
 pub use super::table::ROOT;
-use super::table::{GIVEN, IN_TRASH, Inode, Spot, Table, spot};
+use super::table::{GIVEN, IN_TRASH, Inode, Spot, Table};
 
 /// The location of a node.
 #[derive(Debug, Clone)]
@@ -63,7 +63,8 @@ impl Inodes {
                 given: HashMap::new(),
                 expected: HashMap::new(),
                 next: GIVEN,
-                removed: HashMap::new(),
+                trash: None,
+                trashed: HashMap::new(),
             }),
             moving: AtomicU64::new(0),
             moved: AtomicU64::new(0),
@@ -74,27 +75,27 @@ impl Inodes {
     /// Records a node's location, as reported to the kernel, and returns the node's number.
     pub fn found(&self, parent: u64, name: Name<'_>, id: Id, born: u64) -> u64 {
         let mut table = self.table.lock();
-        let spot = Spot {
-            parent,
-            name: name.bytes().into(),
-        };
+        let spot = table.spot((parent, name));
         let number = table.number(id, born);
+        if parent == ROOT && name.bytes() == TRASH {
+            table.trash = Some(number);
+        }
         match table.nodes.get_mut(&number) {
             Some(inode) => {
                 inode.lookups += 1;
                 if inode.spot != spot {
                     table.seen_at(number, spot);
                 } else {
-                    // A gathered node has been looked up in its new place: from here on it is an ordinary part of the
-                    // trash.
+                    // What was removed has been looked up where it lies now: from here on it is an ordinary part of
+                    // the trash.
                     inode.removed = false;
                 }
             }
             None => {
+                table.hold(number, &spot);
                 let mut inode = Inode::new(id, born, spot);
                 inode.lookups = 1;
                 table.nodes.insert(number, Box::new(inode));
-                table.hold(parent);
             }
         }
         number
@@ -128,7 +129,10 @@ impl Inodes {
         let table = self.table.lock();
         let nodes = table.nodes.iter().filter(|(number, _)| **number != ROOT);
         nodes
-            .map(|(number, inode)| (inode.spot.parent, inode.spot.name.clone(), *number))
+            .filter_map(|(number, inode)| {
+                let (parent, name) = table.known_as(&inode.spot)?;
+                Some((parent, name, *number))
+            })
             .collect()
     }
 
@@ -138,7 +142,7 @@ impl Inodes {
         let inode = table.nodes.get(&number);
         let spots = inode.map(|inode| std::iter::once(&inode.spot).chain(&inode.others));
         let spots = spots.into_iter().flatten();
-        spots.map(|spot| (spot.parent, spot.name.clone())).collect()
+        spots.filter_map(|spot| table.known_as(spot)).collect()
     }
 
     /// Returns the location of a node.
@@ -166,7 +170,7 @@ impl Inodes {
             return false;
         };
         let old = std::mem::replace(&mut inode.spot, spot);
-        table.release(old.parent);
+        table.release(number, &old);
         true
     }
 
@@ -192,7 +196,8 @@ impl Inodes {
         let Some(number) = table.known(id) else {
             return;
         };
-        table.replace_spot(number, &spot(from), spot(to));
+        let (from, to) = (table.spot(from), table.spot(to));
+        table.replace_spot(number, &from, to);
         if let Some(inode) = table.nodes.get_mut(&number) {
             inode.removed = false;
         }
@@ -202,7 +207,8 @@ impl Inodes {
     pub fn restored(&self, to: (u64, Name<'_>), id: Id) {
         let mut table = self.table.lock();
         if let Some(number) = table.known(id) {
-            table.seen_at(number, spot(to));
+            let to = table.spot(to);
+            table.seen_at(number, to);
         }
     }
 
@@ -212,7 +218,7 @@ impl Inodes {
         let Some(number) = table.known(id) else {
             return;
         };
-        let from = spot(from);
+        let from = table.spot(from);
         // A file whose other names are all in the trash is removed, and stays writable for whoever has it open.
         let elsewhere = table.nodes.get(&number).and_then(|inode| {
             let mut others = inode.others.iter();
@@ -223,11 +229,11 @@ impl Inodes {
         };
         if let Some(at) = inode.others.iter().position(|other| *other == from) {
             inode.others.swap_remove(at);
-            table.release(from.parent);
+            table.release(number, &from);
         } else if let Some(at) = elsewhere {
             let other = inode.others.remove(at);
             let old = std::mem::replace(&mut inode.spot, other);
-            table.release(old.parent);
+            table.release(number, &old);
         } else {
             inode.removed = true;
             table.replace_spot(
@@ -238,7 +244,6 @@ impl Inodes {
                     name: entry.into(),
                 },
             );
-            table.removed.insert(entry.into(), number);
         }
     }
 
@@ -277,9 +282,9 @@ impl Inodes {
         }
     }
 
-    /// Returns whether the kernel knows what lies in a trash entry from before its removal.
-    pub fn knows_removed(&self, entry: &[u8]) -> bool {
-        self.table.lock().removed.contains_key(entry)
+    /// Returns whether the kernel knows a trash entry, from before its removal or from a look into the trash.
+    pub fn knows_entry(&self, entry: &[u8]) -> bool {
+        self.table.lock().trashed.contains_key(entry)
     }
 
     /// Records that trash entries were gathered under a removed directory.
@@ -289,22 +294,19 @@ impl Inodes {
             return;
         };
         for removal in removals {
-            if table.removed.is_empty() {
+            if table.trashed.is_empty() {
                 return;
             }
-            if let Some(number) = table.removed.remove(removal.entry.bytes()) {
-                let old = Spot {
-                    parent: IN_TRASH,
-                    name: removal.entry.bytes().into(),
+            let old = Spot {
+                parent: IN_TRASH,
+                name: removal.entry.bytes().into(),
+            };
+            for number in table.trashed.get(&old.name).cloned().unwrap_or_default() {
+                let new = Spot {
+                    parent,
+                    name: removal.name.as_slice().into(),
                 };
-                table.replace_spot(
-                    number,
-                    &old,
-                    Spot {
-                        parent,
-                        name: removal.name.as_slice().into(),
-                    },
-                );
+                table.replace_spot(number, &old, new);
             }
         }
     }
@@ -419,6 +421,45 @@ mod tests {
         inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
         inodes.gathered(Id(1, 10), &[removal]);
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/f");
+    }
+
+    /// A file removed while open, and looked up in the trash: what was done to it through the open file after its directory
+    /// was removed too answered ENOENT.
+    #[test]
+    fn what_was_looked_up_in_the_trash_is_found_where_it_was_gathered() {
+        let inodes = Inodes::new(Id(1, 2));
+        let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
+        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
+        let sub = inodes.found(dir, name("sub"), Id(1, 12), 0);
+        let file = inodes.found(sub, name("f"), Id(1, 11), 0);
+        let removal = entry("f", Id(1, 11));
+        let entry_of = |removal: &Removal| String::from_utf8(removal.entry.bytes().to_vec());
+        inodes.removed((sub, name("f")), Id(1, 11), removal.entry.bytes());
+        let seen = entry_of(&removal).unwrap();
+        assert_eq!(inodes.found(trash, name(&seen), Id(1, 11), 0), file);
+        assert!(!inodes.place(file).unwrap().removed);
+        assert!(inodes.knows_entry(removal.entry.bytes()));
+
+        // The directory is found in the trash under a number of its own; both go along.
+        let removed = entry("sub", Id(1, 12));
+        inodes.removed((dir, name("sub")), Id(1, 12), removed.entry.bytes());
+        inodes.gathered(Id(1, 12), &[removal]);
+        inodes.retire(Id(1, 12));
+        let seen = entry_of(&removed).unwrap();
+        let again = inodes.found(trash, name(&seen), Id(1, 12), 0);
+        assert_ne!(again, sub);
+        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.gathered(Id(1, 10), &[removed]);
+        assert_eq!(path_of(&inodes, file), "/.trash/T_d/sub/f");
+        assert_eq!(path_of(&inodes, sub), "/.trash/T_d/sub");
+        assert_eq!(path_of(&inodes, again), "/.trash/T_d/sub");
+
+        // The kernel is told of locations in `.trash` as it knows them, and everything is let go of.
+        assert_eq!(inodes.names_of(dir), [(trash, b"T_d".as_slice().into())]);
+        for number in [trash, file, sub, again, dir] {
+            inodes.forget(number, 2);
+        }
+        assert!(inodes.is_empty() && !inodes.knows_entry(b"T_d"));
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl FileSystem {
         let dir = self.dir(parent.0)?;
         let moving = self.inodes().moving();
         // What the kernel has forgotten may be gathered at any time.
-        let in_use = |entry: &EntryName| self.inodes().knows_removed(entry.bytes());
+        let in_use = |entry: &EntryName| self.inodes().knows_entry(entry.bytes());
         let outcome = self.world().rmdir_knowing(&dir, name, caller, &in_use);
         if let Ok(removed) = &outcome {
             // It was empty, so no other one moved with it.

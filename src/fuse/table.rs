@@ -30,8 +30,11 @@ pub(super) struct Table {
     /// Inodes that are about to take the place of a node's own.
     pub(super) expected: HashMap<Id, u64>,
     pub(super) next: u64,
-    /// Nodes that were removed while known, by their trash entry.
-    pub(super) removed: HashMap<Box<[u8]>, u64>,
+    /// The number of `.trash`, if the kernel knows it.
+    pub(super) trash: Option<u64>,
+    /// The nodes with a location that is a trash entry, by entry: several for a directory that was found again after its
+    /// removal.
+    pub(super) trashed: HashMap<Box<[u8]>, Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -57,13 +60,6 @@ pub(super) struct Inode {
 pub(super) struct Spot {
     pub(super) parent: u64,
     pub(super) name: Box<[u8]>,
-}
-
-pub(super) fn spot((parent, name): (u64, Name<'_>)) -> Spot {
-    Spot {
-        parent,
-        name: name.bytes().into(),
-    }
 }
 
 impl Inode {
@@ -117,6 +113,27 @@ impl Table {
         is.then_some(number)
     }
 
+    /// Returns the location of a name in a directory. That of a trash entry is the same before and after the kernel has
+    /// looked it up.
+    pub(super) fn spot(&self, (parent, name): (u64, Name<'_>)) -> Spot {
+        Spot {
+            parent: match Some(parent) == self.trash {
+                true => IN_TRASH,
+                false => parent,
+            },
+            name: name.bytes().into(),
+        }
+    }
+
+    /// Returns a location as the kernel knows it: its directory's number, if it has one, and its name.
+    pub(super) fn known_as(&self, spot: &Spot) -> Option<(u64, Box<[u8]>)> {
+        let parent = match spot.parent {
+            IN_TRASH => self.trash?,
+            parent => parent,
+        };
+        Some((parent, spot.name.clone()))
+    }
+
     pub(super) fn path(&self, number: u64) -> Result<WorldPath> {
         let mut names = Vec::new();
         let mut at = number;
@@ -140,7 +157,7 @@ impl Table {
     pub(super) fn seen_at(&mut self, number: u64, spot: Spot) {
         /// The number of further locations kept for a file; the latest are as good as any.
         const KEPT: usize = 8;
-        self.hold(spot.parent);
+        self.hold(number, &spot);
         // A location in the trash is used only if the file has no other: a file cannot be changed through it.
         let worse = self.in_trash(&spot)
             && self
@@ -152,31 +169,27 @@ impl Table {
         };
         let mut dropped = Vec::new();
         if let Some(at) = inode.others.iter().position(|other| *other == spot) {
-            inode.others.swap_remove(at);
-            dropped.push(spot.parent);
+            dropped.push(inode.others.swap_remove(at));
         }
         if worse {
-            if inode.others.len() < KEPT {
-                inode.others.insert(0, spot);
-            } else {
-                dropped.push(spot.parent);
-            }
-            dropped.into_iter().for_each(|parent| self.release(parent));
-            return;
-        }
-        let old = std::mem::replace(&mut inode.spot, spot);
-        if inode.removed {
-            inode.removed = false;
-            self.removed.remove(&old.name);
-            dropped.push(old.parent);
-        } else {
-            inode.others.push(old);
+            inode.others.insert(0, spot);
             if inode.others.len() > KEPT {
-                dropped.push(inode.others.remove(0).parent);
+                dropped.push(inode.others.remove(0));
+            }
+        } else {
+            let old = std::mem::replace(&mut inode.spot, spot);
+            if inode.removed {
+                inode.removed = false;
+                dropped.push(old);
+            } else {
+                inode.others.push(old);
+                if inode.others.len() > KEPT {
+                    dropped.push(inode.others.remove(0));
+                }
             }
         }
-        for parent in dropped {
-            self.release(parent);
+        for spot in dropped {
+            self.release(number, &spot);
         }
     }
 
@@ -185,7 +198,7 @@ impl Table {
     }
 
     pub(super) fn replace_spot(&mut self, number: u64, old: &Spot, new: Spot) {
-        self.hold(new.parent);
+        self.hold(number, &new);
         let Some(inode) = self.nodes.get_mut(&number) else {
             return;
         };
@@ -193,22 +206,37 @@ impl Table {
             Some(other) => std::mem::replace(other, new),
             None => std::mem::replace(&mut inode.spot, new),
         };
-        if was.parent == IN_TRASH {
-            self.removed.remove(&was.name);
-        }
-        self.release(was.parent);
+        self.release(number, &was);
     }
 
-    pub(super) fn hold(&mut self, parent: u64) {
-        if let Some(inode) = self.nodes.get_mut(&parent) {
+    /// Notes a location of a node where it leads through: at the directory, or at the trash entry.
+    pub(super) fn hold(&mut self, number: u64, spot: &Spot) {
+        if spot.parent == IN_TRASH {
+            let entry = self.trashed.entry(spot.name.clone());
+            entry.or_default().push(number);
+        } else if let Some(inode) = self.nodes.get_mut(&spot.parent) {
             inode.children += 1;
         }
     }
 
-    pub(super) fn release(&mut self, parent: u64) {
-        if let Some(inode) = self.nodes.get_mut(&parent) {
-            inode.children = inode.children.saturating_sub(1);
-            self.drop_if_unused(parent);
+    /// Takes back what [`Table::hold`] noted.
+    pub(super) fn release(&mut self, number: u64, spot: &Spot) {
+        self.unnote(number, spot);
+        self.drop_if_unused(spot.parent);
+    }
+
+    fn unnote(&mut self, number: u64, spot: &Spot) {
+        if spot.parent != IN_TRASH {
+            if let Some(inode) = self.nodes.get_mut(&spot.parent) {
+                inode.children = inode.children.saturating_sub(1);
+            }
+        } else if let Some(numbers) = self.trashed.get_mut(&spot.name) {
+            if let Some(at) = numbers.iter().position(|n| *n == number) {
+                numbers.swap_remove(at);
+            }
+            if numbers.is_empty() {
+                self.trashed.remove(&spot.name);
+            }
         }
     }
 
@@ -227,14 +255,12 @@ impl Table {
             if self.given.get(&inode.id) == Some(&number) {
                 self.given.remove(&inode.id);
             }
-            if inode.spot.parent == IN_TRASH {
-                self.removed.remove(&inode.spot.name);
+            if self.trash == Some(number) {
+                self.trash = None;
             }
             for spot in std::iter::once(&inode.spot).chain(&inode.others) {
-                if let Some(parent) = self.nodes.get_mut(&spot.parent) {
-                    parent.children = parent.children.saturating_sub(1);
-                    pending.push(spot.parent);
-                }
+                self.unnote(number, spot);
+                pending.push(spot.parent);
             }
         }
     }

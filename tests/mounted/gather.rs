@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::Duration;
@@ -222,6 +223,40 @@ fn a_killed_daemon_loses_nothing_of_what_it_had_to_gather() {
 
 /// The trash is kept open for a second. Whatever somebody outside does to it in that time, the next removal goes where the
 /// store's trash is then.
+/// What was looked up in the trash is gathered with its directory like everything else, and whoever has it open still has it.
+#[test]
+fn what_was_seen_in_the_trash_stays_what_it_is_when_it_is_gathered() {
+    need_mount!();
+    let home = Home::mount();
+    fs::create_dir_all(home.path("d/sub/inner")).unwrap();
+    fs::write(home.path("d/sub/f"), "content").unwrap();
+    fs::write(home.path("d/sub/inner/g"), "inner").unwrap();
+    let open = open(home.path("d/sub/f"), O_RDWR, 0).unwrap();
+    let seen = |name: &str| {
+        let entry = home.trashed(name).remove(0);
+        home.path(".trash").join(entry.file_name().unwrap())
+    };
+    fs::remove_file(home.path("d/sub/f")).unwrap();
+    assert_eq!(fs::read_to_string(seen("f")).unwrap(), "content");
+    fs::remove_file(home.path("d/sub/inner/g")).unwrap();
+    let reader = fs::File::open(seen("g")).unwrap();
+    fs::remove_dir(home.path("d/sub/inner")).unwrap();
+    let inner = fs::File::open(seen("inner")).unwrap();
+    fs::remove_dir(home.path("d/sub")).unwrap();
+    assert_eq!(fs::metadata(seen("sub")).unwrap().mode() & 0o777, 0o755);
+    fs::remove_dir(home.path("d")).unwrap();
+
+    ftruncate(&open, 3).unwrap();
+    fchmod(&open, 0o640).unwrap();
+    futimens(&open, (5, 0), (7, 0)).unwrap();
+    let stat = fstat(&open).unwrap();
+    assert_eq!((stat.size, stat.mode, stat.mtime), (3, 0o640, (7, 0)));
+    assert_eq!(fstat(&reader).unwrap().size, 5);
+    let inner = format!("/proc/self/fd/{}", inner.as_raw_fd());
+    assert_eq!(readdir(inner).unwrap(), ["g"]);
+    assert_eq!(home.sh("cd .trash/*_d/sub; cat f inner/g"), "coninner");
+}
+
 #[test]
 fn a_trash_that_was_moved_away_takes_nothing_more() {
     need_mount!();
