@@ -102,6 +102,39 @@ void files(const char *prefix, long n, size_t size) {
     free(data);
 }
 
+struct former keep(const char *path) {
+    static long number;
+    struct former kept = {-1, -1, -1};
+    if (!getenv("BENCH_KEEP"))
+        return kept;
+    CHECK(kept.source = open(path, O_RDONLY));
+    CHECK(kept.copy = open(name("former", number), O_CREAT | O_EXCL | O_WRONLY, 0600));
+    CHECK(kept.list = open(name("list", number++), O_CREAT | O_EXCL | O_WRONLY | O_APPEND, 0600));
+    return kept;
+}
+
+void overwrite_at(const struct former *kept, int fd, const char *data, size_t size, off_t at) {
+    static char buffer[CHUNK];
+    if (kept->copy >= 0) {
+        ssize_t old = pread(kept->source, buffer, size, at);
+        CHECK(old);
+        if (pwrite(kept->copy, buffer, (size_t)old, at) != old)
+            fail("pwrite of what was there");
+        if (dprintf(kept->list, "%lld %zd\n", (long long)at, old) < 0)
+            fail("write of the list");
+    }
+    if (pwrite(fd, data, size, at) != (ssize_t)size)
+        fail("pwrite");
+}
+
+void kept(const struct former *kept) {
+    if (kept->copy < 0)
+        return;
+    CHECK(close(kept->source));
+    CHECK(close(kept->copy));
+    CHECK(close(kept->list));
+}
+
 static void run(char **argv) {
     int status;
     int sink = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -32,6 +32,15 @@ void write_all(int fd, const char *data, size_t size);
 /* Makes files of `size` bytes: the state that most loops start from. */
 void files(const char *prefix, long n, size_t size);
 
+/* With BENCH_KEEP=1 in the environment, what is overwritten is copied first, into a file of its own for each opening, and a list
+ * says which parts it has: what keeping a former content costs by itself where blocks cannot be shared. */
+struct former {
+    int source, copy, list;
+};
+struct former keep(const char *path);
+void overwrite_at(const struct former *kept, int fd, const char *data, size_t size, off_t at);
+void kept(const struct former *kept);
+
 struct loop {
     const char *name;
     void (*run)(void);

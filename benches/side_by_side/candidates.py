@@ -18,6 +18,7 @@ class Candidate:
     def __init__(self, name, flags=()):
         self.name = name
         self.flags = list(flags)
+        self.environment = {}
         self.daemon = None
 
     def prepare(self, base):
@@ -67,6 +68,15 @@ class Candidate:
         """Ends the daemon, which wakes everybody who waits for it."""
         if self.daemon is not None:
             self.daemon.kill()
+
+
+class Keeping(Candidate):
+    """The native one, where the loops that overwrite copy first what they overwrite: what keeping costs without a file system
+    between, where blocks cannot be shared."""
+
+    def __init__(self):
+        super().__init__("keeping")
+        self.environment = {"BENCH_KEEP": "1"}
 
 
 class Bindfs(Candidate):
@@ -133,6 +143,8 @@ def candidates(options):
     for name in options.candidates.split(","):
         if name == "native":
             made.append(Candidate("native"))
+        elif name == "keeping":
+            made.append(Keeping())
         elif name == "bindfs":
             made.append(Bindfs("bindfs", shlex.split(options.bindfs_flags)))
         elif name == "fuse-overlayfs":
@@ -140,7 +152,7 @@ def candidates(options):
         elif name == "trumanfs":
             made.append(Trumanfs("trumanfs", program(options.trumanfs), shlex.split(options.trumanfs_flags)))
         else:
-            raise Failure(f"no such candidate: {name} (there are: native, bindfs, fuse-overlayfs, trumanfs)")
+            raise Failure(f"no such candidate: {name} (there are: native, keeping, bindfs, fuse-overlayfs, trumanfs)")
     for variant in options.variant:
         name, _, flags = variant.partition("=")
         made.append(Trumanfs(name, program(options.trumanfs), shlex.split(flags)))

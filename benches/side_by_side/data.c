@@ -45,8 +45,10 @@ static void overwrite(void) {
     start();
     int fd = open("big", O_WRONLY);
     CHECK(fd);
+    struct former former = keep("big");
     for (long done = 0; done < bytes; done += CHUNK)
-        write_all(fd, data, CHUNK);
+        overwrite_at(&former, fd, data, CHUNK, done);
+    kept(&former);
     CHECK(close(fd));
     stop();
 }
@@ -58,8 +60,9 @@ static void overwrite_middle(void) {
     for (long i = 0; i < count; i++) {
         int fd = open("big", O_RDWR);
         CHECK(fd);
-        if (pwrite(fd, data, PAGE, bytes / 2 + i * PAGE) != PAGE)
-            fail("pwrite");
+        struct former former = keep("big");
+        overwrite_at(&former, fd, data, PAGE, bytes / 2 + i * PAGE);
+        kept(&former);
         CHECK(close(fd));
     }
     stop();
@@ -108,9 +111,10 @@ static void random_write(void) {
     start();
     int fd = open("big", O_WRONLY);
     CHECK(fd);
+    struct former former = keep("big");
     for (long i = 0; i < count; i++)
-        if (pwrite(fd, data, PAGE, next_page()) != PAGE)
-            fail("pwrite");
+        overwrite_at(&former, fd, data, PAGE, next_page());
+    kept(&former);
     CHECK(close(fd));
     stop();
 }

@@ -101,7 +101,7 @@ def environment(options, material, tools):
     processor = next((l.partition(":")[2].strip() for l in Path("/proc/cpuinfo").read_text().splitlines() if l.startswith("model name")), platform.machine())
     versions = {}
     for tool in tools:
-        if tool.name == "native":
+        if tool.name in ("native", "keeping"):
             continue
         command = [tool.program if isinstance(tool, Trumanfs) else tool.name, "--version"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -20,7 +20,8 @@ def run(candidate, workload, material, options, count_requests=False):
         return requests_of(candidate, command, options)
     time.sleep(SETTLE)
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=options.timeout)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=options.timeout,
+                              env={**os.environ, **candidate.environment})
     except subprocess.TimeoutExpired:
         candidate.kill()
         raise Failure(f"no end within {options.timeout} s") from None

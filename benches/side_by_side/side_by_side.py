@@ -15,7 +15,7 @@ import sys
 sys.dont_write_bytecode = True  # root may run this in somebody's work tree
 
 from callers import callers
-from candidates import candidates
+from candidates import Keeping, candidates
 from ground import INSIDE, REPOSITORY, Failure, enter_namespaces, inside
 from modes import compare, floor, memory, requests
 from processor import processor
@@ -77,7 +77,8 @@ def main():
     try:
         if os.environ.get(INSIDE) != "1":
             selected(options)
-            candidates(options)
+            if mode(options) is not compare and any(isinstance(c, Keeping) for c in candidates(options)):
+                raise Failure("the candidate keeping is only for the table: leave it out, or the other mode")
             enter_namespaces(options)
         return inside(options, mode(options))
     except Failure as error:
