@@ -20,7 +20,7 @@ use super::root::{Dir, Root, stat_fd};
 use super::sessions::open_journal;
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Journal, Reader, Record, RecordHeader};
+use crate::journal::{Content, Digest, Journal, Op, Reader, Record, RecordHeader};
 use crate::name::{Name, WorldPath};
 
 /// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
@@ -61,6 +61,8 @@ struct NewTrashEntry {
     inode: u64,
     /// The time of removal; absent once it no longer matters.
     since: Option<chrono::DateTime<chrono::Utc>>,
+    /// Whether it is known not to be a directory.
+    is_file: bool,
 }
 
 /// Returns whether there is still time.
@@ -110,7 +112,10 @@ impl Round<'_> {
                 self.work.next = Some(entry);
                 return Ok(true);
             }
-            self.entry(&entry.path, on);
+            match entry.is_file {
+                true => self.file_at(&entry.path, on),
+                false => self.entry(&entry.path, on),
+            }
             if !on() {
                 self.work.next = Some(entry);
                 return Ok(true);
@@ -295,6 +300,7 @@ fn entry(record: &Record) -> Option<NewTrashEntry> {
         path,
         inode: trashed.ids[1],
         since: since.map(|since| since.to_utc()),
+        is_file: matches!(record.op, Op::Unlink { .. }),
     })
 }
 
