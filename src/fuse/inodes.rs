@@ -462,6 +462,33 @@ mod tests {
         assert!(inodes.is_empty() && !inodes.knows_entry(b"T_d"));
     }
 
+    /// A listing of the trash finds one of its names while that is being gathered: what was done to it through the open file
+    /// answered ENOENT from then on.
+    #[test]
+    fn a_removed_file_keeps_its_place_beside_one_that_it_is_found_at() {
+        let inodes = Inodes::new(Id(1, 2));
+        let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
+        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
+        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
+        assert_eq!(inodes.found(dir, name("l"), Id(1, 11), 0), file);
+        let removals = ["f", "l"].map(|name| entry(name, Id(1, 11)));
+        let [f, l] = &removals;
+        inodes.removed((dir, name("f")), Id(1, 11), f.entry.bytes());
+        inodes.removed((dir, name("l")), Id(1, 11), l.entry.bytes());
+        assert!(!inodes.knows_entry(f.entry.bytes()) && inodes.knows_entry(l.entry.bytes()));
+        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.gathered(Id(1, 10), &removals[1..]);
+        // This has been gathered by now, and nobody has said so.
+        let seen = std::str::from_utf8(f.entry.bytes()).unwrap();
+        assert_eq!(inodes.found(trash, name(seen), Id(1, 11), 0), file);
+        assert!(inodes.next_place(file));
+        assert_eq!(path_of(&inodes, file), "/.trash/T_d/l");
+        for number in [file, dir, trash] {
+            inodes.forget(number, 3);
+        }
+        assert!(inodes.is_empty() && !inodes.knows_entry(f.entry.bytes()));
+    }
+
     #[test]
     fn a_removed_name_of_several_leaves_the_others() {
         let inodes = Inodes::new(Id(1, 2));

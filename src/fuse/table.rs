@@ -173,20 +173,15 @@ impl Table {
         }
         if worse {
             inode.others.insert(0, spot);
-            if inode.others.len() > KEPT {
-                dropped.push(inode.others.remove(0));
-            }
         } else {
+            inode.removed = false;
+            // What is found in the trash may be gathered at this moment, which nobody tells of a name that was not known: then
+            // the file is found where it was known to be.
             let old = std::mem::replace(&mut inode.spot, spot);
-            if inode.removed {
-                inode.removed = false;
-                dropped.push(old);
-            } else {
-                inode.others.push(old);
-                if inode.others.len() > KEPT {
-                    dropped.push(inode.others.remove(0));
-                }
-            }
+            inode.others.push(old);
+        }
+        if inode.others.len() > KEPT {
+            dropped.push(inode.others.remove(0));
         }
         for spot in dropped {
             self.release(number, &spot);

@@ -221,8 +221,6 @@ fn a_killed_daemon_loses_nothing_of_what_it_had_to_gather() {
     }
 }
 
-/// The trash is kept open for a second. Whatever somebody outside does to it in that time, the next removal goes where the
-/// store's trash is then.
 /// What was looked up in the trash is gathered with its directory like everything else, and whoever has it open still has it.
 #[test]
 fn what_was_seen_in_the_trash_stays_what_it_is_when_it_is_gathered() {
@@ -257,6 +255,8 @@ fn what_was_seen_in_the_trash_stays_what_it_is_when_it_is_gathered() {
     assert_eq!(home.sh("cd .trash/*_d/sub; cat f inner/g"), "coninner");
 }
 
+/// The trash is kept open for a second. Whatever somebody outside does to it in that time, the next removal goes where the
+/// store's trash is then.
 #[test]
 fn a_trash_that_was_moved_away_takes_nothing_more() {
     need_mount!();
