@@ -100,7 +100,7 @@ fn set_time(time: Option<TimeOrNow>) -> SetTime {
 
 /// Undoes fuser's conversion of the kernel's seconds and nanoseconds: for negative seconds it subtracts both from 1970
 /// (fuser 0.18, time.rs), although nanoseconds always count forward.
-fn from_system_time(time: SystemTime) -> Time {
+pub(super) fn from_system_time(time: SystemTime) -> Time {
     let (sec, apart) = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => (after.as_secs().cast_signed(), after),
         Err(before) => (

@@ -13,7 +13,8 @@ use super::attr::attributes;
 use super::open_state::Opens;
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
-use crate::world::{Caller, Located, Meta, SetAttrs};
+use crate::world::view::in_trash;
+use crate::world::{Caller, Located, Meta, SetAttrs, SetTime, Time};
 
 impl FileSystem {
     /// Returns attributes for the kernel, and how long it may cache them.
@@ -40,11 +41,12 @@ impl FileSystem {
         }
     }
 
-    /// Sets attributes, including the size.
+    /// Sets attributes, including the size. `ctime` is what the kernel shows as the time of this change, where it keeps such
+    /// times (with the writeback cache).
     pub(super) fn set_attributes(
         &self,
         number: u64,
-        change: SetAttrs,
+        (change, ctime): (SetAttrs, Option<Time>),
         fh: Option<FileHandle>,
         may_wait: bool,
         caller: Caller,
@@ -56,7 +58,14 @@ impl FileSystem {
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
         let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
-        let located = self.held_by_user(number)?;
+        let mut located = self.held_by_user(number)?;
+        if sent_unasked(change, ctime, located.node.meta()) {
+            if change.mtime == SetTime::To(located.node.meta().mtime) {
+                return Ok(self.attributes_of(&located, located.node.meta(), number));
+            }
+            // This is about the removal itself. Its failure would be that of somebody's next close(2).
+            located.removed |= in_trash(&located.path);
+        }
         // An empty SETATTR asks to remove what a write or a chown(2) removes (FUSE_HANDLE_KILLPRIV_V2): fuse_setattr
         // leaves that to the file system, and never sends an empty one for another reason.
         if change == SetAttrs::default() {
@@ -121,4 +130,24 @@ impl FileSystem {
             false => Err(Error::os("xattr")(Errno::NOSYS)),
         }
     }
+}
+
+/// How much later than an act the kernel may note the time of it.
+const SOON: Duration = Duration::from_millis(100);
+
+/// Returns whether the kernel sends a file's times by itself. With the writeback cache it does so after each change of the
+/// file's names (fuse_update_ctime_in_cache, fuse_flush_times), and the store's file has changed with that already. A program
+/// that sets only the mtime so soon after another change of the file is taken for the kernel.
+fn sent_unasked(change: SetAttrs, ctime: Option<Time>, meta: &Meta) -> bool {
+    let only_time = SetAttrs {
+        mtime: change.mtime,
+        ..SetAttrs::default()
+    };
+    let since_1970 = |time: Time| {
+        let sec = u64::try_from(time.sec).unwrap_or(0);
+        Duration::new(sec, time.nsec)
+    };
+    change == only_time
+        && matches!(change.mtime, SetTime::To(_))
+        && ctime.is_some_and(|ctime| since_1970(ctime) <= since_1970(meta.ctime) + SOON)
 }

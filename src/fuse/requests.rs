@@ -12,8 +12,9 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use super::FileSystem;
+use super::attr::{from_system_time, set_attrs};
 use super::counters::{count, counted};
-use super::{FileSystem, attr::set_attrs};
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
@@ -45,7 +46,7 @@ impl Filesystem for FileSystem {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         fh: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
@@ -55,9 +56,9 @@ impl Filesystem for FileSystem {
     ) {
         let info = self.seen(req, ino, counted!(setattr));
         let change = set_attrs((mode, uid, gid), size, (atime, mtime));
-        let caller = self.caller(req);
+        let (ctime, caller) = (ctime.map(from_system_time), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.set_attributes(ino.0, change, fh, may_wait, caller)
+            fs.set_attributes(ino.0, (change, ctime), fh, may_wait, caller)
         });
     }
 

@@ -4,7 +4,7 @@
 //! Owns the measurement: the test waits for each change and prints how long it took.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink as plant_link};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink as plant_link};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -470,4 +470,37 @@ fn times_are_the_stores_once_the_kernel_forgets_the_file() {
         }
         assert_eq!(stat(&below).unwrap(), there, "{options:?}");
     }
+}
+
+/// Without passthrough the kernel sends a file's times again after each change of its names. Each such message was a record
+/// of its own, and the daemon set what was set.
+#[test]
+fn times_that_are_as_they_were_are_no_change() {
+    need_mount!();
+    let home = Home::with(&["--no-passthrough"]);
+    fs::write(home.path("a"), "content").unwrap();
+    // The first message brings the time of the write, which the kernel alone knew.
+    fs::rename(home.path("a"), home.path("b")).unwrap();
+    let written = home.journal().len();
+    let time = fs::metadata(home.path("b")).unwrap().modified().unwrap();
+    fs::hard_link(home.path("b"), home.path("c")).unwrap();
+    fs::remove_file(home.path("b")).unwrap();
+    fs::rename(home.path("c"), home.path("d")).unwrap();
+    let records = &home.journal()[written..];
+    let ops: Vec<_> = records.iter().filter_map(|r| r["op"].as_str()).collect();
+    assert_eq!(ops, ["link", "unlink", "rename"]);
+
+    // What somebody sets is set, whatever it was before.
+    let changed = || {
+        let meta = fs::metadata(home.store().join("d")).unwrap();
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let before = changed();
+    let file = fs::File::open(home.path("d")).unwrap();
+    file.set_times(fs::FileTimes::new().set_modified(time))
+        .unwrap();
+    assert!(changed() > before);
+    let stored = fs::metadata(home.store().join("d")).unwrap();
+    assert_eq!(stored.modified().unwrap(), time);
 }
