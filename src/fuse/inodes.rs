@@ -160,15 +160,22 @@ impl Inodes {
         })
     }
 
-    /// Replaces a file's lost location by another known one. Returns whether there was another.
+    /// Replaces a file's lost location by another known one. Returns whether there was another. One in the trash is where
+    /// the file was removed to: whoever reaches it by a name looks that up, each time.
     pub fn next_place(&self, number: u64) -> bool {
         let mut table = self.table.lock();
+        let Some(spot) = table
+            .nodes
+            .get_mut(&number)
+            .and_then(|inode| inode.others.pop())
+        else {
+            return false;
+        };
+        let removed = table.in_trash(&spot);
         let Some(inode) = table.nodes.get_mut(&number) else {
             return false;
         };
-        let Some(spot) = inode.others.pop() else {
-            return false;
-        };
+        inode.removed = removed;
         let old = std::mem::replace(&mut inode.spot, spot);
         table.release(number, &old);
         true
@@ -481,12 +488,28 @@ mod tests {
         // This has been gathered by now, and nobody has said so.
         let seen = std::str::from_utf8(f.entry.bytes()).unwrap();
         assert_eq!(inodes.found(trash, name(seen), Id(1, 11), 0), file);
+        assert!(!inodes.place(file).unwrap().removed);
         assert!(inodes.next_place(file));
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/l");
+        assert!(inodes.place(file).unwrap().removed);
         for number in [file, dir, trash] {
             inodes.forget(number, 3);
         }
         assert!(inodes.is_empty() && !inodes.knows_entry(f.entry.bytes()));
+    }
+
+    /// `echo > f` while another program removed `f` was told EROFS: the name had been looked up just before the removal.
+    #[test]
+    fn what_was_looked_up_while_it_was_removed_is_removed() {
+        let inodes = Inodes::new(Id(1, 2));
+        let file = inodes.found(ROOT, name("f"), Id(1, 11), 0);
+        inodes.removed((ROOT, name("f")), Id(1, 11), b"T_f");
+        assert_eq!(inodes.found(ROOT, name("f"), Id(1, 11), 0), file);
+        assert_eq!(path_of(&inodes, file), "/f");
+        // Something else is there, or nothing.
+        assert!(inodes.next_place(file));
+        assert_eq!(path_of(&inodes, file), "/.trash/T_f");
+        assert!(inodes.place(file).unwrap().removed);
     }
 
     #[test]
