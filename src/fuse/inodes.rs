@@ -4,7 +4,7 @@
 //! device and inode. Paths are computed from the chain of parents, never stored, so renaming a directory updates
 //! nothing. A node is dropped when the kernel has forgotten it *and* no other node's location goes through it.
 //!
-//! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because a directory
+//! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because something
 //! moved; [`Inodes::moved_since`] tells, and the user tries again.
 
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ pub struct Location {
 #[derive(Debug)]
 pub struct Inodes {
     table: Mutex<Table>,
-    /// The number of directories that may be moving now, and of those that have moved.
+    /// The number of things that may be moving now, and of those that have moved.
     pub(super) moving: AtomicU64,
     pub(super) moved: AtomicU64,
     /// The number of changes after which a directory that was found before has to be found again.

@@ -32,7 +32,7 @@ mod table;
 mod writers;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
@@ -54,6 +54,10 @@ pub use syncs::Syncs;
 const A_DAY: Duration = Duration::from_secs(86400);
 /// The same if they are not noticed.
 const A_SECOND: Duration = Duration::from_secs(1);
+
+/// How long something that is not found is looked for while other things move. On many processors one or another moves all
+/// the time, and what is gone for good must not be looked for until they rest.
+const MOVES_TAKE: Duration = Duration::from_millis(100);
 
 /// A watcher of changes made to the store behind the mount.
 pub trait Watch: Send + Sync + std::fmt::Debug {
@@ -283,12 +287,16 @@ impl FileSystem {
         Ok(located)
     }
 
-    /// Resolves a path again if a directory moved between computing and using it.
+    /// Resolves a path again if something moved between computing and using it.
     fn settled<T>(&self, resolve: impl Fn() -> Result<T>) -> Result<T> {
+        let mut since = None;
         loop {
             let before = self.inodes().moves();
             match resolve() {
-                Err(Error::NotFound | Error::NotDirectory) if self.inodes().moved_since(before) => {
+                Err(Error::NotFound | Error::NotDirectory)
+                    if self.inodes().moved_since(before)
+                        && since.get_or_insert_with(Instant::now).elapsed() < MOVES_TAKE =>
+                {
                     std::thread::yield_now();
                 }
                 result => return result,

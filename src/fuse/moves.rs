@@ -1,4 +1,4 @@
-//! Moves of directories, which make paths outdated that were computed before, and descriptors that were found by them.
+//! Moves, which make paths outdated that were computed before; and those of directories also descriptors that were found by them.
 //!
 //! Owns the counts of them in the inode table. No lock: atomic numbers.
 
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::inodes::Inodes;
 
-/// A directory's move in progress; it ends when dropped.
+/// A move in progress, into the trash too; it ends when dropped.
 #[derive(Debug)]
 #[must_use = "the move lasts as long as this"]
 pub struct Moving<'a> {
@@ -33,7 +33,7 @@ impl Drop for Moving<'_> {
 }
 
 impl Inodes {
-    /// Announces that a directory may be about to move; paths may be wrong until the guard is dropped.
+    /// Announces that something may be about to move; paths may be wrong until the guard is dropped.
     pub fn moving(&self) -> Moving<'_> {
         self.moving.fetch_add(1, Ordering::SeqCst);
         Moving {
@@ -57,7 +57,7 @@ impl Inodes {
         self.moved.load(Ordering::SeqCst)
     }
 
-    /// Returns whether a directory is moving, or has moved since then.
+    /// Returns whether something is moving, or has moved since then.
     pub fn moved_since(&self, before: u64) -> bool {
         self.moving.load(Ordering::SeqCst) > 0 || self.moves() != before
     }

@@ -118,7 +118,10 @@ impl FileSystem {
     /// Removes a file of any kind except a directory.
     pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr, caller: Caller) -> Result<()> {
         let name = Name::new(name.as_bytes())?;
-        let removed = self.world().unlink(&self.dir(parent.0)?, name, caller)?;
+        let dir = self.dir(parent.0)?;
+        let moving = self.inodes().moving();
+        moving.was_of_files();
+        let removed = self.world().unlink(&dir, name, caller)?;
         self.inodes()
             .removed((parent.0, name), removed.id, removed.entry.bytes());
         Ok(())

@@ -8,6 +8,7 @@
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::calls::{self, Aligned};
 use crate::common::{Home, need_mount};
@@ -138,4 +139,31 @@ fn pairs_on_a_file_too_big_to_copy() {
 fn pairs_without_passthrough() {
     need_mount!();
     all_pairs(20_000, &["--copy-up-to", "4K", "--no-passthrough"]);
+}
+
+/// The place of a file that was being removed was noted after its move: one open in thirty was answered with ENOENT.
+#[test]
+fn who_creates_what_another_program_removes_is_never_told_that_it_is_absent() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        let (path, over) = (home.path("f"), AtomicBool::new(false));
+        let mut answers = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = fs::write(&path, "other");
+                    let _ = fs::remove_file(&path);
+                }
+            });
+            for _ in 0..1000 {
+                for how in [libc::O_TRUNC, libc::O_APPEND] {
+                    let flags = libc::O_WRONLY | libc::O_CREAT | how;
+                    answers.extend(calls::open(&path, flags, 0o644).err());
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(answers, [], "{options:?}");
+    }
 }
