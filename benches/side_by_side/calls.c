@@ -105,7 +105,7 @@ void files(const char *prefix, long n, size_t size) {
 struct former keep(const char *path) {
     static long number;
     struct former kept = {-1, -1, -1};
-    if (!getenv("BENCH_KEEP"))
+    if (!path || !getenv("BENCH_KEEP"))
         return kept;
     CHECK(kept.source = open(path, O_RDONLY));
     CHECK(kept.copy = open(name("former", number), O_CREAT | O_EXCL | O_WRONLY, 0600));

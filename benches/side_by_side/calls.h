@@ -33,7 +33,8 @@ void write_all(int fd, const char *data, size_t size);
 void files(const char *prefix, long n, size_t size);
 
 /* With BENCH_KEEP=1 in the environment, what is overwritten is copied first, into a file of its own for each opening, and a list
- * says which parts it has: what keeping a former content costs by itself where blocks cannot be shared. */
+ * says which parts it has: what keeping a former content costs by itself where blocks cannot be shared. Without a
+ * path, nothing is copied. */
 struct former {
     int source, copy, list;
 };

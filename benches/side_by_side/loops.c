@@ -158,7 +158,7 @@ static void open_write(int flags) {
     for (long i = 0; i < count; i++) {
         int fd = open(name("f", i % FEW), O_WRONLY | flags);
         CHECK(fd);
-        struct former former = keep(name("f", i % FEW));
+        struct former former = keep(flags & O_TRUNC ? NULL : name("f", i % FEW));
         overwrite_at(&former, fd, data, SMALL, 0);
         kept(&former);
         CHECK(close(fd));
