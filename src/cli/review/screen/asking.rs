@@ -1,7 +1,7 @@
 //! What is asked before anything is changed, and the texts that are typed.
 
 use super::keys::Key;
-use super::orders::{Deed, Item, Order, What};
+use super::orders::{Deed, Order, What};
 use super::state::{Asked, Busy, Effect, Focus, State, TextOf};
 
 impl State {
@@ -92,10 +92,7 @@ impl State {
                 format!("hunk {} of {}", hunk.number, item.path),
             ));
         }
-        let below = self.listing.as_ref().map_or(0, |listing| {
-            let below = |other: &&Item| other.path != item.path && item.path.contains(&other.path);
-            listing.items.iter().filter(below).count()
-        });
+        let below = self.concerned().len().saturating_sub(1);
         let and = match below {
             0 => String::new(),
             1 => " and what is below it (1 path)".to_owned(),

@@ -1,7 +1,7 @@
 //! What a key, or a piece of news, makes of the state.
 
 use super::keys::{Action, Key, action};
-use super::orders::{Listing, News, Outcome};
+use super::orders::{Deed, Listing, News, Outcome};
 use super::state::{Asked, Busy, Effect, Focus, State, TextOf};
 
 impl State {
@@ -96,7 +96,7 @@ impl State {
                 }
                 Vec::new()
             }
-            News::Done(outcome) => self.has_done(outcome),
+            News::Done(outcome, listing) => self.has_done(outcome, listing),
             News::Failed(what) => {
                 self.busy = None;
                 self.read("not read", vec![what]);
@@ -109,17 +109,17 @@ impl State {
         if self.busy == Some(Busy::Reading) {
             self.busy = None;
         }
-        let selected = self.selected_item().cloned();
+        let (selected, before) = (self.selection(), self.concerned());
         // A difference of another point must not be taken for one of this.
         if self.at() != listing.at.as_deref() {
             self.shown = None;
         }
         self.listing = Some(listing);
-        self.arrange(selected.as_ref().map(|item| &item.path));
-        let is_same = self.selected_item() == selected.as_ref() && selected.is_some();
-        // Somebody who is asked about something must see what it has become.
-        if let Asked::Sure { .. } = self.asked
-            && !is_same
+        self.arrange(selected);
+        // Somebody who is asked about something must see what it has become. What was done here stays what it is.
+        if let Asked::Sure { deed, .. } = &self.asked
+            && !matches!(deed, Deed::Undo(_))
+            && (before.is_empty() || self.concerned() != before)
         {
             self.asked = Asked::Nothing;
             self.said = "it has changed meanwhile: look again".to_owned();
@@ -127,11 +127,12 @@ impl State {
         self.look()
     }
 
-    fn has_done(&mut self, outcome: Outcome) -> Vec<Effect> {
+    fn has_done(&mut self, outcome: Outcome, listing: Option<Listing>) -> Vec<Effect> {
         self.busy = None;
         if self.is_leaving {
             return vec![Effect::Quit];
         }
+        let effects = listing.map_or_else(Vec::new, |listing| self.listed(listing));
         if outcome.undid {
             self.done.pop();
         }
@@ -142,7 +143,7 @@ impl State {
         if !outcome.more.is_empty() {
             self.read("read this first", outcome.more);
         }
-        Vec::new()
+        effects
     }
 
     fn read(&mut self, title: &'static str, lines: Vec<String>) {

@@ -2,8 +2,7 @@
 
 use super::groups::{Row, arrange};
 use super::orders::{Listing, Order};
-use super::state::{Effect, Focus, State};
-use crate::name::WorldPath;
+use super::state::{Effect, Focus, Selection, State};
 
 impl State {
     pub(super) fn page(&self) -> isize {
@@ -116,22 +115,27 @@ impl State {
         let of_group = || self.item(*self.selected_group()?.items.first()?);
         let item = self.selected_item().or_else(of_group);
         let path = item.map(|item| item.path.clone());
-        self.arrange(path.as_ref());
+        self.arrange(path.map_or(Selection::Nothing, Selection::Path));
         self.look()
     }
 
-    /// Arranges the list anew; the selection stays on this path.
-    pub(super) fn arrange(&mut self, path: Option<&WorldPath>) {
+    /// Arranges the list anew; this stays selected, as far as it is still there.
+    pub(super) fn arrange(&mut self, selected: Selection) {
         let empty = Listing::default();
         let listing = self.listing.as_ref().unwrap_or(&empty);
         (self.groups, self.rows) = arrange(listing, self.by);
-        let place = path.and_then(|path| {
-            let at = listing.items.binary_search_by(|item| item.path.cmp(path));
-            // Sorted as paths are by the comparison of points; that may not be byte by byte.
-            at.ok()
-                .or_else(|| listing.items.iter().position(|item| item.path == *path))
-        });
-        let row = place.and_then(|at| self.rows.iter().position(|row| *row == Row::Item(at)));
+        let row = match selected {
+            Selection::Nothing => None,
+            Selection::Path(path) => {
+                let at = listing.items.iter().position(|item| item.path == path);
+                at.map(Row::Item)
+            }
+            Selection::Group(title) => {
+                let at = self.groups.iter().position(|group| group.title == title);
+                at.map(Row::Group)
+            }
+        };
+        let row = row.and_then(|wanted| self.rows.iter().position(|row| *row == wanted));
         let last = self.rows.len().saturating_sub(1);
         self.selected = row.unwrap_or(self.selected.min(last));
     }

@@ -56,8 +56,9 @@ pub(super) enum News {
     Listed(Listing),
     /// The difference of a path.
     Shown(Box<Shown>),
-    /// What came of a deed.
-    Done(Outcome),
+    /// What came of a deed, and the list after it; absent where it could not be read. One piece: a key that is pressed when
+    /// the new list is seen must not find the screen still busy.
+    Done(Outcome, Option<Listing>),
     /// What could not be read, and the remedy.
     Failed(String),
 }

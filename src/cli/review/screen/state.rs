@@ -3,6 +3,8 @@
 
 use super::groups::{Group, GroupBy, Row};
 use super::orders::{Deed, Item, Listing, Order, Shown, Undoable};
+use crate::name::WorldPath;
+use crate::operator::diff::Status;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +62,15 @@ pub(super) enum Busy {
     Reading,
     /// Something is being changed.
     Changing,
+}
+
+/// What is selected, whatever its row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Selection {
+    Nothing,
+    Path(WorldPath),
+    /// The heading of a group, by its title: no two groups have the same.
+    Group(String),
 }
 
 /// Rows that there are for the list and for the difference.
@@ -160,6 +171,36 @@ impl State {
             Row::Group(at) => self.groups.get(*at),
             Row::Item(_) => None,
         }
+    }
+
+    /// Returns what is selected, so that it is found again in another list.
+    pub(super) fn selection(&self) -> Selection {
+        match (self.selected_item(), self.selected_group()) {
+            (Some(item), _) => Selection::Path(item.path.clone()),
+            (None, Some(group)) => Selection::Group(group.title.clone()),
+            (None, None) => Selection::Nothing,
+        }
+    }
+
+    /// Returns the listed paths that a decision on what is selected is about: a path and what is below it, or those of a
+    /// group.
+    pub(super) fn concerned(&self) -> Vec<(WorldPath, Status, i64)> {
+        let items = self
+            .listing
+            .as_ref()
+            .map_or(&[][..], |listing| &listing.items);
+        let of = |item: &Item| (item.path.clone(), item.status, item.time);
+        if let Some(group) = self.selected_group() {
+            let items = group.items.iter().filter_map(|at| items.get(*at));
+            return items.map(of).collect();
+        }
+        let Some(selected) = self.selected_item() else {
+            return Vec::new();
+        };
+        let items = items
+            .iter()
+            .filter(|item| selected.path.contains(&item.path));
+        items.map(of).collect()
     }
 
     /// Returns the difference of the selected path, as far as it was read.

@@ -53,6 +53,10 @@ fn listing(number: u64, paths: &[&str]) -> News {
     })
 }
 
+fn done(outcome: Outcome) -> News {
+    News::Done(outcome, None)
+}
+
 fn shown(name: &str, hunks: usize) -> News {
     let line = |kind, text: String| Line { kind, text };
     let mut lines = Vec::new();
@@ -202,7 +206,7 @@ fn nothing_is_done_without_a_yes() {
     assert_eq!(keys(&mut state, "r"), []);
     assert_eq!(state.asked, Asked::Nothing);
     assert_eq!(state.quit(), []);
-    assert_eq!(state.news(News::Done(Outcome::default())), [Effect::Quit]);
+    assert_eq!(state.news(done(Outcome::default())), [Effect::Quit]);
 }
 
 #[test]
@@ -217,7 +221,7 @@ fn hunks_are_chosen_in_the_difference() {
     assert!(frame(&mut state, 60, 15).contains("take back hunk 2 of /a? [y/n]"));
     let deed = Deed::Reject(What::Hunk(path("a"), 2, "digest 1".to_owned()));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(News::Done(Outcome::default()));
+    state.news(done(Outcome::default()));
     // The file has one hunk less.
     state.news(shown("a", 2));
     assert_eq!((state.hunk, state.focus), (1, Focus::Difference));
@@ -242,12 +246,12 @@ fn a_group_of_a_run_is_the_run() {
     keys(&mut state, "gr");
     let deed = Deed::Reject(What::Run(run()));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(News::Done(Outcome::default()));
+    state.news(done(Outcome::default()));
     keys(&mut state, "Gkr");
     assert!(frame(&mut state, 80, 14).contains("all changes of 1 listed path: in no run? [y/n]"));
     let deed = Deed::Reject(What::Paths(vec![path("b")]));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(News::Done(Outcome::default()));
+    state.news(done(Outcome::default()));
     // By program, by time, by path; the selection stays where it was.
     for title in [" vim (1)", " 2026-01-16 10:17 (1)", "3 paths by path"] {
         keys(&mut state, "b");
@@ -294,7 +298,7 @@ fn what_changes_while_it_is_asked_about_is_looked_at_again() {
     state.news(listing(2, &["a", "b", "c"]));
     let deed = Deed::Reject(What::Paths(vec![path("a")]));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
-    state.news(News::Done(Outcome::default()));
+    state.news(done(Outcome::default()));
     keys(&mut state, "r");
     let mut changed = listing(3, &["a", "b"]);
     if let News::Listed(listing) = &mut changed {
@@ -302,6 +306,59 @@ fn what_changes_while_it_is_asked_about_is_looked_at_again() {
     }
     state.news(changed);
     assert_eq!(state.asked, Asked::Nothing);
+    assert_eq!(state.said, "it has changed meanwhile: look again");
+}
+
+#[test]
+fn a_question_about_a_group_stays_while_others_change() {
+    let listing = |number, paths: &[&str]| match listing(number, paths) {
+        News::Listed(listing) => listing,
+        _ => Listing::default(),
+    };
+    let mut state = state(&["a", "b", "c"]);
+    keys(&mut state, "bgr");
+    assert!(matches!(state.asked, Asked::Sure { .. }));
+    // Another program changes a path that is listed before: its group is the first one, and every place is another.
+    let mut changed = listing(2, &["0", "a", "b", "c"]);
+    let nobody = Whose::default();
+    changed.who.insert(0, nobody);
+    let times = [9, 0, 1, 2].map(|at| TIME + at * 60_000_000);
+    for (item, (who, time)) in changed
+        .items
+        .iter_mut()
+        .zip([0, 1, 2, 1].into_iter().zip(times))
+    {
+        (item.who, item.time) = (who, time);
+    }
+    state.news(News::Listed(changed));
+    assert!(state.selected > 0);
+    let deed = Deed::Reject(What::Run(run()));
+    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
+    // One of its own paths is not.
+    state.news(News::Done(
+        Outcome::default(),
+        Some(listing(3, &["a", "b", "c"])),
+    ));
+    keys(&mut state, "r");
+    let mut changed = listing(4, &["a", "b", "c"]);
+    changed.items[2].time += 1;
+    state.news(News::Listed(changed));
+    assert_eq!(state.said, "it has changed meanwhile: look again");
+    // What was done here is what it was, whatever is selected.
+    state.news(done(Outcome {
+        undoable: Some(Undoable::Undone(run())),
+        ..Outcome::default()
+    }));
+    keys(&mut state, "u");
+    state.news(News::Listed(listing(5, &["b"])));
+    assert!(matches!(state.asked, Asked::Sure { .. }));
+}
+
+#[test]
+fn what_lies_below_a_path_is_asked_about_as_well() {
+    let mut state = state(&["d", "d/x"]);
+    keys(&mut state, "r");
+    state.news(listing(2, &["d", "d/x", "d/y"]));
     assert_eq!(state.said, "it has changed meanwhile: look again");
 }
 
@@ -339,7 +396,7 @@ fn a_point_is_asked_for_and_only_restores() {
     keys(&mut state, "R");
     let deed = Deed::Restore(path("a"));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
-    state.news(News::Done(Outcome::default()));
+    state.news(done(Outcome::default()));
     keys(&mut state, "p");
     assert_eq!(state.key(Key::Enter), [Effect::Order(Order::Read(None))]);
 }
@@ -349,23 +406,20 @@ fn what_was_done_here_can_be_undone_one_after_the_other() {
     let mut state = state(&["a"]);
     keys(&mut state, "u");
     assert_eq!(state.said, "nothing was changed here yet");
-    let done = |undoable| {
-        News::Done(Outcome {
-            undoable,
-            ..Outcome::default()
-        })
-    };
-    state.news(done(Some(Undoable::Undone(run()))));
+    state.news(done(Outcome {
+        undoable: Some(Undoable::Undone(run())),
+        ..Outcome::default()
+    }));
     keys(&mut state, "u");
     let deed = Deed::Undo(Undoable::Undone(run()));
     assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(News::Done(Outcome {
+    state.news(done(Outcome {
         undid: true,
         ..Outcome::default()
     }));
     keys(&mut state, "u");
     assert_eq!(state.said, "nothing was changed here yet");
-    state.news(News::Done(Outcome {
+    state.news(done(Outcome {
         accepted: true,
         ..Outcome::default()
     }));
@@ -376,7 +430,7 @@ fn what_was_done_here_can_be_undone_one_after_the_other() {
 #[test]
 fn a_conflict_is_read_before_one_goes_on() {
     let mut state = state(&["a"]);
-    state.news(News::Done(Outcome {
+    state.news(done(Outcome {
         said: "1 conflict in the way; nothing was changed".to_owned(),
         more: vec!["s:3 write: /a: it was changed later: operation s:4, write by vim".to_owned()],
         ..Outcome::default()

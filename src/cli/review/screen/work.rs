@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::deeds::Place;
 use super::difference::{self, Hunks};
 use super::listing::{listing, place_of};
-use super::orders::{Deed, News, Order, Outcome, Shown};
+use super::orders::{Deed, Listing, News, Order, Outcome, Shown};
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -74,7 +74,7 @@ impl Work {
     /// Waits until the change that is under way is done.
     pub(super) fn finish(&self) {
         while let Ok(news) = self.news.recv() {
-            if matches!(news, News::Done(_)) {
+            if matches!(news, News::Done(..)) {
                 return;
             }
         }
@@ -159,7 +159,7 @@ impl<'s> Worker<'s> {
     }
 
     fn work(&mut self, orders: &Receiver<Order>) {
-        self.read_or_say();
+        self.list();
         let mut tick = Instant::now() + TICK;
         let mut next = None;
         loop {
@@ -191,9 +191,9 @@ impl<'s> Worker<'s> {
             Order::Show(path) => self.show(&path, true),
             Order::Do(deed, number) => {
                 let outcome = self.done(&deed, number);
-                // The list first: what is decided next is decided on that.
-                self.read_or_say();
-                self.teller.tell(News::Done(outcome));
+                // What is decided next is decided on the list as it is then.
+                let listing = self.read_or_say();
+                self.teller.tell(News::Done(outcome, listing));
             }
         }
     }
@@ -236,20 +236,27 @@ impl<'s> Worker<'s> {
                 self.at = point
                     .filter(|point| *point != Point::Now)
                     .map(|point| (typed, point));
-                self.read_or_say();
+                self.list();
             }
             Err(error) => self.teller.tell(News::Failed(error.told())),
         }
     }
 
-    fn read_or_say(&mut self) {
-        if let Err(error) = self.read() {
-            self.teller.tell(News::Failed(error.told()));
+    /// Reads the list, and tells it.
+    fn list(&mut self) {
+        if let Some(listing) = self.read_or_say() {
+            self.teller.tell(News::Listed(listing));
         }
     }
 
-    /// Reads the list, and tells it.
-    fn read(&mut self) -> Result<()> {
+    /// Reads the list. Where that fails, it is said why.
+    fn read_or_say(&mut self) -> Option<Listing> {
+        let read = self.read();
+        read.map_err(|error| self.teller.tell(News::Failed(error.told())))
+            .ok()
+    }
+
+    fn read(&mut self) -> Result<Listing> {
         let began = Instant::now();
         let subject = self.subject;
         // Before the list: what comes in between is read the next time.
@@ -266,11 +273,10 @@ impl<'s> Worker<'s> {
                 named if named == *typed => named,
                 named => format!("{typed} ({named})"),
             });
-        self.teller
-            .tell(News::Listed(listing(&review, self.number, at)));
+        let listing = listing(&review, self.number, at);
         self.review = Some(review);
         self.not_before = Instant::now() + began.elapsed() * (SHARE - 1);
-        Ok(())
+        Ok(listing)
     }
 
     fn until(&self) -> &Point {
@@ -288,7 +294,7 @@ impl<'s> Worker<'s> {
             Err(error) => return log::debug!("{error}"),
         };
         if is_new && Instant::now() >= self.not_before {
-            return self.read_or_say();
+            return self.list();
         }
         // A file that is open for writing changes without further records.
         if let Some((shown, took)) = &self.shown
