@@ -3,11 +3,12 @@
 //! An agent makes the call as it was where its hook ends with anything but an answer. So whatever goes wrong here is an
 //! answer, too: arguments that are not understood, an event that does not end, a home that does not answer.
 
-use std::io::{IsTerminal, Read};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -22,6 +23,9 @@ use crate::serve::hook::{Format, Setting, answer, refusal};
 
 /// The verb, as it is typed.
 pub(super) const VERB: &str = "hook";
+
+/// The option of the process that decides.
+const DECIDES: &str = "decides";
 
 /// How long an event may be, in bytes.
 const LONGEST: u64 = 32 << 20;
@@ -60,30 +64,61 @@ pub(super) struct HookArgs {
     /// Let lines that change something in the home run without asking a person, but in plan mode (claude-code only)
     #[arg(long)]
     allow: bool,
+    /// This is the process that decides, which a hook starts
+    #[arg(long = DECIDES, hide = true)]
+    decides: bool,
 }
 
 /// Answers the event on standard input.
 pub(super) fn hook(args: &HookArgs) -> Result<Exit> {
     let event = event();
-    let (done, decided) = channel();
-    let args = args.clone();
-    let decide = move || {
-        // Where nobody listens any more, the time was up.
-        let _ = done.send(decide(&args, &event));
-    };
-    // A home whose daemon hangs keeps whoever looks at it.
-    let started = std::thread::Builder::new().spawn(decide);
-    let answer = match started.map(|_| decided.recv_timeout(DECISION)) {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(RecvTimeoutError::Timeout)) => refusal(&format!(
-            "trumanfs: the home does not answer: nothing was decided within {} s",
-            DECISION.as_secs()
-        )),
-        Ok(Err(RecvTimeoutError::Disconnected)) => refusal("trumanfs: the decision broke off"),
-        Err(error) => refusal(&format!("trumanfs: {}", crate::error::reason(&error))),
+    let answer = match args.decides {
+        true => decide(args, &event),
+        false => decided(event).unwrap_or_else(|why| refusal(&format!("trumanfs: {why}"))),
     };
     Printer::new().json(&answer)?;
     Ok(Exit::Ok)
+}
+
+/// Has a process decide about an event, this program with the same arguments, and returns its answer, or why there is none.
+///
+/// A home whose daemon hangs keeps whoever looks at it. No signal ends such a process, nor one that has such a thread: this one, which
+/// an agent waits for, never looks at a home.
+fn decided(event: Vec<u8>) -> std::result::Result<Value, String> {
+    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let verb = words.iter().position(|word| word == VERB);
+    words.insert(verb.map_or(0, |at| at + 1), format!("--{DECIDES}").into());
+    let started = Command::new("/proc/self/exe")
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // An agent may wait until nobody holds what it reads from any more.
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = started.map_err(|error| crate::error::reason(&error))?;
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let (done, heard) = channel();
+    let talk = move || {
+        let mut answer = Vec::new();
+        // What was not taken was not decided about, and shows in the answer.
+        let _ = input.map(|mut input| input.write_all(&event));
+        let _ = output.map(|mut output| output.read_to_end(&mut answer));
+        let _ = done.send(answer);
+    };
+    let talks = std::thread::Builder::new().spawn(talk);
+    talks.map_err(|error| crate::error::reason(&error))?;
+    match heard.recv_timeout(DECISION) {
+        Ok(answer) => {
+            serde_json::from_slice(&answer).map_err(|_| "the decision broke off".to_owned())
+        }
+        Err(_) => {
+            let _ = child.kill();
+            let limit = DECISION.as_secs();
+            Err(format!(
+                "the home does not answer: nothing was decided within {limit} s"
+            ))
+        }
+    }
 }
 
 /// Answers an event where the command line is not understood: with what is wrong with it, which is no reason to let the call

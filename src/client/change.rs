@@ -1,6 +1,6 @@
 //! Who carries a change out: the daemon where the store is mounted, else this process under the store's lock.
 
-use super::connect::{ask, misunderstood};
+use super::connect::{ask, is_silence, misunderstood};
 use super::target::Client;
 use crate::control::{Answer, Request};
 use crate::error::Result;
@@ -17,7 +17,7 @@ impl Client {
         offline: impl FnOnce(&Store, &dyn Applier) -> Result<T>,
     ) -> Result<T> {
         if self.store.served_by()?.is_some() {
-            self.flush();
+            self.flush()?;
             let answer = ask(self.store.state(), request)?;
             return answered(answer)
                 .ok_or_else(|| misunderstood(request, "it answers another question"));
@@ -41,23 +41,42 @@ impl Client {
 
     /// Has the kernel hand on what programs have written: it counts as done. Where the home cannot be seen from here, the kernel
     /// hands it on in its own time.
-    pub(super) fn flush(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the daemon does not answer. Its home is not touched then: that would last, and not even a signal
+    /// would end it.
+    pub(super) fn flush(&self) -> Result<()> {
         use rustix::fs::{Mode, OFlags};
+        if let Err(error) = self.status()
+            && is_silence(&error)
+        {
+            return Err(error);
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if let Some(home) = self.home()
             && let Ok(home) = rustix::fs::open(home, flags, Mode::empty())
         {
             let _ = rustix::fs::syncfs(home);
         }
+        Ok(())
     }
 
     /// Has the journal sealed where the store is mounted, before it is read: what is read is vouched for then, and what was removed
-    /// is gathered. Who may not ask, or asks a daemon that knows no seals, reads it as it is.
+    /// is gathered. Who may not ask, or asks a daemon that knows no seals, reads it as it is; so does, with a warning, who asks one that
+    /// hangs.
     pub(super) fn seal(&self) {
-        if self.store.served_by().is_ok_and(|holder| holder.is_some())
-            && let Err(error) = ask(self.store.state(), &Request::Seal)
+        if !self.store.served_by().is_ok_and(|holder| holder.is_some()) {
+            return;
+        }
+        match self
+            .status()
+            .and_then(|_| ask(self.store.state(), &Request::Seal))
         {
-            log::debug!("the journal is read as it is: {error}");
+            Err(error) if is_silence(&error) => {
+                log::warn!("the journal is read as it is: {error}");
+            }
+            Err(error) => log::debug!("the journal is read as it is: {error}"),
+            Ok(_) => {}
         }
     }
 }

@@ -8,9 +8,18 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::{Answer, Request, send, socket_path};
 use crate::error::{Error, Result};
+
+/// How long the daemon may take to say how it is: it answers at once, or it hangs.
+const ANSWERED: Duration = Duration::from_secs(10);
+
+/// How long it may take to seal the journal: before that, it gathers what was removed.
+const SEALED: Duration = Duration::from_secs(60);
 
 /// How long the other end may take to note that nothing more will be asked.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
@@ -22,8 +31,6 @@ const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's
 pub(super) struct Connection {
     stream: BufReader<UnixStream>,
     is_lost: bool,
-    /// Whether an answer was waited for in vain.
-    is_silent: bool,
 }
 
 impl Connection {
@@ -32,13 +39,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Refused`] where no daemon answers, with what to do about it.
     pub(super) fn open(state: impl AsFd) -> Result<Connection> {
-        let stream = UnixStream::connect(socket_path(&state))
-            .map_err(|error| unreachable(Error::io("connect", &error)))?;
-        Ok(Connection {
-            stream: BufReader::new(stream),
-            is_lost: false,
-            is_silent: false,
-        })
+        Connection::connected(state, None)
     }
 
     /// Connects, for requests that are answered at once: an answer is waited for so long and no longer.
@@ -46,13 +47,31 @@ impl Connection {
     /// # Errors
     /// As [`Connection::open`].
     pub(super) fn open_within(state: impl AsFd, limit: Duration) -> Result<Connection> {
-        let connection = Connection::open(state)?;
-        let stream = connection.stream.get_ref();
-        stream
-            .set_read_timeout(Some(limit))
-            .and_then(|()| stream.set_write_timeout(Some(limit)))
-            .map_err(|error| Error::io("setsockopt", &error))?;
-        Ok(connection)
+        Connection::connected(state, Some(limit))
+    }
+
+    /// A limit holds for connecting, too: a daemon that was stopped takes no connections, and at some 4,000 the kernel keeps no more
+    /// for it.
+    fn connected(state: impl AsFd, limit: Option<Duration>) -> Result<Connection> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(Error::os("socket"))?;
+        for way in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&socket, way, limit).map_err(Error::os("setsockopt"))?;
+        }
+        let place = SocketAddrUnix::new(socket_path(&state)).map_err(Error::os("connect"))?;
+        match rustix::net::connect(&socket, &place) {
+            Err(Errno::AGAIN) => Err(silent()),
+            connected => connected.map_err(|errno| unreachable(Error::os("connect")(errno))),
+        }?;
+        Ok(Connection {
+            stream: BufReader::new(UnixStream::from(socket)),
+            is_lost: false,
+        })
     }
 
     /// Returns whether the other end was gone when it was last asked.
@@ -67,11 +86,6 @@ impl Connection {
         if stream.shutdown(std::net::Shutdown::Write).is_ok() {
             let _ = self.stream.read_line(&mut String::new());
         }
-    }
-
-    /// Returns whether the other end let the limit of [`Connection::open_within`] pass.
-    pub(super) fn is_silent(&self) -> bool {
-        self.is_silent
     }
 
     /// Returns whether the other end is gone by now.
@@ -102,7 +116,7 @@ impl Connection {
             && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
             && !request.changes()
         {
-            (self.is_lost, self.is_silent) = (true, true);
+            self.is_lost = true;
             return Err(silent());
         }
         if heard.is_err() || !line.ends_with('\n') {
@@ -117,26 +131,48 @@ impl Connection {
     }
 }
 
-/// Asks the daemon that serves a store one thing.
+/// Asks the daemon that serves a store one thing. A change may take as long as it does; another answer is waited for so long and
+/// no longer.
 ///
 /// # Errors
 /// As [`Connection::open`] and [`Connection::ask`].
 pub(super) fn ask(state: impl AsFd, request: &Request) -> Result<Answer> {
-    Connection::open(state)?.ask(request)
+    let limit = match request {
+        Request::Seal => Some(SEALED),
+        request => (!request.changes()).then_some(ANSWERED),
+    };
+    Connection::connected(state, limit)?.ask(request)
 }
 
 fn unreachable(error: Error) -> Error {
     Error::refused(
-        format!("the daemon that serves this store does not answer: {error}"),
+        format!("the daemon that serves this store cannot be asked: {error}"),
         "Only root and the user who mounted the store may ask, and only on the machine that serves it.",
     )
 }
 
+const SILENT: &str = "the daemon that serves this store does not answer";
+
 fn silent() -> Error {
     Error::refused(
-        "the daemon that serves this store does not answer",
-        "Its disk may hang, or somebody has stopped it; what was recorded is safe.",
+        SILENT,
+        "Its disk may hang, or somebody has stopped it; what was recorded is safe. `trumanfs umount` takes the home away.",
     )
+}
+
+/// Returns whether an error says that the daemon has let a limit pass.
+pub(super) fn is_silence(error: &Error) -> bool {
+    matches!(error, Error::Refused { what, .. } if what.starts_with(SILENT))
+}
+
+/// Names the process, where an error is silence of it.
+pub(super) fn silence_of(pid: u32, mut error: Error) -> Error {
+    if let Error::Refused { what, .. } = &mut error
+        && what == SILENT
+    {
+        what.push_str(&format!(" (process {pid})"));
+    }
+    error
 }
 
 /// Says that an answer is none to the request.

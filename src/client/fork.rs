@@ -76,7 +76,7 @@ impl Client {
         let origin = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let origin = escape(origin.as_os_str().as_bytes());
         // What programs have written counts as done.
-        self.flush();
+        self.flush()?;
         self.seal();
         let point = fork::newest(&self.store)?;
         let identity = origin::here(self.store.state().as_fd())?;
@@ -127,7 +127,7 @@ impl Client {
     /// As [`merge::run`]; as [`Client::open`] where either store cannot be had.
     pub fn merge(&self, fork: &Client, request: &MergeRequest) -> Result<MergeReport> {
         // What programs have written counts as done.
-        fork.flush();
+        fork.flush()?;
         fork.seal();
         if request.dry_run {
             self.seal();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::connect::Connection;
+use super::connect::{Connection, is_silence};
 use super::target::{Client, Site, site};
 use crate::control::{Answer, Held, Request};
 use crate::daemon::{self, Wanted};
@@ -185,7 +185,7 @@ impl Client {
             Connection::open_within(self.store.state(), PATIENCE).map_err(ending)?;
         let answer = connection.ask(&Request::Hold);
         let held = match answer {
-            Err(error) if connection.is_silent() => return Err(error),
+            Err(error) if is_silence(&error) => return Err(error),
             Err(error) if connection.is_lost() => return Err(ending(error)),
             Err(error) => return Err(error),
             Ok(Answer::Held(held)) => held,

@@ -36,7 +36,7 @@ impl Client {
     /// # Errors
     /// As [`Review::read`].
     pub fn review_until(&self, scope: Scope, until: &Point, all: bool) -> Result<Review<'_>> {
-        self.flush();
+        self.flush()?;
         self.seal();
         Review::read(&self.store, scope, until, all)
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::connect::{ask, misunderstood};
+use super::connect::{ask, misunderstood, silence_of};
 use super::target::Client;
 use crate::control::{Answer, Request, Status};
 use crate::error::Result;
@@ -48,10 +48,11 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`](crate::error::Error::Refused) where its daemon does not answer.
     pub fn status(&self) -> Result<Option<Status>> {
-        if self.store.served_by()?.is_none() {
+        let Some(holder) = self.store.served_by()? else {
             return Ok(None);
-        }
-        match ask(self.store.state(), &Request::Status)? {
+        };
+        let answer = ask(self.store.state(), &Request::Status);
+        match answer.map_err(|error| silence_of(holder.pid, error))? {
             Answer::Status(status) => Ok(Some(*status)),
             _ => Err(misunderstood(
                 &Request::Status,

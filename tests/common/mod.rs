@@ -600,6 +600,37 @@ impl Drop for Home {
     }
 }
 
+/// A daemon that hangs, for as long as this lives: stopped, with all its threads.
+pub(crate) struct Hanging(rustix::process::Pid);
+
+impl Hanging {
+    pub(crate) fn daemon_of(home: &Home) -> Hanging {
+        let pid = pid_of(home.daemon_pid());
+        rustix::process::kill_process(pid, Signal::STOP).unwrap();
+        let hanging = Hanging(pid);
+        let has_stopped = |task: &Path| {
+            let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+            status.is_empty() || status.contains("\nState:\tT")
+        };
+        let until = Instant::now() + BUSY_LIMIT;
+        // A thread that has not noticed yet may take one more request.
+        loop {
+            let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
+            if tasks.flatten().all(|task| has_stopped(&task.path())) {
+                return hanging;
+            }
+            assert!(Instant::now() < until, "the daemon does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, Signal::CONT);
+    }
+}
+
 /// Sets the umask that tests count on. It belongs to the process, where many tests run at once, so no test sets another one outside
 /// of a child of its own.
 pub(crate) fn usual_umask() {

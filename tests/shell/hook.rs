@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{Home, binary, describe, need_mount, repository, trumanfs};
+use crate::common::{Hanging, Home, binary, describe, need_mount, repository, trumanfs};
 
 fn event(name: &str, root: &Path) -> Value {
     let file = repository().join("tests/shell/hooks").join(name);
@@ -605,15 +605,26 @@ fn an_event_is_waited_for_no_longer_than_agents_wait() {
 fn a_home_that_does_not_answer_is_a_denial() {
     need_mount!();
     let home = Home::mount();
-    let status = home.trumanfs(&["status", home.store().to_str().unwrap(), "--json"]);
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
-    let daemon = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap() as i32).unwrap();
     let mut event = event("claude-code-read.json", home.home());
     event["tool_input"]["file_path"] = json!("never/seen/before");
-    rustix::process::kill_process(daemon, rustix::process::Signal::STOP).unwrap();
+    // The kernel knows what the home itself is, and asks no more about that.
+    fs::read_dir(home.home()).unwrap().for_each(drop);
+    fs::metadata(home.home()).unwrap();
+    let hanging = Hanging::daemon_of(&home);
+    // Whoever looks up a name in a directory waits for who creates one in it, and no signal ends that.
+    let new = home.path("new");
+    let creates = std::thread::spawn(move || fs::write(new, "").unwrap());
+    std::thread::sleep(Duration::from_millis(500));
     let words = ["claude-code", "--root", home.home().to_str().unwrap()];
+    let began = Instant::now();
     let output = asked(&words, event.to_string().as_bytes());
-    rustix::process::kill_process(daemon, rustix::process::Signal::CONT).unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(45),
+        "{:?}",
+        began.elapsed()
+    );
+    drop(hanging);
+    creates.join().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
     let why = denied(&serde_json::from_slice(&output.stdout).unwrap());
     assert!(why.contains("does not answer"), "{why}");

@@ -21,6 +21,7 @@ mod agents;
 mod deadlines;
 mod doors;
 mod escape;
+mod hanging;
 mod hook;
 mod library;
 mod line_output;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -286,7 +286,8 @@ fn a_fork_of_a_home_that_changes_is_of_one_point() {
         &[],
     );
     let stop = AtomicBool::new(false);
-    let end = Instant::now() + Duration::from_secs(60);
+    let pause = AtomicU64::new(3);
+    let end = Instant::now() + Duration::from_secs(90);
     std::thread::scope(|threads| {
         threads.spawn(|| {
             for round in 1.. {
@@ -311,13 +312,19 @@ fn a_fork_of_a_home_that_changes_is_of_one_point() {
                         home.path(format!("{from}/{n:02}")),
                     )
                     .unwrap();
-                    std::thread::sleep(Duration::from_millis(3));
+                    std::thread::sleep(Duration::from_millis(pause.load(Ordering::Relaxed)));
                 }
             }
         });
         for n in 0..3 {
             let name = format!("fork{n}");
-            let forked = trumanfs(&["fork", "--copy", text(home.store()), &name]);
+            let fork = || trumanfs(&["fork", "--copy", text(home.store()), &name]);
+            let mut forked = fork();
+            // On a machine that has much else to do, a fork may not keep up with this pace.
+            if describe(&forked).contains("changes faster than it can be forked") {
+                pause.store(40, Ordering::Relaxed);
+                forked = fork();
+            }
             if !forked.status.success() {
                 stop.store(true, Ordering::Relaxed);
                 panic!("{}", describe(&forked));
