@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::calls::*;
@@ -200,4 +201,86 @@ fn a_storm_of_names() {
 fn a_storm_of_names_without_passthrough() {
     need_mount!();
     storm(&["--no-passthrough"], b"eewatulrxm", 150);
+}
+
+/// What a program has open works on, whatever becomes of its names, and whoever looks on.
+fn names_go_while_the_file_is_open(options: &[&str], usual: u64) {
+    let home = Home::plan()
+        .options(options)
+        .limit(Duration::from_secs(120))
+        .mount();
+    let rounds = rounds(usual);
+    let life = |dir: &Path, round: u64| -> Result<(), String> {
+        let step = |what: &'static str| move |errno| format!("round {round}: {what}: {errno}");
+        let (one, two) = (dir.join("one"), dir.join("two"));
+        mkdir(dir, 0o755).map_err(step("mkdir"))?;
+        let fd = open(&one, O_RDWR | O_CREAT | O_TRUNC, 0o644).map_err(step("open"))?;
+        write(&fd, b"before").map_err(step("write"))?;
+        if round.is_multiple_of(2) {
+            link(&one, &two).map_err(step("link"))?;
+        }
+        let changes = |when: &'static str| -> Result<(), String> {
+            let step =
+                |what: &'static str| move |errno| format!("round {round}: {what}, {when}: {errno}");
+            fchmod(&fd, 0o600).map_err(step("fchmod"))?;
+            ftruncate(&fd, 3).map_err(step("ftruncate"))?;
+            futimens(&fd, (1, 0), (2, 0)).map_err(step("futimens"))?;
+            pwrite(&fd, b"after", 3).map_err(step("pwrite"))?;
+            fsync(&fd).map_err(step("fsync"))?;
+            let found = pread(&fd, 100, 0).map_err(step("pread"))?;
+            match found == b"befafter" {
+                true => Ok(()),
+                false => Err(format!("round {round}, {when}: {found:?}")),
+            }
+        };
+        unlink(&one).map_err(step("unlink"))?;
+        changes("one name gone")?;
+        if round.is_multiple_of(2) {
+            unlink(&two).map_err(step("unlink"))?;
+        }
+        // What was in it is gathered below its entry of the trash.
+        rmdir(dir).map_err(step("rmdir"))?;
+        changes("all names gone")?;
+        std::thread::sleep(Duration::from_micros(round * 97 % 3000));
+        changes("a moment later")?;
+        close(fd);
+        Ok(())
+    };
+    fn look(dir: &Path) {
+        for entry in readdir(dir).unwrap_or_default() {
+            let path = dir.join(entry);
+            let _ = lstat(&path);
+            look(&path);
+        }
+    }
+    let ended = AtomicBool::new(false);
+    let wrong: Vec<String> = std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    look(&home.path(".trash"));
+                }
+            });
+        }
+        let removers = [0, 1, 2].map(|number| {
+            let dir = home.path(format!("dir{number}"));
+            threads.spawn(move || (0..rounds).find_map(|round| life(&dir, round).err()))
+        });
+        let wrong = removers.map(|remover| remover.join().unwrap());
+        ended.store(true, Ordering::Relaxed);
+        wrong.into_iter().flatten().collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_open_works_on_while_its_names_go() {
+    need_mount!();
+    names_go_while_the_file_is_open(&[], 200);
+}
+
+#[test]
+fn what_is_open_works_on_while_its_names_go_without_passthrough() {
+    need_mount!();
+    names_go_while_the_file_is_open(&["--no-passthrough"], 200);
 }
