@@ -134,9 +134,6 @@ fn stream(tasks: &mut Tasks) -> Result<ExitCode> {
         } else if read as u64 == most {
             skip_line(&mut input)?;
         }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
         let answer = match Line::parse(&line) {
             Ok(line) => tasks.run(&line.manifest, &line.lease)?,
             Err(why) => tasks.refuse(&format!("the line: {why}"))?,

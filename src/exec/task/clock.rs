@@ -1,7 +1,7 @@
 //! The time of leases: Unix seconds, which never go back.
 //!
-//! The latest time that was seen is kept in the state directory, so a clock that is set back does not revive a lease.
-//! The state directory is the caller's alone as long as the clock is open.
+//! The latest time that was seen is kept in the state directory, so a clock that is set back does not revive a lease. Other
+//! executors may write it, between two turns at the ledger; within a turn it is the caller's alone.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use super::host_files;
+use super::ledger::Turn;
 use super::quota::LARGEST;
 use crate::error::{Error, Result};
 
@@ -37,7 +38,7 @@ pub fn now() -> u64 {
 #[derive(Debug)]
 pub struct Clock {
     file: PathBuf,
-    /// The latest time that is on disk.
+    /// The latest time that this process has seen on disk.
     latest: Mutex<u64>,
 }
 
@@ -48,38 +49,41 @@ impl Clock {
     /// The latest time cannot be read.
     pub fn open(state_dir: &Path) -> Result<Clock> {
         let file = state_dir.join(FILE);
-        let latest = match host_files::read(&file, 64) {
-            Ok(text) => time(&text).ok_or_else(|| {
-                Error::refused(
-                    format!("{}: not a number of seconds", file.display()),
-                    "It is the latest time that was seen. Make sure that the system's clock is right, then remove it.",
-                )
-            })?,
-            Err(Error::Missing { .. }) => 0,
-            Err(error) => return Err(error),
-        };
-        Ok(Clock {
-            file,
-            latest: Mutex::new(latest),
-        })
+        let latest = Mutex::new(read(&file)?);
+        Ok(Clock { file, latest })
     }
 
     /// Returns the time: the system's, or the latest one seen where that is later. A later one is on disk when this
     /// returns; that is at most one write a second.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn now(&self) -> Result<u64> {
+    /// It cannot be read or written.
+    pub(super) fn now(&self, _turn: &Turn<'_>) -> Result<u64> {
         self.no_earlier(now())
     }
 
     fn no_earlier(&self, system: u64) -> Result<u64> {
         let mut latest = self.latest.lock();
+        *latest = read(&self.file)?.max(*latest);
         if system > *latest {
             host_files::replace(&self.file, 0o600, format!("{system}\n").as_bytes())?;
             *latest = system;
         }
         Ok(*latest)
+    }
+}
+
+/// Reads the latest time that was seen; 0 where none was.
+fn read(file: &Path) -> Result<u64> {
+    match host_files::read(file, 64) {
+        Ok(text) => time(&text).ok_or_else(|| {
+            Error::refused(
+                format!("{}: not a number of seconds", file.display()),
+                "It is the latest time that was seen. Make sure that the system's clock is right, then remove it.",
+            )
+        }),
+        Err(Error::Missing { .. }) => Ok(0),
+        Err(error) => Err(error),
     }
 }
 
@@ -106,6 +110,16 @@ mod tests {
         assert_eq!(open().no_earlier(102), Ok(102));
         let names = std::fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(names, 1, "the clock, and nothing of writing it");
+    }
+
+    #[test]
+    fn time_that_another_process_has_seen_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let clocks = [(); 2].map(|()| Clock::open(dir.path()).unwrap());
+        assert_eq!(clocks[0].no_earlier(100), Ok(100));
+        assert_eq!(clocks[1].no_earlier(1000), Ok(1000));
+        assert_eq!(clocks[0].no_earlier(101), Ok(1000));
+        assert_eq!(Clock::open(dir.path()).unwrap().no_earlier(0), Ok(1000));
     }
 
     #[test]

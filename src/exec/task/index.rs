@@ -52,12 +52,18 @@ impl Index {
             Line::Result(stored) => {
                 self.open = None;
                 self.head = Some(stored.payload_sha256.as_ref().into());
-                if stored.success {
-                    let known = Known {
-                        manifest_sha256: stored.manifest_sha256.as_ref().into(),
-                        result: Some((at, line.len() as u64)),
-                    };
-                    self.tasks.insert(stored.task_id.as_ref().into(), known);
+                let known = |result| Known {
+                    manifest_sha256: stored.manifest_sha256.as_ref().into(),
+                    result,
+                };
+                let task = stored.task_id.as_ref().into();
+                match stored.success {
+                    true => drop(
+                        self.tasks
+                            .insert(task, known(Some((at, line.len() as u64)))),
+                    ),
+                    // The id belongs to this manifest, which may be tried again.
+                    false => drop(self.tasks.entry(task).or_insert_with(|| known(None))),
                 }
             }
         }

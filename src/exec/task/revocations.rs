@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,9 @@ use crate::error::Error;
 
 /// The file in the state directory that remembers the newest list.
 const SEEN: &str = "revocations-seen.json";
+
+/// How long a new list waits for the clock to pass the time of the one before.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What an operator does about a list that does not count.
 const REMEDY: &str = "Nothing is carried out without the list. A kernel key that is trusted now has to sign it: \
@@ -192,7 +196,7 @@ pub fn revoke(
     lease_ids: &[String],
 ) -> Result<Revocations, Error> {
     let _lock = host_files::lock_directory_of(file)?;
-    let now = clock::now();
+    let mut now = clock::now();
     let old = match host_files::read(file, PayloadType::Revocations.limit()) {
         Ok(text) => {
             let trusted = trust.into_iter().flat_map(|trust| trust.kernel_keys(now));
@@ -209,6 +213,9 @@ pub fn revoke(
         Err(error) => return Err(error),
     };
     let iss = iss.map(str::to_owned);
+    if let Some(old) = &old {
+        now = later_than(old.iat);
+    }
     let mut list = match old {
         Some(old) => Revocations {
             iss: iss.unwrap_or(old.iss),
@@ -230,6 +237,20 @@ pub fn revoke(
     })?;
     host_files::replace(file, 0o644, format!("{}\n", signed.to_text()).as_bytes())?;
     Ok(list)
+}
+
+/// Waits until it is later than a time, so that many lists one after the other do not run ahead of the clock: executors take none
+/// that is later than now. Whoever made a list with a clock that was ahead is not waited for.
+fn later_than(time: u64) -> u64 {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let now = clock::now();
+        let is_near = time.saturating_sub(now) <= PATIENCE.as_secs();
+        if now > time || !is_near || Instant::now() > end {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 impl Seen {
@@ -351,6 +372,18 @@ mod tests {
         assert!(place.load(1000).is_err());
         let none = Revocations::load(None, &trust(), 500, 30, place.dir.path()).unwrap();
         assert_eq!(none, Revocations::default());
+    }
+
+    /// Executors take no list that is later than now.
+    #[test]
+    fn many_lists_one_after_the_other_do_not_run_ahead_of_the_clock() {
+        let place = Place::new();
+        let mut last = 0;
+        for id in ["a", "b", "c"] {
+            let list = revoke(&place.file(), &key(1), None, None, &[id.to_owned()]).unwrap();
+            assert!(list.iat > last && list.iat <= clock::now(), "{}", list.iat);
+            last = list.iat;
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) enum Settled {
     Done(Made, Option<Kept>),
     /// It was not, and nothing of it is left.
     Undone,
-    /// That cannot be told: the file is neither where it was nor where it was to go.
+    /// That cannot be told: no file is where it would be if it was done, and none where it would be if not.
     Unclear,
     /// It was not; another file was taken for its own, and where that lies now.
     Mistaken(String),
@@ -77,7 +77,7 @@ pub(super) fn settle(bases: &Bases, intent: &Intent) -> Result<Settled, Failure>
         } => settling.moved(source, destination),
         Deed::Copy { destination, .. } => settling.copied(destination),
         Deed::Delete { source } => settling.deleted(source),
-        Deed::Restore { destination, .. } => settling.restored(destination),
+        Deed::Restore { entry, destination } => settling.restored(entry, destination),
     }
 }
 
@@ -200,7 +200,8 @@ impl Settling<'_> {
         errand.send(None, &mut |_| Ok(())).map(drop)
     }
 
-    /// The copy is noted before it gets its name, so what is not noted is somebody else's.
+    /// The copy is noted before it gets its name, so what is not noted is somebody else's. One that is noted and not there was never
+    /// named, or somebody has moved it on.
     fn copied(&self, to: &AbsolutePath) -> Result<Settled, Failure> {
         if let (Some(made), Some(there)) = (&self.intent.made, self.look(to)?)
             && made.stamp.is(&there.stamp)
@@ -208,13 +209,24 @@ impl Settling<'_> {
             return Ok(Settled::Done(made.clone(), None));
         }
         self.sweep(to)?;
-        Ok(Settled::Undone)
+        Ok(match &self.intent.made {
+            None => Settled::Undone,
+            Some(_) => Settled::Unclear,
+        })
+    }
+
+    /// Says of a deed that has left nothing whether its file is still there as it was.
+    fn untouched(&self, still: Option<Found>) -> Settled {
+        match still {
+            Some(still) if still.stamp.is(&self.intent.found.stamp) => Settled::Undone,
+            _ => Settled::Unclear,
+        }
     }
 
     fn deleted(&self, source: &AbsolutePath) -> Result<Settled, Failure> {
         let base = self.base_of(source)?;
         let Some(kept) = kept_entry(base, self.intent.run)? else {
-            return Ok(Settled::Undone);
+            return Ok(self.untouched(self.look(source)?));
         };
         match self.look_kept(source, &kept.entry)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
@@ -223,7 +235,7 @@ impl Settling<'_> {
             // Another file had taken the name at that moment: it goes back.
             Some(_) => self.put_back(source, kept),
             // It was put back since, or purged.
-            None => Ok(Settled::Undone),
+            None => Ok(self.untouched(self.look(source)?)),
         }
     }
 
@@ -245,12 +257,12 @@ impl Settling<'_> {
         })
     }
 
-    fn restored(&self, to: &AbsolutePath) -> Result<Settled, Failure> {
+    fn restored(&self, entry: &Escaped, to: &AbsolutePath) -> Result<Settled, Failure> {
         match self.look(to)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
                 Ok(Settled::Done(self.found()?, None))
             }
-            _ => Ok(Settled::Undone),
+            _ => Ok(self.untouched(self.look_kept(to, entry)?)),
         }
     }
 }

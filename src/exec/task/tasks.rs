@@ -59,19 +59,8 @@ impl Tasks {
     pub fn open(config: &Path) -> Result<Tasks> {
         super::failpoint::check()?;
         let config = Config::load(config)?;
-        let trust = Trust::load(&config.trust)?;
         let key = PrivateKey::load(&config.key)?;
         let ledger = Ledger::open(&config.state_dir)?;
-        if !trust.executor_keys().any(|known| known == key.public()) {
-            return Err(Error::refused(
-                format!(
-                    "{}: its public key is no executor's in {}",
-                    config.key.display(),
-                    config.trust.display()
-                ),
-                "Nobody could verify its results. Add the entry that `trumanfs key new` prints, or that of the right key.",
-            ));
-        }
         let desk = Desk {
             key,
             clock: Clock::open(&config.state_dir)?,
@@ -80,6 +69,8 @@ impl Tasks {
         };
         let mut tasks = Tasks { desk, ledger };
         let (desk, mut turn) = (&tasks.desk, tasks.ledger.turn()?);
+        let now = desk.clock.now(&turn)?;
+        desk.may_sign(&Trust::load(&desk.config.trust)?, now, now)?;
         let has_open = turn.index().open().is_some();
         desk.bases.are_as_before(&desk.config.state_dir, has_open)?;
         desk.settle(&mut turn)?;
@@ -109,9 +100,11 @@ impl Tasks {
     /// # Errors
     /// As [`Tasks::run`].
     pub fn refuse(&mut self, why: &str) -> Result<Answer> {
-        let now = self.desk.clock.now()?;
         let ending = Ending::Failed(Code::ExecutionFailed.because(why));
         let turn = self.ledger.turn()?;
+        let now = self.desk.clock.now(&turn)?;
+        let trust = Trust::load(&self.desk.config.trust)?;
+        self.desk.may_sign(&trust, now, now)?;
         self.desk.unstored(&turn, &Said::default(), ending, now)
     }
 
@@ -119,9 +112,10 @@ impl Tasks {
         let desk = &self.desk;
         desk.bases.are_there()?;
         let mut turn = self.ledger.turn()?;
-        desk.settle(&mut turn)?;
-        let now = desk.clock.now()?;
+        let now = desk.clock.now(&turn)?;
         let trust = Trust::load(&desk.config.trust)?;
+        desk.may_sign(&trust, now, now)?;
+        desk.settle(&mut turn)?;
         let checker = Checker {
             config: &desk.config,
             key: &desk.key,
@@ -130,7 +124,11 @@ impl Tasks {
         };
         let mut said = Said::default();
         match checker.check(asked, lease, &mut said, &turn) {
-            Ok((lease, wish)) => desk.carry_out(&mut turn, &said, wish, &lease, now),
+            Ok((lease, wish)) => {
+                let end = now.saturating_add(lease.quota.wall_ms.div_ceil(1000));
+                desk.may_sign(&trust, now, end)?;
+                desk.carry_out(&mut turn, &said, wish, &lease, now)
+            }
             Err(Early::Stored(failure)) => {
                 desk.conclude(&mut turn, &said, Ending::Failed(failure), now)
             }
@@ -147,6 +145,22 @@ impl Tasks {
 }
 
 impl Desk {
+    /// Returns an error unless what the executor signs between these times is a valid result: nothing is done whose answer nobody
+    /// could verify.
+    fn may_sign(&self, trust: &Trust, from: u64, until: u64) -> Result<()> {
+        let Some(why) = trust.why_not_signed(self.key.public(), from, until) else {
+            return Ok(());
+        };
+        Err(Error::refused(
+            format!(
+                "{}: nobody could verify its results by {}: {why}",
+                self.config.key.display(),
+                self.config.trust.display()
+            ),
+            "Name the executor's new key as `key`, or add the entry that `trumanfs key new` prints.",
+        ))
+    }
+
     /// Settles the task that was begun and has no result.
     fn settle(&self, turn: &mut Turn<'_>) -> Result<()> {
         let Some(intent) = turn.index().open().cloned() else {
@@ -165,8 +179,8 @@ impl Desk {
             }
             Ok(Settled::Mistaken(why)) => Ending::Failed(Code::ExecutionFailed.because(why)),
             Ok(Settled::Unclear) => Ending::Failed(Code::ExecutionFailed.because(
-                "the executor was ended, and the file is neither where it was nor where it was to go: whether it was moved \
-                 cannot be told",
+                "the executor was ended, and from what lies on the disk it cannot be told whether it was done: somebody may have \
+                 moved on what it made, moved or kept",
             )),
             Ok(Settled::Undone) => Ending::Failed(
                 Code::ExecutionFailed
@@ -294,7 +308,7 @@ impl Desk {
             ending,
             executor: self.config.audience.clone(),
             started_at,
-            finished_at: self.clock.now()?,
+            finished_at: self.clock.now(turn)?,
             manifest_sha256: said.manifest_sha256.clone(),
             lease_id: said.lease_id.clone(),
             prev: turn.index().head().to_owned(),

@@ -226,6 +226,24 @@ impl Trust {
             .map(|key| &key.key)
     }
 
+    /// Returns why this key may not sign the result of a task that is under way between these times; `None` where it may.
+    pub fn why_not_signed(&self, key: &PublicKey, from: u64, until: u64) -> Option<String> {
+        let known = self.keys.iter().find(|known| known.key == *key);
+        match known.filter(|known| known.role == Role::Executor) {
+            None => Some("it is no executor's key".to_owned()),
+            Some(known) if known.state == State::Retired => Some("the key is retired".to_owned()),
+            Some(known) if from < known.not_before => Some(format!(
+                "the key counts from {} on, and it is {from}",
+                known.not_before
+            )),
+            Some(known) if !known.is_valid_at(until) => Some(format!(
+                "the key counts until {}, and a task that begins now may last until {until}",
+                known.not_after
+            )),
+            Some(_) => None,
+        }
+    }
+
     /// Returns whether a result that this executor key has signed is valid, where it was finished then.
     pub fn executor_key_counts_at(&self, key: &PublicKey, finished_at: u64) -> bool {
         let mut own = self.keys.iter().filter(|known| known.key == *key);

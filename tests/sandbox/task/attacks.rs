@@ -182,6 +182,101 @@ fn a_clock_that_is_set_back_revives_nothing() {
     assert!(fs::exists(&a).unwrap());
 }
 
+/// Also where an executor works that has seen an earlier time, and another one a later.
+#[test]
+fn a_stream_knows_the_time_that_others_have_seen() {
+    if !cfg!(debug_assertions) {
+        crate::common::skip!("failpoints", "this build has one clock");
+    }
+    let host = Host::new();
+    let [a, b] = ["a", "b"].map(|name| host.write(name, "x"));
+    let mut stream = host.stream();
+    let manifest = host.manifest("u", "FILE_DELETE", &[&b]);
+    let lease = host.sign(&host.lease("u", &manifest));
+    let told = host.read(&stream.ask(&host.line(&manifest, &lease)));
+    assert_eq!(told.status(), "SUCCESS");
+    let manifest = host.manifest("t", "FILE_DELETE", &[&a]);
+    let lease = host.lease("t", &manifest);
+    let signed = host.sign(&lease);
+    let mut command = host.command(&manifest, &signed);
+    command.env("TRUMANFS_TEST_NOW", lease.exp.to_string());
+    let told = host.told(command.output().unwrap());
+    assert_eq!(told.code(), "LEASE_EXPIRED");
+    let told = host.read(&stream.ask(&host.line(&manifest, &signed)));
+    let told = String::from_utf8(told.to_payload().unwrap()).unwrap();
+    assert!(told.contains("LEASE_EXPIRED"), "{told}");
+    assert!(fs::exists(&a).unwrap());
+    stream.end();
+}
+
+/// Nothing is done whose answer nobody could verify.
+#[test]
+fn a_key_that_may_not_sign_carries_nothing_out() {
+    let host = Host::new();
+    let a = host.write("a", "x");
+    let manifest = host.manifest("t", "FILE_DELETE", &[&a]);
+    let lease = host.lease("t", &manifest);
+    let signed = host.sign(&lease);
+    let file = host.dir.join("trust.json");
+    let trust: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let soon = lease.iat + lease.quota.wall_ms / 1000;
+    for (member, value, why) in [
+        ("state", json!("retired"), "retired"),
+        ("not_after", json!(lease.iat - 10), "counts until"),
+        ("not_after", json!(soon - 1), "may last until"),
+        ("not_before", json!(lease.iat + 3000), "counts from"),
+        ("role", json!("kernel"), "no executor"),
+    ] {
+        let mut other = trust.clone();
+        other["keys"][1][member] = value;
+        fs::write(&file, other.to_string()).unwrap();
+        let output = host.command(&manifest, &signed).output().unwrap();
+        let said = crate::common::describe(&output);
+        assert_eq!(output.status.code(), Some(6), "{member}: {said}");
+        assert!(
+            output.stdout.is_empty() && said.contains(why),
+            "{member}: {said}"
+        );
+        assert!(fs::exists(&a).unwrap(), "{member}");
+    }
+    fs::write(&file, trust.to_string()).unwrap();
+    // Also where it is retired while the executor runs.
+    let mut stream = host.stream();
+    let told = host.read(&stream.ask("{}"));
+    assert_eq!(told.status(), "FAILURE");
+    let mut other = trust.clone();
+    other["keys"][1]["state"] = json!("retired");
+    fs::write(&file, other.to_string()).unwrap();
+    assert_eq!(stream.ask(&host.line(&manifest, &signed)), "");
+    assert!(fs::exists(&a).unwrap());
+    fs::write(&file, trust.to_string()).unwrap();
+    assert_eq!(host.run(&manifest, &signed).code(), "SUCCESS");
+}
+
+#[test]
+fn an_id_belongs_to_the_manifest_that_came_first_also_after_a_failure() {
+    let host = Host::new();
+    let (a, b) = (host.write("a", "x"), host.path("b"));
+    let told = host.does("t", "FILE_COPY", &[&host.path("nope"), &b]);
+    assert_eq!(told.code(), "EXECUTION_FAILED");
+    let told = host.does("t", "FILE_COPY", &[&a, &b]);
+    assert_eq!(told.code(), "INVALID_LEASE", "{told:?}");
+    host.write("nope", "later");
+    let told = host.does("t", "FILE_COPY", &[&host.path("nope"), &b]);
+    assert_eq!(told.code(), "SUCCESS", "{told:?}");
+}
+
+#[test]
+fn each_line_of_a_stream_has_an_answer() {
+    let host = Host::new();
+    let mut stream = host.stream();
+    for line in ["", "  ", "\t", "{}", "null"] {
+        let told = host.read(&stream.ask(line));
+        assert_eq!(told.status(), "FAILURE", "{line:?}");
+    }
+    stream.end();
+}
+
 #[test]
 fn directories_that_are_swapped_lead_nowhere() {
     let host = Host::new();

@@ -248,6 +248,69 @@ fn what_was_moved_on_before_it_was_settled_is_not_said_to_be_undone() {
     assert_eq!(host.log()["problems"], json!([]));
 }
 
+/// Kills an executor in the middle of a task, has somebody else take away what it made or kept, and returns what the next one signs.
+#[track_caller]
+fn settled_after(host: &Host, step: &str, command: Command, then: impl FnOnce()) -> String {
+    let results = |host: &Host| -> Vec<String> {
+        let log = fs::read_to_string(host.dir.join("state/log.jsonl")).unwrap();
+        log.lines()
+            .filter(|line| line.contains("RESULT"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let before = fs::metadata(host.dir.join("state/log.jsonl")).map_or(0, |_| results(host).len());
+    assert!(killed_at(step, command), "{step}: not reached");
+    then();
+    let other = host.write("other", "y");
+    let id = format!("last{before}");
+    assert_eq!(host.does(&id, "FILE_DELETE", &[&other]).code(), "SUCCESS");
+    let settled: serde_json::Value = serde_json::from_str(&results(host)[before]).unwrap();
+    let payload = host.read(settled["result"].as_str().unwrap());
+    assert_eq!(host.log()["problems"], json!([]));
+    String::from_utf8(payload.to_payload().unwrap()).unwrap()
+}
+
+#[test]
+fn nothing_is_said_to_be_left_where_the_disk_does_not_show_it() {
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    // A copy that somebody has moved on.
+    let host = Host::new();
+    let (from, to) = (host.write("from", "x"), host.path("to"));
+    let manifest = host.manifest("t", "FILE_COPY", &[&from, &to]);
+    let lease = host.sign(&host.lease("t", &manifest));
+    let said = settled_after(&host, "after_act", host.command(&manifest, &lease), || {
+        fs::rename(&to, host.path("on")).unwrap();
+    });
+    assert!(said.contains("cannot be told"), "{said}");
+    // A removed file whose place in the vault is empty.
+    let manifest = host.manifest("d", "FILE_DELETE", &[&from]);
+    let lease = host.sign(&host.lease("d", &manifest));
+    let said = settled_after(
+        &host,
+        "after_backup",
+        host.command(&manifest, &lease),
+        || {
+            for entry in fs::read_dir(host.dir.join("vault")).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => fs::remove_dir_all(path).unwrap(),
+                    false => fs::remove_file(path).unwrap(),
+                }
+            }
+        },
+    );
+    assert!(said.contains("cannot be told"), "{said}");
+    // What is still where it was shows that nothing was done.
+    let from = host.write("again", "x");
+    let manifest = host.manifest("e", "FILE_DELETE", &[&from]);
+    let lease = host.sign(&host.lease("e", &manifest));
+    let command = host.command(&manifest, &lease);
+    let said = settled_after(&host, "after_intent_sync", command, || {});
+    assert!(said.contains("nothing of it is left"), "{said}");
+}
+
 #[test]
 fn a_copy_that_somebody_took_away_before_it_was_settled_stops_nobody() {
     need_mount!();
