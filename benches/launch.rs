@@ -188,6 +188,7 @@ fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
         argv: vec!["/usr/bin/true".into()],
         env: Vec::new(),
         bind_ro: Vec::new(),
+        private: Vec::new(),
         writable: Vec::new(),
         ptrace: false,
         uid: rustix::process::geteuid().as_raw(),

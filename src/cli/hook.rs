@@ -19,6 +19,8 @@ use super::execute::with_policy;
 use super::exit::Exit;
 use super::output::Printer;
 use crate::error::Result;
+use crate::exec::program::Programs;
+use crate::exec::program::policy::shipped_names;
 use crate::serve::hook::{Format, Setting, answer, refusal};
 
 /// The verb, as it is typed.
@@ -186,12 +188,13 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
     };
     if let Some(file) = &args.policy {
         let root = setting.root.as_deref().unwrap_or(Path::new("."));
-        // Whoever runs the line may work elsewhere.
-        let name = match file.components().count() {
-            1 => file.clone(),
-            _ => std::path::absolute(file).unwrap_or_else(|_| file.clone()),
+        // Whoever runs the line may work elsewhere, and a file of that name may lie there.
+        let name = match shipped_names().any(|name| Path::new(name) == file) {
+            true => file.clone(),
+            false => std::path::absolute(file).unwrap_or_else(|_| file.clone()),
         };
-        match with_policy::policy(Some(file), root) {
+        let located = Programs::is_for(root).and_then(|()| with_policy::policy(Some(file), root));
+        match located {
             Ok(watched) => setting.policy = Some((name, watched.current().0)),
             Err(error) => setting.problem = Some(error),
         }

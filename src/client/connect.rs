@@ -105,12 +105,17 @@ impl Connection {
     /// What the daemon says that it could not do; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes away while it may
     /// be changing something.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer> {
-        // A request that did not arrive whole is not acted upon.
+        let mut line = String::new();
+        // A request that did not arrive whole is not acted upon. Who may not ask at all is told so without being heard.
         if let Err(error) = send(self.stream.get_ref(), request) {
             self.is_lost = true;
-            return Err(unreachable(error));
+            let told = self.stream.read_line(&mut line).ok();
+            let told = told.and_then(|_| serde_json::from_str(&line).ok());
+            return Err(match told {
+                Some(Answer::Failed { kind, what, remedy }) => kind.error(what, remedy),
+                _ => unreachable(error),
+            });
         }
-        let mut line = String::new();
         let heard = self.stream.read_line(&mut line);
         if let Err(error) = &heard
             && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)

@@ -255,10 +255,11 @@ fn mount(store: &Path) -> Result<()> {
     for home in registry::temporary_homes_of(&known_as(&store)) {
         clear_away(&home);
     }
-    let home = registry::temporary_home()?;
     let owner = std::fs::metadata(&store).map(|meta| meta.uid()).ok();
     let is_root = rustix::process::geteuid().is_root();
     let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&store)?);
+    // Nothing but the daemon's start may fail from here on: it would stay.
+    let home = registry::temporary_home()?;
     let wanted = Wanted {
         store,
         home: home.clone(),

@@ -53,7 +53,7 @@ pub use fork::Forked;
 pub use hold::{Hold, hold, unmounted};
 pub use purge::Freed;
 pub use run::{LiveRun, Member, Runs};
-pub use status::{Mount, mounts};
+pub use status::{Mount, mounts, state_dirs};
 pub use target::{Client, Site, site, store_behind};
 pub use trash::Restored;
 pub use umount::umount;

@@ -1,5 +1,6 @@
 //! How mounts are going.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::connect::{ask, misunderstood, silence_of};
@@ -7,6 +8,7 @@ use super::target::Client;
 use crate::control::{Answer, Request, Status};
 use crate::error::Result;
 use crate::mounts::{registry, table};
+use crate::world::layout;
 
 /// A mounted home of this machine, and what could be found out about it.
 #[derive(Debug)]
@@ -34,6 +36,17 @@ pub fn mounts() -> Vec<Mount> {
         }
     };
     table::mounted().into_iter().map(status).collect()
+}
+
+/// Returns the state directories of this store and of all that are mounted here, as far as this user may know of them.
+pub fn state_dirs(own: &Client) -> Vec<PathBuf> {
+    let own = std::fs::canonicalize(own.path()).unwrap_or_else(|_| own.path().to_owned());
+    let others = registry::all().into_iter().map(|entry| entry.store());
+    let name = std::ffi::OsStr::from_bytes(layout::STATE);
+    std::iter::once(own)
+        .chain(others)
+        .map(|store| store.join(name))
+        .collect()
 }
 
 impl Client {

@@ -100,6 +100,15 @@ impl Runs {
         None
     }
 
+    /// Returns whether a process is a program of a run, one that was started in a namespace of its own, or has ended, so that this
+    /// cannot be told.
+    pub fn is_program(&self, process: u32) -> bool {
+        if self.table.read().namespaces.is_empty() {
+            return false;
+        }
+        PidNamespace::id_of(process).is_err() || self.by_namespace(process).is_some()
+    }
+
     fn origin_in(&self, id: NamespaceId) -> Option<Origin> {
         let table = self.table.read();
         table.namespaces.get(&id).map(|(_, origin)| *origin)

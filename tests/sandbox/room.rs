@@ -111,6 +111,7 @@ impl Room {
             .map(|(name, value)| (OsString::from(name), value.to_owned()))
             .into(),
             bind_ro: Vec::new(),
+            private: Vec::new(),
             writable: Vec::new(),
             ptrace: false,
             uid: self.uid,

@@ -630,6 +630,40 @@ fn a_home_that_does_not_answer_is_a_denial() {
     assert!(why.contains("does not answer"), "{why}");
 }
 
+/// The line runs in the home, where another file of that name may lie that an agent has written.
+#[test]
+fn a_policy_is_the_file_that_was_meant_wherever_the_line_runs() {
+    let (dir, root) = store();
+    fs::write(dir.path().join("pol.yaml"), "sort: {arguments: path}\n").unwrap();
+    let event = json!({
+        "hook_event_name": "PreToolUse", "cwd": root, "tool_name": "Bash", "permission_mode": "default",
+        "tool_input": {"command": "echo b | sort"},
+    });
+    for (policy, wanted) in [
+        ("pol.yaml", dir.path().join("pol.yaml")),
+        ("default", "default".into()),
+    ] {
+        let mut child = Command::new(binary())
+            .args(["hook", "claude-code", "--policy", policy, "--root"])
+            .arg(&root)
+            .current_dir(dir.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _ = child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(event.to_string().as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let line = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str();
+        let wanted = format!("--policy {}", wanted.display());
+        assert!(line.is_some_and(|line| line.contains(&wanted)), "{answer}");
+    }
+}
+
 /// `agents/home-shell`: what agents call that let a shell be named.
 #[test]
 fn a_shell_for_agents_runs_its_line_in_the_home() {

@@ -1,10 +1,10 @@
 //! `run`: a real program, under a policy and in a sandbox.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,15 +15,13 @@ use super::super::output::{Printer, warn};
 use super::super::values::seconds;
 use super::line::{interrupt, stdin, tell};
 use super::with_policy::{self, launcher, policy};
-use crate::client::Client;
-use crate::error::{Error, Result, reason};
+use crate::error::{Result, reason};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::cap::{self, Capped};
 use crate::exec::program::network::Asked;
 use crate::exec::program::sandbox;
 use crate::exec::program::{Command, Programs, RefusedCommand};
 use crate::exec::{Outcome, Status};
-use crate::name::escape;
 
 /// What `trumanfs run` takes.
 #[derive(Args, Debug)]
@@ -134,7 +132,6 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
         return print(refused.refuse(None), &args);
     }
     let programs = Programs::open(&args.root, launcher)?;
-    is_whole(&args.root)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
     let (outcome, _) = interrupt.during(|cancel| {
@@ -162,23 +159,6 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
 /// Returns standard input, unless it is a terminal: whoever has that can act on the session of its user.
 fn input() -> Option<OwnedFd> {
     stdin().filter(|_| !std::io::stdin().is_terminal())
-}
-
-/// A directory in a home is not what programs are kept in: the whole home is.
-fn is_whole(root: &Path) -> Result<()> {
-    let client = Client::open(root)?;
-    let below = client.in_home(OsStr::new("")).unwrap_or_default();
-    if below.is_root() {
-        return Ok(());
-    }
-    let below = escape(below.bytes());
-    Err(Error::usage(
-        format!(
-            "{}: it lies in a home, and is {below} there",
-            root.display()
-        ),
-        format!("Give the home, and `--cwd {below}`: a program sees the whole of it."),
-    ))
 }
 
 /// Returns the limit that was given, where 0 is none, else the usual one.

@@ -2,6 +2,7 @@
 //!
 //! Owns what has to be open for that: the home, which stays mounted meanwhile, and what the policy looks paths up in.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +13,12 @@ use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
-use crate::client::{Client, Hold};
+use crate::client::{self, Client, Hold, Site, state_dirs};
 use crate::error::{Error, Result};
 use crate::exec::Cancel;
 use crate::exec::held_home::HeldHome;
 use crate::exec::place::Place;
+use crate::name::escape;
 use crate::world::Root;
 
 /// A command to decide about and run.
@@ -66,13 +68,15 @@ impl Programs {
     /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home.
     ///
     /// # Errors
-    /// As [`HeldHome::open`].
+    /// As [`Programs::is_for`] and [`HeldHome::open`].
     pub fn open(target: &Path, launcher: Launcher) -> Result<Programs> {
         let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         };
         // A program will run, and its sandbox begins beside the rest of this.
         let held = HeldHome::open(target, &fits, &|hold| prepare(&launcher, hold))?;
+        // The daemon answers, so its home can be looked at.
+        Programs::is_for(target)?;
         let HeldHome { place, home, hold } = held;
         let client = hold.client();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -89,6 +93,32 @@ impl Programs {
             launcher,
             paths: RootPaths::from(paths).with_scratch(scratch),
         })
+    }
+
+    /// Checks that TARGET is not a directory in a home: programs see the whole of one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is one.
+    pub fn is_for(target: &Path) -> Result<()> {
+        let below = match client::site(target)? {
+            Site::Store => return Ok(()),
+            Site::Home => Client::open(target)?
+                .in_home(OsStr::new(""))
+                .unwrap_or_default(),
+        };
+        if below.is_root() {
+            return Ok(());
+        }
+        let below = escape(below.bytes());
+        Err(Error::usage(
+            format!(
+                "{}: it lies in a home, and is {below} there",
+                target.display()
+            ),
+            format!(
+                "A program sees the whole of a home: give the home. `trumanfs run` takes `--cwd {below}`."
+            ),
+        ))
     }
 
     /// Decides about a command, without running it.
@@ -190,6 +220,7 @@ impl Programs {
             argv: Vec::new(),
             env: Vec::new(),
             bind_ro: Vec::new(),
+            private: state_dirs(self.client()),
             writable: Vec::new(),
             ptrace: false,
             uid,

@@ -13,7 +13,7 @@ const SESSION: &str = "session";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
-    /// The line. It may have several commands, pipes, redirects, loops and variables.
+    /// The line. It may have several commands, pipes, redirects and variables.
     pub(super) command: String,
     /// After how many seconds it is ended; 600 without it.
     #[schemars(range(min = 1, max = 3600))]

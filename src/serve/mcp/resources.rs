@@ -18,6 +18,10 @@ const SCHEME: &str = "trumanfs://session/";
 /// How long reading one may take.
 pub(super) const TIME: Duration = Duration::from_secs(45);
 
+/// The media types of a session's log and of its differences.
+const LOG: &str = "text/plain";
+const DIFF: &str = "text/x-diff";
+
 /// Lists the resources.
 pub(super) fn list(sessions: &Sessions) -> Vec<Resource> {
     let two = |session: &std::sync::Arc<Session>| {
@@ -25,13 +29,13 @@ pub(super) fn list(sessions: &Sessions) -> Vec<Resource> {
         [
             Resource::new(format!("{SCHEME}{id}/log"), format!("log of session {id}"))
                 .with_description("What the runs of this session did, the newest last")
-                .with_mime_type("text/plain"),
+                .with_mime_type(LOG),
             Resource::new(
                 format!("{SCHEME}{id}/diff"),
                 format!("diff of session {id}"),
             )
             .with_description("What is different because of the runs of this session, run by run")
-            .with_mime_type("text/x-diff"),
+            .with_mime_type(DIFF),
         ]
     };
     sessions.all().iter().flat_map(two).collect()
@@ -53,9 +57,9 @@ pub(super) fn read(
     let Some((session, what)) = name.and_then(|(id, what)| Some((sessions.find(id)?, what))) else {
         return Ok(None);
     };
-    let say = match what {
-        "log" => log,
-        "diff" => diff,
+    let (say, kind): (fn(&_, &_, _, &mut _) -> _, _) = match what {
+        "log" => (log, LOG),
+        "diff" => (diff, DIFF),
         _ => return Ok(None),
     };
     let client = workplace.client()?;
@@ -77,7 +81,7 @@ pub(super) fn read(
             &format!("[{older} older runs left out: the time is up]\n"),
         );
     }
-    let contents = ResourceContents::text(cut(text, most), uri);
+    let contents = ResourceContents::text(cut(text, most), uri).with_mime_type(kind);
     Ok(Some(ReadResourceResult::new(vec![contents])))
 }
 

@@ -211,7 +211,9 @@ fn everything(era: Era, root: &Path) -> Vec<Value> {
         ask("tools/call", call(tool, arguments));
     }
     let uri = format!("trumanfs://session/{}/diff", session.as_str().unwrap());
-    ask("resources/read", json!({"uri": uri}));
+    let read = ask("resources/read", json!({"uri": uri}));
+    let kind = &read["result"]["contents"][0]["mimeType"];
+    assert_eq!(kind, "text/x-diff", "{read}");
     ask("resources/read", json!({"uri": "file:///etc/passwd"}));
     ask("tools/call", json!({"name": 5}));
     ask("prompts/list", json!({}));

@@ -5,6 +5,7 @@
 mod agent;
 mod agent_power;
 mod audit;
+mod bounds;
 mod ends;
 mod held;
 mod history;

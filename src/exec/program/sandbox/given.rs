@@ -1,7 +1,7 @@
 //! The descriptors that the first process of a sandbox gets, and by them what it shows of the host.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -9,6 +9,7 @@ use rustix::mount::OpenTreeFlags;
 
 use super::error::{LaunchError, Step};
 use super::layout::{Shown, is_shown, path_of};
+use super::plan::Plan;
 use trumanfs_init::orders::Source;
 
 /// A descriptor that is sent: the plan's, or one made for sending.
@@ -66,14 +67,18 @@ impl<'a> Given<'a> {
 
     /// Has something of the host shown, at the path that names it and at its own, where links lead elsewhere. What is in
     /// every sandbox, or in the home, is not shown once more.
+    ///
+    /// # Errors
+    /// It cannot be opened, or would show what is private.
     pub(super) fn show(
         &mut self,
         path: &Path,
-        home: &Path,
+        plan: &Plan,
         all: &mut Vec<Shown>,
     ) -> Result<(), LaunchError> {
         let failed =
             |errno| LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno);
+        let home = &plan.home_path;
         // Not to be resolved: the home may hang.
         if path.starts_with(home) {
             return Ok(());
@@ -87,6 +92,13 @@ impl<'a> Given<'a> {
         for path in [Some(own), named].into_iter().flatten() {
             if is_shown(&path) || path.starts_with(home) || all.iter().any(|one| one.path == path) {
                 continue;
+            }
+            let shows = |dir: &&PathBuf| dir.starts_with(&path) || path.starts_with(dir);
+            if let Some(dir) = plan.private.iter().find(shows) {
+                let (path, dir) = (path.display(), dir.display());
+                let why =
+                    format!("{path}: it would show {dir}, by which a program could purge and undo");
+                return Err(LaunchError::refused(Step::Plan, why));
             }
             let source = match self.clones.then(|| detached(fd.as_fd(), true)) {
                 Some(Ok(tree)) => Source::Detached(self.push(Borrowed::Made(tree))),

@@ -245,7 +245,7 @@ fn prepare<'p>(
     let mut shown = Vec::new();
     let of_tree = tree.iter().flat_map(|tree| &tree.shown);
     for path in plan.bind_ro.iter().chain(of_tree) {
-        given.show(path, &plan.home_path, &mut shown)?;
+        given.show(path, plan, &mut shown)?;
     }
     let paths = shown.iter().map(|one| one.path.clone()).collect();
     let mut writable = Vec::with_capacity(plan.writable.len());

@@ -28,6 +28,8 @@ pub struct Plan {
     pub env: Vec<(OsString, OsString)>,
     /// What else of the host can be read, at the same paths.
     pub bind_ro: Vec<PathBuf>,
+    /// What is shown in no case, nor anything that contains it: the state of stores, where daemons are asked to undo and to purge.
+    pub private: Vec<PathBuf>,
     /// Whether processes of the sandbox may trace each other.
     pub ptrace: bool,
     /// The user, who is the home's owner. Who is not root can only run programs as themselves.

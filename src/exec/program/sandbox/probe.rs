@@ -222,6 +222,7 @@ fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
         argv: vec!["true".into()],
         env: Vec::new(),
         bind_ro: Vec::new(),
+        private: Vec::new(),
         writable: Vec::new(),
         ptrace: false,
         uid,

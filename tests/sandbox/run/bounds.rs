@@ -1,0 +1,139 @@
+//! What a program may not have, however the operator's slip looks that would give it: the store's state, and more of a home than
+//! the root that its caller has.
+
+use serde_json::json;
+
+use super::*;
+use crate::common::{need_mount, need_root};
+
+/// Shows a directory of the host to `sh`.
+fn show(place: &Place, dirs: &[&Path]) {
+    let dirs: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    let policy = format!(
+        "sh: {{flags: {{-ec: text}}, bind_ro: [{}]}}\n",
+        dirs.join(", ")
+    );
+    fs::write(place.policy(), policy).unwrap();
+}
+
+/// Over the socket there, a program could empty the trash for good.
+#[test]
+fn the_state_of_a_store_is_shown_to_no_program() {
+    need_mount!();
+    let place = Place::mounted();
+    let other = crate::common::Home::mount();
+    let state = place.home.store().join(".trumanfs");
+    for dir in [
+        place.home.base(),
+        place.home.store(),
+        &state,
+        other.base(),
+        other.store(),
+    ] {
+        show(&place, &[dir]);
+        let output = place.run(&[], &["sh", "-ec", "true"]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(125), "{}: {said}", dir.display());
+        assert!(said.contains("it would show"), "{}: {said}", dir.display());
+    }
+    // What lies in the store beside that is a plain directory, and so is one beside the store.
+    let beside = place.home.base().join("beside");
+    fs::create_dir(&beside).unwrap();
+    fs::create_dir(place.home.path("inside")).unwrap();
+    show(&place, &[&beside, &place.home.store().join("inside")]);
+    place.sh("true");
+}
+
+/// Where a mount shows the store elsewhere, no path says so.
+#[test]
+fn a_program_that_reaches_the_socket_all_the_same_is_refused() {
+    need_mount!();
+    need_root!("to mount a directory a second time");
+    let place = Place::mounted();
+    place.home.sh("echo precious > keep; rm keep");
+    let view = place.home.base().join("view");
+    fs::create_dir(&view).unwrap();
+    let mount = |words: &[&OsStr]| {
+        let done = Command::new(words[0]).args(&words[1..]).status();
+        assert!(done.unwrap().success(), "{words:?}");
+    };
+    let store = place.home.store().as_os_str();
+    mount(&["mount".as_ref(), "--bind".as_ref(), store, view.as_os_str()]);
+    let binary = Path::new(binary());
+    show(&place, &[&view, binary.parent().unwrap()]);
+    let [at, view_at] = [binary, &view].map(|path| path.display());
+    let outputs = ["trash purge --all", "undo --session last", "status"].map(|verb| {
+        let (verb, rest) = verb.split_at(verb.rfind(" --").unwrap_or(verb.len()));
+        place.run(
+            &[],
+            &["sh", "-ec", &format!("{at} {verb} {view_at} {rest}")],
+        )
+    });
+    mount(&["umount".as_ref(), "-l".as_ref(), view.as_os_str()]);
+    for output in outputs {
+        let said = describe(&output);
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains("a program in the home may not ask"), "{said}");
+    }
+    assert_eq!(place.home.trashed("keep").len(), 1);
+}
+
+/// The bundled commands of such a line end at the root; the programs saw, and changed, what lies above it.
+#[test]
+fn a_directory_in_a_home_is_no_root_for_programs() {
+    need_mount!();
+    let place = Place::mounted();
+    place
+        .home
+        .sh("mkdir proj; echo in > proj/in; echo secret > outer");
+    let (root, policy) = (place.home.path("proj"), place.policy());
+    fs::write(&policy, "sort: {arguments: path}\n").unwrap();
+    let [root, policy] = [&root, &policy].map(|path| path.to_str().unwrap());
+    let verbs: [&[&str]; 4] = [
+        &[
+            "run", "--root", root, "--policy", policy, "--", "sort", "in",
+        ],
+        &[
+            "exec",
+            "--root",
+            root,
+            "--policy",
+            policy,
+            "--",
+            "sort ../outer",
+        ],
+        &["agent", "--store", root, "--", "true"],
+        &["serve", "mcp", "--root", root, "--policy", policy],
+    ];
+    for words in verbs {
+        let mut command = Command::new(binary());
+        command.args(words).stdin(Stdio::null());
+        let output = run_limited(command, LIMIT);
+        let said = describe(&output);
+        assert!(!output.status.success(), "{words:?}: {said}");
+        assert!(output.stdout.is_empty(), "{words:?}: {said}");
+        assert!(said.contains("is proj there"), "{words:?}: {said}");
+    }
+    // A hook says so before the agent makes the call.
+    let event = json!({
+        "hook_event_name": "PreToolUse", "cwd": root, "tool_name": "Bash", "permission_mode": "default",
+        "tool_input": {"command": "sort in"},
+    });
+    let mut hook = Command::new(binary())
+        .args(["hook", "claude-code", "--root", root, "--policy", policy])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(
+        &mut hook.stdin.take().unwrap(),
+        event.to_string().as_bytes(),
+    )
+    .unwrap();
+    let said = describe(&hook.wait_with_output().unwrap());
+    assert!(
+        said.contains("deny") && said.contains("is proj there"),
+        "{said}"
+    );
+    assert_eq!(fs::read(place.home.path("outer")).unwrap(), b"secret\n");
+}
