@@ -32,6 +32,7 @@ mod hunks_hostile;
 mod interrupted;
 mod merge;
 mod merge_beside;
+mod merge_shapes;
 mod offline;
 mod partly;
 mod prepared;

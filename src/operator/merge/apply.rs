@@ -58,15 +58,15 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
     /// # Errors
     /// The first error; [`Steps::at`] has the path.
     pub(super) fn run(&mut self, plan: &Plan) -> Result<()> {
-        for path in &plan.removals {
-            self.discard(path)?;
+        for (path, seen) in &plan.removals {
+            self.discard(path, Some(*seen))?;
         }
         self.names(plan)?;
         for (path, filling) in &plan.fillings {
             self.fill(path, filling)?;
         }
         for path in &plan.dirs {
-            self.discard(&moved(&plan.names, path))?;
+            self.discard(&moved(&plan.names, path), None)?;
         }
         // Making something in a directory changes its time.
         for (path, naming) in plan.names.iter().rev() {
@@ -162,10 +162,10 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         Ok(())
     }
 
-    fn discard(&mut self, path: &WorldPath) -> Result<()> {
+    fn discard(&mut self, path: &WorldPath, seen: Option<Seen>) -> Result<()> {
         self.on(path, |steps, dir, name| {
             let located = steps.applier.world().hold(dir, name)?;
-            check(steps.seen_of(&located), located.node.meta())?;
+            check(seen, located.node.meta())?;
             steps.applier.discard(dir, name, steps.caller).map(drop)
         })?;
         self.done += 1;

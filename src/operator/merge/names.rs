@@ -18,7 +18,7 @@ impl Planner<'_, '_, '_, '_> {
         let (Some(here), Some(was)) = (self.ours.at(path)?, change.before) else {
             return Ok(());
         };
-        self.look(here, path)?;
+        let seen = self.seen(here)?;
         let ours = (&self.ours.tree, here);
         let is_unchanged = self.ours.tree.kind(here) == self.base.kind(was.node)
             && match self.base.kind(was.node) {
@@ -37,11 +37,11 @@ impl Planner<'_, '_, '_, '_> {
                 None,
                 false,
             );
-            self.forced(Forced::Remove);
+            self.forced(Forced::Remove(seen));
             return Ok(());
         }
         self.ours.leaving.insert(path.clone());
-        self.plan.removals.push(path.clone());
+        self.plan.removals.push((path.clone(), seen));
         Ok(())
     }
 

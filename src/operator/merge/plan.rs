@@ -124,9 +124,14 @@ impl Planner<'_, '_, '_, '_> {
 
     /// Notes what a file of the origin is like before its content is looked at.
     pub(super) fn look(&mut self, here: NodeId, at: &WorldPath) -> Result<()> {
-        let seen = Seen::of(&self.ours.tree.disk().stat(here)?);
+        let seen = self.seen(here)?;
         self.plan.seen.insert(at.clone(), seen);
         Ok(())
+    }
+
+    /// Returns what something of the origin is like.
+    pub(super) fn seen(&self, here: NodeId) -> Result<Seen> {
+        Ok(Seen::of(&self.ours.tree.disk().stat(here)?))
     }
 
     pub(super) fn forced(&mut self, forced: Forced) {

@@ -188,7 +188,7 @@ fn resolve(planned: &mut Plan, ours: &Ours<'_>, (choice, fork): (OnConflict, &[u
     for clash in &mut clashes {
         let path = clash.conflict.path.clone();
         match clash.forced.take().filter(|_| choice == OnConflict::Force) {
-            Some(Forced::Remove) => planned.removals.push(path.clone()),
+            Some(Forced::Remove(seen)) => planned.removals.push((path.clone(), seen)),
             Some(Forced::Fill(filling)) => planned.fillings.push((path.clone(), filling)),
             None => {}
         }
@@ -246,7 +246,11 @@ fn beside(ours: &Ours<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
 /// Says what a plan does.
 fn changes(plan: &Plan) -> Vec<String> {
     let mut said = Vec::new();
-    said.extend(plan.removals.iter().map(|path| format!("remove {path}")));
+    said.extend(
+        plan.removals
+            .iter()
+            .map(|(path, _)| format!("remove {path}")),
+    );
     said.extend(plan.names.iter().map(|(path, naming)| match naming {
         Naming::Mkdir(_) => format!("make {path}/"),
         Naming::Move(from) => format!("move {from} to {path}"),

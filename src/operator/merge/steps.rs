@@ -58,7 +58,7 @@ pub(super) enum Filling {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// What goes to the trash and is no directory.
-    pub(super) removals: Vec<WorldPath>,
+    pub(super) removals: Vec<(WorldPath, Seen)>,
     /// What is made and moved, outer directories first.
     pub(super) names: Vec<(WorldPath, Naming)>,
     pub(super) fillings: Vec<(WorldPath, Filling)>,
@@ -66,7 +66,8 @@ pub(super) struct Plan {
     pub(super) dirs: Vec<WorldPath>,
     /// What stands in the way, and the fork's side of it.
     pub(super) clashes: Vec<Clash>,
-    /// The files of the origin whose contents were looked at, as they were then.
+    /// The files of the origin whose contents were looked at, as they were then, by where they are filled: what is removed
+    /// may have had the same path.
     pub(super) seen: HashMap<WorldPath, Seen>,
 }
 
@@ -98,7 +99,7 @@ pub(super) struct Clash {
 #[derive(Debug)]
 pub(super) enum Forced {
     /// What is there goes to the trash.
-    Remove,
+    Remove(Seen),
     /// The attributes of the fork are set.
     Fill(Filling),
 }
