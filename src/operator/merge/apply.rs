@@ -62,11 +62,12 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
             self.discard(path, Some(*seen))?;
         }
         self.names(plan)?;
-        for (path, filling) in &plan.fillings {
-            self.fill(path, filling)?;
-        }
+        // Something that is no directory may be made at the path of one.
         for path in &plan.dirs {
             self.discard(&moved(&plan.names, path), None)?;
+        }
+        for (path, filling) in &plan.fillings {
+            self.fill(path, filling)?;
         }
         // Making something in a directory changes its time.
         for (path, naming) in plan.names.iter().rev() {

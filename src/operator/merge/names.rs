@@ -158,7 +158,13 @@ impl Planner<'_, '_, '_, '_> {
         let Some(here) = self.ours.stays_at(path)? else {
             return Ok(());
         };
-        if !self.ours.tree.kind(here).is_dir() {
+        let kind = self.ours.tree.kind(here);
+        if !kind.is_dir() {
+            // An earlier merge may have brought it; its content is looked at with what the fork has made.
+            let there = self.theirs.resolve(path)?;
+            if there.is_some_and(|there| self.theirs.kind(there) == kind) {
+                return Ok(());
+            }
             self.clash(
                 path,
                 "is something else here, and was removed in the fork",

@@ -255,6 +255,7 @@ fn changes(plan: &Plan) -> Vec<String> {
         Naming::Mkdir(_) => format!("make {path}/"),
         Naming::Move(from) => format!("move {from} to {path}"),
     }));
+    said.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
     said.extend(plan.fillings.iter().map(|(path, filling)| match filling {
         Filling::Make(_) => format!("make {path}"),
         Filling::Replace(_) => format!("replace {path}"),
@@ -264,7 +265,6 @@ fn changes(plan: &Plan) -> Vec<String> {
         Filling::Owner(_) => format!("set the owner of {path}"),
         Filling::Xattrs(_) => format!("set the extended attributes of {path}"),
     }));
-    said.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
     said
 }
 

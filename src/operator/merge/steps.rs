@@ -61,9 +61,9 @@ pub(super) struct Plan {
     pub(super) removals: Vec<(WorldPath, Seen)>,
     /// What is made and moved, outer directories first.
     pub(super) names: Vec<(WorldPath, Naming)>,
-    pub(super) fillings: Vec<(WorldPath, Filling)>,
     /// Directories that go to the trash, inner ones first.
     pub(super) dirs: Vec<WorldPath>,
+    pub(super) fillings: Vec<(WorldPath, Filling)>,
     /// What stands in the way, and the fork's side of it.
     pub(super) clashes: Vec<Clash>,
     /// The files of the origin whose contents were looked at, as they were then, by where they are filled: what is removed
