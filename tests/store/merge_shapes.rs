@@ -42,3 +42,49 @@ fn a_directory_that_became_a_file_comes() {
     pair.theirs("echo theirs >gone");
     assert_eq!(conflicts(&pair.merge(4, &[])), ["/gone"]);
 }
+
+/// A second merge conflicted, and with `--force` it removed what the first one had brought.
+#[test]
+fn what_replaced_a_file_is_merged_again() {
+    let pair = comes_and_goes(
+        "rm x; mkdir x; echo 1 >x/n; rm same; mv text same; rm y; mv old y; mv d/f binary; mv d/e/g d/f",
+    );
+    // What only the origin changes is its own.
+    pair.ours("echo ours >x/ours; echo ours >>same; echo ours >>y/inner/h");
+    let here = tree(&pair.store);
+    for more in [&[][..], &["--force"], &["--keep-both"]] {
+        pair.merge(1, more);
+        assert_eq!(tree(&pair.store), here, "{more:?}");
+    }
+    pair.theirs("echo 2 >x/n; echo theirs >>binary; echo theirs >>d/f; echo theirs >y/theirs");
+    pair.merge(0, &[]);
+    assert_eq!(pair.read("x/n"), "2\n");
+    for (path, end) in [("binary", "f\n"), ("d/f", "g\n"), ("y/theirs", "")] {
+        let end = format!("{end}theirs\n");
+        assert!(pair.read(path).ends_with(&end), "{path}");
+    }
+    assert!(pair.read("same").ends_with("text\nours\n") && pair.read("x/ours") == "ours\n");
+}
+
+/// The fork's side of something that it has replaced is what it has there, and not nothing.
+#[test]
+fn what_replaced_a_file_takes_its_place_by_force() {
+    let pair = Pair::new();
+    let was = tree(&pair.store);
+    pair.theirs("rm x; mkdir x; echo 1 >x/n; rm same; mv text same; rm d/f");
+    pair.ours("echo ours >>x; echo ours >>same; echo ours >>d/f");
+    let ours = tree(&pair.store);
+    assert!(conflicts(&pair.merge(4, &[])).contains(&"/x"));
+    assert_eq!(tree(&pair.store), ours);
+    let forced = pair.merge(0, &["--force"]);
+    assert_eq!(tree(&pair.store), tree(&pair.fork), "{forced}");
+    let undo = ["undo", text(&pair.store), "--run"];
+    let id = forced["run"].as_str().unwrap();
+    run(0, &[&undo[..], &[id]].concat());
+    assert_eq!(tree(&pair.store), ours);
+    assert_ne!(ours, was);
+    // Where what moved there in the fork is not here any more, nothing takes the place, and what is here stays.
+    pair.ours("rm text");
+    assert_eq!(conflicts(&pair.merge(1, &["--force", "/same"])), ["/same"]);
+    assert!(pair.read("same").ends_with("ours\n"));
+}

@@ -7,7 +7,7 @@ use rustix::fs::FileType;
 
 use super::contents::is_same;
 use super::plan::Planner;
-use super::steps::{Filling, Forced, New};
+use super::steps::{Filling, New};
 use super::unrecorded::{Base, Edit, is_equal};
 use crate::error::Result;
 use crate::name::WorldPath;
@@ -77,7 +77,7 @@ impl Planner<'_, '_, '_, '_> {
                 true => self.fill(&at, Filling::Mode(node)),
                 false => {
                     self.clash(&at, "has other permissions on both sides", None, false);
-                    self.forced(Forced::Fill(Filling::Mode(node)));
+                    self.forced(Filling::Mode(node));
                 }
             }
         }

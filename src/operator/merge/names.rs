@@ -6,7 +6,8 @@ use rustix::fs::FileType;
 
 use super::contents::is_same;
 use super::plan::Planner;
-use super::steps::{Forced, Naming};
+use super::steps::Naming;
+use super::unrecorded::is_equal;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::Difference;
@@ -19,30 +20,76 @@ impl Planner<'_, '_, '_, '_> {
             return Ok(());
         };
         let seen = self.seen(here)?;
-        let ours = (&self.ours.tree, here);
-        let is_unchanged = self.ours.tree.kind(here) == self.base.kind(was.node)
-            && match self.base.kind(was.node) {
-                // Or as the fork had it just before it removed it, after an earlier merge.
-                FileType::RegularFile => {
-                    known(is_same((self.base, was.node), ours))?
-                        || known(is_same((self.theirs, was.node), ours))?
-                }
-                FileType::Symlink => self.base.target(was.node)? == self.ours.tree.target(here)?,
-                _ => true,
-            };
-        if !is_unchanged {
-            self.clash(
-                path,
-                "was changed here, and removed in the fork",
-                None,
-                false,
-            );
-            self.forced(Forced::Remove(seen));
+        let is_unchanged = self.is_as_it_was(here, was.node)?;
+        let there = self.theirs.resolve(path)?;
+        if let Some(there) = there
+            && self.has_come(path, here, (was.node, there), is_unchanged)?
+        {
             return Ok(());
+        }
+        if !is_unchanged {
+            let what = match there {
+                None => "was changed here, and removed in the fork",
+                Some(_) => "was changed here, and replaced in the fork",
+            };
+            self.clash(path, what, None, false);
+            if !self.force || there.is_some() && !self.can_come(path)? {
+                return Ok(());
+            }
         }
         self.ours.leaving.insert(path.clone());
         self.plan.removals.push((path.clone(), seen));
         Ok(())
+    }
+
+    /// Returns whether something of the origin is as the fork had it when it was made, or just before it removed it, after
+    /// an earlier merge.
+    fn is_as_it_was(&self, here: NodeId, was: NodeId) -> Result<bool> {
+        let (kind, ours) = (self.base.kind(was), (&self.ours.tree, here));
+        Ok(self.ours.tree.kind(here) == kind
+            && match kind {
+                FileType::RegularFile => {
+                    known(is_same((self.base, was), ours))?
+                        || known(is_same((self.theirs, was), ours))?
+                }
+                FileType::Symlink => self.base.target(was)? == self.ours.tree.target(here)?,
+                _ => true,
+            })
+    }
+
+    /// Returns whether what is at the path of something that the fork removed came there by an earlier merge, in place of
+    /// it. What the fork did to it since is looked at with everything else that the fork made or moved.
+    fn has_come(
+        &self,
+        path: &WorldPath,
+        here: NodeId,
+        (was, there): (NodeId, NodeId),
+        is_unchanged: bool,
+    ) -> Result<bool> {
+        let kind = self.theirs.kind(there);
+        if self.ours.tree.kind(here) != kind {
+            return Ok(false);
+        }
+        let Some(from) = self.arrivals.get(path) else {
+            return Ok(kind != self.base.kind(was)
+                || known(is_equal((self.theirs, there), (&self.ours.tree, here)))?);
+        };
+        if self.has_moved(from, path)? {
+            return Ok(true);
+        }
+        let is_free = self.ours.at(from)?.is_none();
+        Ok((is_free || !is_unchanged)
+            && known(is_equal((self.theirs, there), (&self.ours.tree, here)))?)
+    }
+
+    /// Returns whether what the fork has at a path comes there if the path is made free.
+    fn can_come(&self, path: &WorldPath) -> Result<bool> {
+        let (Some(from), Some(there)) = (self.arrivals.get(path), self.theirs.resolve(path)?)
+        else {
+            return Ok(true);
+        };
+        let here = self.ours.at(from)?;
+        Ok(here.is_some_and(|here| self.ours.tree.kind(here) == self.theirs.kind(there)))
     }
 
     /// `moves`: from where to where the fork has moved things.
@@ -58,6 +105,7 @@ impl Planner<'_, '_, '_, '_> {
         let kind = self.theirs.kind(is.node);
         let there = self.ours.stays_at(path)?;
         let is_there = match there.filter(|there| self.ours.tree.kind(*there) == kind) {
+            Some(_) if self.has_moved(from, path)? => true,
             // Moved by an earlier merge, and perhaps something else has taken the former name since.
             Some(there) if kind.is_file() => {
                 known(is_same((self.theirs, is.node), (&self.ours.tree, there)))?
@@ -97,6 +145,14 @@ impl Planner<'_, '_, '_, '_> {
             .names
             .push((path.clone(), Naming::Move(from.clone())));
         Ok(())
+    }
+
+    /// Returns whether the origin has moved something as the fork has, as far as it is known what it had then.
+    pub(super) fn has_moved(&self, from: &WorldPath, to: &WorldPath) -> Result<bool> {
+        match self.origin {
+            Some(origin) => origin.has_moved(from, to),
+            None => Ok(false),
+        }
     }
 
     /// Returns whether a file at a path is the one that the fork has moved away, along a chain or in exchange.

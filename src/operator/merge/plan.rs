@@ -10,14 +10,15 @@ use rustix::fs::FileType;
 use super::contents::{Becomes, decide};
 use super::history::Doubt;
 use super::ours::Ours;
-use super::steps::{Clash, Conflict, Filling, Forced, New, Plan, Seen, moved};
+use super::steps::{Clash, Conflict, Filling, New, Plan, Seen, moved};
 use super::unrecorded::{Base, Edit, Origin};
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::diff::{Diff, Difference, Side, Status};
 use crate::operator::past::{NodeId, Tree};
 
-/// Plans the merge of the differences that are wanted.
+/// Plans the merge of the differences that are wanted. `force`: whether what the fork removed goes, also where the origin
+/// has changed it.
 ///
 /// # Errors
 /// Those of reading either store.
@@ -25,6 +26,7 @@ pub(super) fn plan<'a>(
     diff: &Diff<'_>,
     ours: &mut Ours<'a>,
     (origin, edits): (Option<&Origin<'a>>, &[Edit]),
+    force: bool,
     wanted: impl Fn(&Difference) -> bool,
 ) -> Result<Plan> {
     let mut changes = Vec::new();
@@ -35,11 +37,15 @@ pub(super) fn plan<'a>(
         }
     }
     let (base, theirs) = diff.trees();
+    let moves = changes.iter();
+    let moves = moves.filter_map(|change| Some((change.from.clone()?, change.path.clone())));
     let mut planner = Planner {
         base,
         theirs,
         ours,
         origin,
+        arrivals: moves.clone().map(|(from, to)| (to, from)).collect(),
+        force,
         plan: Plan::default(),
     };
     let is_dir = |change: &&Difference| side(change).is_some_and(Side::is_dir);
@@ -47,8 +53,6 @@ pub(super) fn plan<'a>(
     for change in changes.iter().filter(gone).filter(|c| !is_dir(c)) {
         planner.removed(change)?;
     }
-    let moves = changes.iter();
-    let moves = moves.filter_map(|change| Some((change.from.clone()?, change.path.clone())));
     let moves: HashMap<WorldPath, WorldPath> = moves.collect();
     for change in &changes {
         match change.status {
@@ -98,6 +102,10 @@ pub(super) struct Planner<'p, 't, 'a, 'o> {
     pub(super) ours: &'p mut Ours<'o>,
     /// The origin as it was when the fork was made.
     pub(super) origin: Option<&'p Origin<'o>>,
+    /// From where the fork has moved what came to a path.
+    pub(super) arrivals: HashMap<WorldPath, WorldPath>,
+    /// Whether what the fork removed goes, also where it was changed here.
+    pub(super) force: bool,
     pub(super) plan: Plan,
 }
 
@@ -134,7 +142,7 @@ impl Planner<'_, '_, '_, '_> {
         Ok(Seen::of(&self.ours.tree.disk().stat(here)?))
     }
 
-    pub(super) fn forced(&mut self, forced: Forced) {
+    pub(super) fn forced(&mut self, forced: Filling) {
         if let Some(clash) = self.plan.clashes.last_mut() {
             clash.forced = Some(forced);
         }
@@ -179,7 +187,12 @@ impl Planner<'_, '_, '_, '_> {
         };
         let from = from.unwrap_or_else(|| change.path.clone());
         let at = self.now_at(&from);
-        let here = match self.ours.at(&from)? {
+        // Something else may have come to the former name since.
+        let former = match self.has_moved(&from, &change.path)? {
+            true => None,
+            false => self.ours.at(&from)?,
+        };
+        let here = match former {
             None => self
                 .ours
                 .stays_at(&change.path)?
@@ -288,7 +301,7 @@ impl Planner<'_, '_, '_, '_> {
                 (true, true) => self.fill(at, filling),
                 (true, false) => {
                     self.clash(at, what, None, false);
-                    self.forced(Forced::Fill(filling));
+                    self.forced(filling);
                 }
             }
         }
@@ -303,7 +316,7 @@ impl Planner<'_, '_, '_, '_> {
                     None,
                     false,
                 );
-                self.forced(Forced::Fill(Filling::Xattrs(node)));
+                self.forced(Filling::Xattrs(node));
             }
         }
         Ok(())

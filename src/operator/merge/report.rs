@@ -7,7 +7,7 @@ use super::contents::content;
 use super::history::{Doubt, were_theirs};
 use super::ours::Ours;
 use super::plan::plan;
-use super::steps::{Conflict, Filling, Forced, Naming, New, Plan};
+use super::steps::{Conflict, Filling, Naming, New, Plan};
 use super::unrecorded::{Origin, now_passed};
 use crate::error::{Error, Kind, Result};
 use crate::journal::RunId;
@@ -148,7 +148,9 @@ fn plan_of<'a>(
     };
     edits.retain(|edit| is_below(&edit.path));
     removed.retain(is_below);
-    let mut plan = plan(&diff, &mut ours, (origin.as_ref(), &edits), wanted)?;
+    let force = request.choice == OnConflict::Force;
+    let found = (origin.as_ref(), edits.as_slice());
+    let mut plan = plan(&diff, &mut ours, found, force, wanted)?;
     settle_doubts(fork, &start, &ours, &mut plan)?;
     Ok(Planned {
         diff,
@@ -187,11 +189,9 @@ fn resolve(planned: &mut Plan, ours: &Ours<'_>, (choice, fork): (OnConflict, &[u
     let mut clashes = std::mem::take(&mut planned.clashes);
     for clash in &mut clashes {
         let path = clash.conflict.path.clone();
-        match clash.forced.take().filter(|_| choice == OnConflict::Force) {
-            Some(Forced::Remove(seen)) => planned.removals.push((path.clone(), seen)),
-            Some(Forced::Fill(filling)) => planned.fillings.push((path.clone(), filling)),
-            None => {}
-        }
+        let forced = clash.forced.take().filter(|_| choice == OnConflict::Force);
+        let forced = forced.map(|filling| (path.clone(), filling));
+        planned.fillings.extend(forced);
         let Some(theirs) = clash.theirs else {
             continue;
         };

@@ -89,19 +89,10 @@ pub(super) struct Clash {
     pub(super) theirs: Option<NodeId>,
     /// Whether both sides are files.
     pub(super) are_files: bool,
-    /// What else it takes to have the fork's side.
-    pub(super) forced: Option<Forced>,
+    /// The attributes of the fork, where the conflict is about them.
+    pub(super) forced: Option<Filling>,
     /// A content of the origin that may be an earlier one of the fork.
     pub(super) doubt: Option<Doubt>,
-}
-
-/// How the fork's side is taken where that is not a content.
-#[derive(Debug)]
-pub(super) enum Forced {
-    /// What is there goes to the trash.
-    Remove(Seen),
-    /// The attributes of the fork are set.
-    Fill(Filling),
 }
 
 /// Returns where something is after moves.

@@ -127,6 +127,16 @@ impl<'a> Origin<'a> {
         }
     }
 
+    /// Returns whether what the origin had at a path when the fork was made is at another one now: the same inode, whatever
+    /// it contains by now.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn has_moved(&self, from: &WorldPath, to: &WorldPath) -> Result<bool> {
+        let node = self.then.resolve(from)?;
+        Ok(from != to && node.is_some_and(|node| self.then.disk().path(node).as_ref() == Some(to)))
+    }
+
     /// Returns whether a time in the fork is of when its users may have edited it.
     fn is_edit(&self, time: Time) -> bool {
         is_since(time, self.done) && !is_since(time, self.until)
