@@ -1,9 +1,15 @@
 //! Merging what has become something else at its name: a file that is a directory, a directory that is a file, a name
 //! that another file has taken; and the home's own directory.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use super::fork::{run, text};
 use super::merge::{Pair, conflicts};
 use crate::common::tree::contents as tree;
+use trumanfs::name::WorldPath;
+use trumanfs::world::{Caller, Located, NoOpenState, SetAttrs, World};
 
 /// Merges what the fork did, checks that the origin is as the fork is and that the merge is one run that can be undone,
 /// and leaves it merged.
@@ -87,4 +93,44 @@ fn what_replaced_a_file_takes_its_place_by_force() {
     pair.ours("rm text");
     assert_eq!(conflicts(&pair.merge(1, &["--force", "/same"])), ["/same"]);
     assert!(pair.read("same").ends_with("ours\n"));
+}
+
+/// The root was looked for in its directory, and nothing was merged.
+#[test]
+fn the_attributes_of_the_root_come() {
+    let pair = Pair::new();
+    let mode = |dir: &Path| fs::metadata(dir).unwrap().permissions().mode() & 0o7777;
+    let was = mode(&pair.store);
+    pair.theirs("echo z >>x");
+    // No program of an unmounted store may change its root; in a mounted one, `chmod 711 .` does.
+    let (world, _) = World::as_last_mounted(&pair.fork).unwrap();
+    set(&world, 0o711);
+    world.close();
+    assert_eq!(mode(&pair.fork), 0o711);
+    pair.merge(0, &["--dry-run"]);
+    let merged = pair.merge(0, &[]);
+    assert!(merged["failed"].is_null(), "{merged}");
+    assert!(pair.read("x").ends_with("z\n"));
+    assert_eq!(mode(&pair.store), 0o711);
+    pair.merge(1, &[]);
+    let undo = ["undo", text(&pair.store), "--run"];
+    let id = merged["run"].as_str().unwrap();
+    run(0, &[&undo[..], &[id]].concat());
+    assert_eq!(mode(&pair.store), was);
+}
+
+/// Sets the permission bits of a store's root as a home does.
+fn set(world: &World, mode: u32) {
+    let root = Located {
+        node: world.root().node(&WorldPath::root()).unwrap(),
+        path: WorldPath::root(),
+        removed: false,
+    };
+    let change = SetAttrs {
+        mode: Some(mode),
+        ..SetAttrs::default()
+    };
+    world
+        .set_attr(&root, change, None, &NoOpenState, Caller::myself())
+        .unwrap();
 }

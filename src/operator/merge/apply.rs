@@ -174,6 +174,19 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
     }
 
     fn fill(&mut self, path: &WorldPath, filling: &Filling) -> Result<()> {
+        if path.is_root() {
+            // It is no entry of any directory, and only its attributes can change.
+            self.at = path.clone();
+            let node = self.applier.world().root().node(path)?;
+            let located = Located {
+                node,
+                path: path.clone(),
+                removed: false,
+            };
+            self.dress(filling, &located)?;
+            self.done += 1;
+            return Ok(());
+        }
         self.on(path, |steps, dir, name| match filling {
             Filling::Make(node) => steps.copier.copy(*node, dir, name),
             Filling::Replace(node) => {
@@ -181,7 +194,10 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                 steps.copier.copy(*node, dir, name)
             }
             Filling::Content(new) => steps.content(new, dir, name),
-            filling => steps.dress(filling, dir, name),
+            filling => {
+                let located = steps.applier.world().hold(dir, name)?;
+                steps.dress(filling, &located)
+            }
         })?;
         self.done += 1;
         Ok(())
@@ -213,9 +229,8 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         self.seen.get(&self.at).filter(|_| !is_written).copied()
     }
 
-    fn dress(&mut self, filling: &Filling, dir: &Dir, name: Name<'_>) -> Result<()> {
+    fn dress(&mut self, filling: &Filling, located: &Located) -> Result<()> {
         let world = self.applier.world();
-        let located = world.hold(dir, name)?;
         let theirs = |node: NodeId| self.theirs.meta(node);
         let change = match filling {
             Filling::Mode(node) => SetAttrs {
@@ -237,14 +252,14 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                     .chain(now.keys().filter(|k| !then.contains_key(*k)))
                 {
                     let value = then.get(label).map(Vec::as_slice);
-                    put_label(world, &located, (label, value), self.caller)?;
+                    put_label(world, located, (label, value), self.caller)?;
                 }
                 return Ok(());
             }
             _ => return Ok(()),
         };
         self.applier
-            .set_attr(&located, change, self.caller)
+            .set_attr(located, change, self.caller)
             .map(drop)
     }
 
