@@ -134,3 +134,26 @@ fn set(world: &World, mode: u32) {
         .set_attr(&root, change, None, &NoOpenState, Caller::myself())
         .unwrap();
 }
+
+/// The directory would have moved into itself, after other steps were taken.
+#[test]
+fn a_directory_that_moved_into_its_successor_is_a_conflict() {
+    let pair = Pair::new();
+    let was = tree(&pair.store);
+    pair.theirs("echo z >>x; mv d d2; mkdir d; mv d2 d/d");
+    for more in [&[][..], &["--dry-run"]] {
+        assert_eq!(conflicts(&pair.merge(4, more)), ["/d"]);
+        assert_eq!(tree(&pair.store), was);
+    }
+    let forced = pair.merge(0, &["--force"]);
+    assert_eq!(conflicts(&forced), ["/d"]);
+    assert!(pair.read("x").ends_with("z\n") && pair.store.join("d/e/g").exists());
+    let pair = Pair::new();
+    pair.theirs("echo z >>x; mv d d2; mkdir d; mv d2 d/d");
+    pair.merge(5, &["--keep-both"]);
+    assert!(pair.read("x").ends_with("z\n") && pair.store.join("d/e/g").exists());
+    // Done here in the same way, it is no conflict any more.
+    pair.ours("mv d d2; mkdir d; mv d2 d/d");
+    pair.merge(1, &[]);
+    assert_eq!(tree(&pair.store), tree(&pair.fork));
+}

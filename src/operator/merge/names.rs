@@ -125,6 +125,9 @@ impl Planner<'_, '_, '_, '_> {
             Some(here) if self.ours.tree.kind(here) != kind => Some(format!(
                 "is something else here, and was moved to {path} in the fork"
             )),
+            _ if from.contains(path) => Some(format!(
+                "was moved to {path} in the fork, into what took its place"
+            )),
             _ if there.is_some() && !self.moves_away(path, from, moves)? => Some(format!(
                 "was moved to {path} in the fork, where something else is here"
             )),
@@ -134,7 +137,9 @@ impl Planner<'_, '_, '_, '_> {
             _ => None,
         };
         if let Some(what) = what {
-            self.clash(from, &what, Some(is.node), false);
+            // Its former name is that of another directory in the fork.
+            let theirs = Some(is.node).filter(|_| !from.contains(path));
+            self.clash(from, &what, theirs, false);
             return Ok(());
         }
         self.ours.leaving.insert(from.clone());
