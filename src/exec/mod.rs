@@ -18,6 +18,7 @@ pub mod mounted_home;
 pub mod offline_home;
 mod offline_store;
 mod open;
+mod open_here;
 pub mod pipeline;
 pub mod place;
 pub mod program;

@@ -17,6 +17,7 @@ use rustix::fs::{FileType, OFlags};
 
 use super::home::{Beginning, DirEntry, Home, TRIES, Unavailable, Writing};
 use super::offline_store::OfflineStore;
+use super::open_here::OpenHere;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::lock::PATIENCE;
@@ -98,8 +99,11 @@ impl OfflineHome {
             Ok(located) if located.node.meta().is_dir() => Err(Error::IsDirectory),
             Ok(located) => {
                 store_view.view().changeable(&located.path, false)?;
+                // Two that open a file at once: the second one finds it open.
+                let _opening = self.shared.opening();
+                let open_state = OpenHere::find(located.node.meta().id);
                 self.change(|world| {
-                    world.open_file(&located, how.flags(), &NoOpenState, self.caller)
+                    world.open_file(&located, how.flags(), &open_state, self.caller)
                 })
             }
             Err(Error::NotFound) => {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use super::home::Unavailable;
@@ -36,6 +36,8 @@ pub(super) struct OfflineStore {
     refused: Mutex<Option<(Instant, Error)>>,
     /// How many requests are under way that may change something.
     lines: Mutex<usize>,
+    /// Held while a file is opened for writing.
+    opening: Mutex<()>,
     /// How long others who work on the store are waited for.
     patience: Duration,
 }
@@ -64,8 +66,14 @@ impl OfflineStore {
             world: OnceLock::new(),
             refused: Mutex::default(),
             lines: Mutex::default(),
+            opening: Mutex::default(),
             patience,
         })
+    }
+
+    /// Lets one file after the other be opened for writing.
+    pub(super) fn opening(&self) -> MutexGuard<'_, ()> {
+        self.opening.lock()
     }
 
     /// Returns what can be looked at.

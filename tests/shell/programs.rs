@@ -148,8 +148,13 @@ fn lines_do_what_bash_does() {
             fs::create_dir(dir).unwrap();
         }
         let wanted = bash(&native, &line);
-        for (door, root) in [("store", &store), ("home", &inside)] {
-            let got = place.exec(root, &line);
+        // Programs see the whole of a home, so that is the root.
+        let below = format!("cd {number}; {line}");
+        for (door, root, at, line) in [
+            ("store", &store, store.as_path(), &line),
+            ("home", &inside, home.home(), &below),
+        ] {
+            let got = place.exec(at, line);
             let shown = |output: &Output, dir: &Path| {
                 String::from_utf8_lossy(&output.stdout).replace(dir.to_str().unwrap(), "ROOT")
             };

@@ -19,6 +19,8 @@ use trumanfs::exec::{Home, Limits};
 use trumanfs::name::WorldPath;
 use trumanfs::world::ViewOptions;
 
+use crate::common::{describe, trumanfs};
+
 /// The word of each record of all sessions, in order, without the seals between them.
 fn words(store: &Path) -> Vec<String> {
     let mut sessions: Vec<_> = fs::read_dir(store.join(".trumanfs/sessions"))
@@ -441,4 +443,84 @@ fn a_store_that_is_read_is_not_being_served() {
         assert!(!text.contains("running"), "{args:?}: {text}");
     }
     drop(reader);
+}
+
+/// What a line has open is emptied in place, as by any shell: what is written through the other descriptor goes into the file, and
+/// not into what is kept of it.
+#[test]
+fn what_a_line_has_open_is_emptied_in_place() {
+    let lines = [
+        "{ echo hello > q; echo t; } >> q; cat q",
+        "{ echo A; cp c q; echo B; } > q; cat q",
+        "cat <q >q; cat q",
+        "grep o <q >q; cat q",
+        "{ echo b > q; cat; } < q; cat q",
+        "{ { echo one > q; echo two; } >> q; echo three; } >> q; cat q",
+        "echo plain > q; cat q",
+    ];
+    for line in lines {
+        let [native, store] = [(); 2].map(|()| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("q"), "old\n").unwrap();
+            fs::write(dir.path().join("c"), "copied\n").unwrap();
+            dir
+        });
+        let bash = Command::new("bash")
+            .args(["-c", line])
+            .current_dir(native.path())
+            .output()
+            .unwrap();
+        let root = store.path().to_str().unwrap();
+        let ours = trumanfs(&["exec", "--root", root, "--", line]);
+        assert_eq!(
+            String::from_utf8_lossy(&ours.stdout),
+            String::from_utf8_lossy(&bash.stdout),
+            "{line}"
+        );
+        let checked = trumanfs(&["fsck", root]);
+        assert!(checked.status.success(), "{line}: {}", describe(&checked));
+        let undone = trumanfs(&["undo", root, "--session", "last"]);
+        assert!(undone.status.success(), "{line}: {}", describe(&undone));
+        assert_eq!(
+            fs::read(store.path().join("q")).unwrap(),
+            b"old\n",
+            "{line}"
+        );
+    }
+}
+
+/// A line of a here-document that goes on is one with the next before its end is looked for: what is text to bash is no command.
+#[test]
+fn a_here_document_ends_where_bash_ends_it() {
+    let lines = [
+        "cat > notes <<E\nto clean up: \\\nE\nrm -r keep\n",
+        "cat <<echo\necho\\\n\necho\necho after\n",
+        "cat <<A\na\\\\\nA\necho after\n",
+        "cat <<'A'\na\\\nA\necho after\n",
+        "cat <<-A\n\ta\\\n\tA\n\tA\necho after\n",
+        "x=1; cat <<A\n$\\\nx ${x}\\\n.\nA\n",
+    ];
+    for line in lines {
+        let [native, store] = [(); 2].map(|()| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir(dir.path().join("keep")).unwrap();
+            dir
+        });
+        let bash = Command::new("bash")
+            .args(["-c", line])
+            .current_dir(native.path())
+            .output()
+            .unwrap();
+        let root = store.path().to_str().unwrap();
+        let ours = trumanfs(&["exec", "--root", root, "--", line]);
+        let [wanted, got] = [&bash, &ours].map(|output| String::from_utf8_lossy(&output.stdout));
+        assert_eq!(got, wanted, "{line}: {}", describe(&ours));
+        for name in ["keep", "notes"] {
+            let [wanted, got] = [&native, &store].map(|dir| {
+                let path = dir.path().join(name);
+                (path.exists(), fs::read(path).ok())
+            });
+            assert_eq!(got, wanted, "{line}: {name}");
+        }
+    }
 }

@@ -142,7 +142,11 @@ impl Part {
                 }
                 pattern.push(*byte);
             }
-            let found = glob::expand(state, &pattern)?;
+            // A backslash that came out of a variable takes what follows it out of the pattern, as in bash.
+            let found = match glob::is_pattern(&pattern) {
+                true => glob::expand(state, &pattern)?,
+                false => Vec::new(),
+            };
             if !found.is_empty() {
                 fields.extend(found.into_iter().map(|text| Field { text, tilde: None }));
                 return Ok(());

@@ -163,11 +163,20 @@ impl Parser<'_> {
                     let start = line.iter().take_while(|b| **b == b'\t').count();
                     line = line.get(start..).unwrap_or_default();
                 }
-                if line == awaited.end {
+                let mut whole = line.to_vec();
+                // A line that goes on is one with the next before the end is looked for (`2.7.4 Here-Document`).
+                while !awaited.quoted && goes_on(&whole) {
+                    let Some(next) = self.lexer.line() else {
+                        break;
+                    };
+                    whole.pop();
+                    whole.extend_from_slice(next);
+                }
+                if whole == awaited.end {
                     ended = true;
                     break;
                 }
-                text.extend_from_slice(line);
+                text.append(&mut whole);
                 text.push(b'\n');
             }
             self.unended |= !ended;
@@ -183,6 +192,11 @@ impl Parser<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns whether a line ends in a backslash that no other one quotes.
+fn goes_on(line: &[u8]) -> bool {
+    line.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
 }
 
 fn push_both(redirects: &mut Vec<Redirect>, to: Target) {
