@@ -115,7 +115,7 @@ impl<'q> Case<'q> {
     /// Returns nothing where there are flags alone.
     ///
     /// # Errors
-    /// It is denied, disabled or not listed; or a flag before it is not allowed.
+    /// It is denied, disabled or not listed; or a flag before it is not allowed; or `--` stands before it.
     pub(super) fn subcommand(
         &self,
         before: &[&'q Flags],
@@ -149,6 +149,14 @@ impl<'q> Case<'q> {
         };
         let scanned = scan(self.argv(), self.first, &lists, &grammar, Until::Argument)?;
         self.check_values(&scanned)?;
+        // A program that ends its flags there takes what is inserted behind the sub-command for an operand.
+        if scanned.dashes.is_some() {
+            let reason = format!(
+                "`--` has no place before a sub-command of {}; leave it out",
+                self.entry.name
+            );
+            return Err(self.refused(Class::Subcommand, "subcommands", reason));
+        }
         let Some(word) = self.argv().get(scanned.end) else {
             return match scanned.flags.is_empty() {
                 true => Err(self.no_subcommand("the command names no sub-command")),
