@@ -297,7 +297,7 @@ fn a_virtual_environment_of_the_home_is_active() {
     std::fs::write(dir.path().join("app/.venv/pyvenv.cfg"), "").unwrap();
     let paths = RootPaths::open(dir.path()).unwrap();
     let policy = Policy::parse(
-        b"pytest: {}\npython: { flags: [], detect_venv: false }\n",
+        b"pytest: {}\npython: { flags: [-V], detect_venv: false }\n",
         "p",
     )
     .unwrap();
@@ -306,7 +306,9 @@ fn a_virtual_environment_of_the_home_is_active() {
         ("pytest", "lib", false),
         ("python", "app", false),
     ] {
-        let argv = [program.as_bytes().to_vec()];
+        // A bare python would read its code from standard input.
+        let flag = (program == "python").then(|| b"-V".to_vec());
+        let argv = [vec![program.as_bytes().to_vec()], Vec::from_iter(flag)].concat();
         let allowed = decide(
             &policy,
             &Question {

@@ -166,6 +166,7 @@ fn add(r: &mut Reader<'_>, found: &mut Entry, name: String, read: SubCommand, li
 
 /// Reads a key of a single tool.
 fn tool_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
+    let modes = keys::of_modes(found.validator);
     let (node, tool) = (&field.node, &mut found.tool);
     match field.key.as_str() {
         "allow_test_paths" => tool.allow_test_paths = r.truth(node),
@@ -204,16 +205,12 @@ fn tool_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
         "command_aliases" => tool.command_aliases = aliases(r, node),
         "modes" => {
             for mode in r.fields(node) {
-                r.under(&mode.key, |r| match mode.key.as_str() {
-                    "repl" | "test" | "script" => {
-                        if let Some(on) = r.truth(&mode.node) {
-                            tool.modes.insert(mode.key.clone(), on);
-                        }
+                r.under(&mode.key, |r| {
+                    if !modes.contains(&mode.key.as_str()) {
+                        r.problem(mode.line, keys::unknown([modes, &[]], "`modes`"));
+                    } else if let Some(on) = r.truth(&mode.node) {
+                        tool.modes.insert(mode.key.clone(), on);
                     }
-                    _ => r.problem(
-                        mode.line,
-                        keys::unknown([&["repl", "test", "script"], &[]], "`modes`"),
-                    ),
                 });
             }
         }

@@ -64,7 +64,7 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "first_argument",
             "deny_tokens",
         ],
-        Validator::Python => &["flags", "allow_script_paths", "detect_venv"],
+        Validator::Python => &["flags", "modes", "allow_script_paths", "detect_venv"],
         Validator::Git => &["subcommands", "deny_subcommands"],
         Validator::Pytest => &[
             "flags",
@@ -111,6 +111,14 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
         Validator::PowerShell => &["flags", "safe_cmdlets", "dangerous_patterns"],
     };
     [PROGRAM, own]
+}
+
+/// Returns the keys that `modes` may have.
+pub(super) fn of_modes(validator: Validator) -> &'static [&'static str] {
+    match validator {
+        Validator::Python => &["repl"],
+        _ => &["repl", "test", "script"],
+    }
 }
 
 /// Returns the keys that a sub-command may have, in two parts.

@@ -19,6 +19,10 @@ const MESSAGES: &[(&str, &str)] = &[
         "p.yaml:2: git.safe_cmdlets: unknown key of this entry; the keys are ",
     ),
     (
+        "python:\n  modes: { script: false }\n",
+        "p.yaml:2: python.modes.script: unknown key of `modes`; the keys are repl",
+    ),
+    (
         "git:\n  default_timeout: soon\n",
         "p.yaml:2: git.default_timeout: `soon` stands here; a number of seconds",
     ),

@@ -282,6 +282,22 @@ impl<'q> Case<'q> {
         Ok(())
     }
 
+    /// Returns what `modes` says of one way to run.
+    pub(super) fn mode(&self, name: &str) -> Option<bool> {
+        self.entry.tool.modes.get(name).copied()
+    }
+
+    /// Checks a command that names no script, so that the tool reads its code from standard input.
+    pub(super) fn check_input(&self, tool: &str) -> Result<(), Refused> {
+        if self.mode("repl") == Some(true) {
+            return Ok(());
+        }
+        let reason = format!(
+            "without a script {tool} reads code from standard input, and modes.repl does not allow that; name a script in the home"
+        );
+        Err(self.refused(Class::Subcommand, "modes.repl", reason))
+    }
+
     /// Returns the working directory and the home, as absolute paths: where a tool looks for what belongs to a project.
     pub(super) fn projects(&self) -> Vec<Vec<u8>> {
         let home = self.question.home.to_vec();

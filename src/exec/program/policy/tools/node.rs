@@ -31,7 +31,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         .entry
         .tool
         .allow_test_mode
-        .or_else(|| mode(case, "test"))
+        .or_else(|| case.mode("test"))
         .unwrap_or(false);
     let mut lists = case.lists(&case.entry.flags, "flags");
     let test = Required {
@@ -69,11 +69,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         }
         _ if has(&["--test"]) => {}
         Some(script) => check_script(case, script)?,
-        None if mode(case, "repl") == Some(true) => {}
-        None => {
-            let reason = "without a script node reads code from standard input, and modes.repl does not allow that; name a script in the home";
-            return Err(case.refused(Class::Subcommand, "modes.repl", reason));
-        }
+        None => case.check_input("node")?,
     }
     for word in rest {
         case.within.check(word)?;
@@ -81,10 +77,6 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let mut checked = case.allow_program(&scanned)?;
     runner::surroundings(case, &mut checked);
     Ok(checked)
-}
-
-fn mode(case: &Case<'_>, name: &str) -> Option<bool> {
-    case.entry.tool.modes.get(name).copied()
 }
 
 /// node reads `--in_spect` as `--in-spect`, so a list that refuses one refuses the other.
@@ -143,7 +135,7 @@ fn check_script(case: &Case<'_>, script: &[u8]) -> Result<(), Refused> {
         );
         return Err(case.refused(Class::Subcommand, "modes", reason));
     }
-    let by_mode = mode(case, "script");
+    let by_mode = case.mode("script");
     let is_allowed = tool
         .allow_script_paths
         .or(by_mode)

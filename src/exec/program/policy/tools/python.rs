@@ -9,6 +9,18 @@ use super::case::{Case, Checked};
 /// Flags behind which Python reads no more flags of its own.
 const LAST: &[&str] = &["-c", "-m"];
 
+/// Flags that have Python say something of itself and run nothing.
+const SPEAKS: &[&str] = &[
+    "-V",
+    "--version",
+    "-h",
+    "-?",
+    "--help",
+    "--help-all",
+    "--help-env",
+    "--help-xoptions",
+];
+
 /// Checks a command of Python.
 pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let takes = |flag: &str| match flag {
@@ -23,11 +35,17 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let lists = case.lists(&case.entry.flags, "flags");
     let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::Flag(LAST))?;
     case.check_values(&scanned)?;
-    let has_code = scanned
-        .flags
-        .iter()
-        .any(|flag| LAST.contains(&flag.name.as_str()));
+    let has = |names: &[&str]| {
+        scanned
+            .flags
+            .iter()
+            .any(|flag| names.contains(&flag.name.as_str()))
+    };
+    let has_code = has(LAST);
     let rest = case.argv().get(scanned.end..).unwrap_or_default();
+    if rest.is_empty() && !has_code && !has(SPEAKS) {
+        case.check_input("python")?;
+    }
     let script = rest.first().filter(|_| !has_code);
     if let Some(script) = script {
         if script == b"-" {
