@@ -8,6 +8,9 @@ use super::super::verdict::{Class, Refused};
 use super::super::words::shown;
 use super::case::{Case, Checked};
 
+/// Characters behind which a command, a call or code may begin, quoted or not; a pipe is looked at by itself.
+const STARTS: &[char] = &[';', '&', '(', ')', '{', '}', '$', '[', ']', '`', '\n', '\r'];
+
 /// Checks a command of PowerShell.
 pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let entry = case.entry;
@@ -81,23 +84,29 @@ fn check_script(case: &Case<'_>, script: &[String]) -> Result<(), Refused> {
             return Err(case.refused(Class::Argument, "safe_cmdlets", reason));
         }
     }
-    // Something that names no command of that form could be anything: an alias, a program, a call.
-    let first = script
-        .first()
-        .and_then(|word| word.split_whitespace().next());
-    match first.filter(|first| !safe.contains(&first.to_lowercase())) {
-        None => {
-            for word in script {
-                case.within.check(word.as_bytes())?;
+    // A command that stands elsewhere than first or behind a pipe would escape the list.
+    if let Some(found) = text.chars().find(|c| STARTS.contains(c)) {
+        let reason = format!(
+            "{} may begin a command that safe_cmdlets does not see; run the commands one by one",
+            shown(found.to_string().as_bytes())
+        );
+        return Err(case.refused(Class::Argument, "safe_cmdlets", reason));
+    }
+    if !script.is_empty() {
+        // Something that names no command of that form could be anything: an alias, a program, a call.
+        for command in text.split('|') {
+            let first = command.split_whitespace().next().unwrap_or_default();
+            if !safe.contains(&first.to_lowercase()) {
+                let reason = format!(
+                    "{} is no command that safe_cmdlets allows",
+                    shown(first.as_bytes())
+                );
+                return Err(case.refused(Class::Argument, "safe_cmdlets", reason));
             }
-            Ok(())
-        }
-        Some(first) => {
-            let reason = format!(
-                "{} is no command that safe_cmdlets allows",
-                shown(first.as_bytes())
-            );
-            Err(case.refused(Class::Argument, "safe_cmdlets", reason))
         }
     }
+    for word in script {
+        case.within.check(word.as_bytes())?;
+    }
+    Ok(())
 }
