@@ -39,6 +39,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
         kept: Vec::new(),
         fixed: HashSet::new(),
         changed: HashMap::default(),
+        purged: HashMap::default(),
     };
     if let Some(oldest) = &selection.oldest {
         planner.walk(selection, oldest)?;
@@ -174,7 +175,10 @@ impl Planner<'_, '_> {
                 continue;
             };
             let there = self.target.lookup_id(*dir, self.alias((*dir, *name)))?;
-            if there != *after {
+            let lost = after.filter(|_| there.is_none());
+            // Whether what was purged is missed shows when all is taken back: `places` looks.
+            let purged = lost.is_some_and(|node| self.is_purged((*dir, *name), node, trash));
+            if there != *after && !purged {
                 as_left = false;
                 in_the_way.get_or_insert((*dir, *name, *after, there));
             }
@@ -200,6 +204,19 @@ impl Planner<'_, '_> {
         } else {
             Some(false)
         })
+    }
+
+    /// Returns whether a node was lost from the trash, and notes which record did that.
+    fn is_purged(&mut self, place: NameSlot, node: NodeId, trash: Option<NodeId>) -> bool {
+        let past = self.past.tree();
+        // What a lost directory held is lost with it.
+        if !past.is_lost(node) || Some(place.0) != trash && !past.is_lost(place.0) {
+            return false;
+        }
+        if let Some(by) = self.culprit(place) {
+            self.purged.entry(node).or_insert(by);
+        }
+        true
     }
 
     fn take_names_back(

@@ -101,6 +101,8 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) fixed: HashSet<RecordId>,
     /// The names that selected records changed.
     pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
+    /// What was lost from the trash, with the record that purged it.
+    pub(super) purged: HashMap<NodeId, RecordId, ByNumber>,
 }
 
 impl Planner<'_, '_> {

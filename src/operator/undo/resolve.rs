@@ -74,7 +74,7 @@ impl Planner<'_, '_> {
             let (problem, by) = if self.target.is_lost(node) {
                 let problem =
                     "is not in the store any more: it was purged, or removed behind the mount";
-                (problem, None)
+                (problem, self.purged.get(&node).cloned())
             } else if let Some(by) = self.removal_of(dir, trash) {
                 let problem = "has no place: its directory was removed later; undo that as well";
                 (problem, Some(by))

@@ -23,6 +23,7 @@ use crate::world::{
 };
 
 mod gather;
+mod purged;
 mod redo;
 mod times;
 
@@ -461,9 +462,14 @@ impl Lab {
         names
     }
 
+    /// The entries of the trash.
+    fn entries(&self) -> Vec<String> {
+        self.listed(".trash")
+    }
+
     /// The names in the trash without their times.
     fn trash(&self) -> Vec<String> {
-        let names = self.listed(".trash");
+        let names = self.entries();
         let mut names: Vec<_> = names
             .iter()
             .map(|name| name.split_once('_').unwrap().1.to_owned())
