@@ -97,7 +97,7 @@ fn serve_one(
         Err(error) => return send(connection, &Answer::from(error)),
     };
     // No sandbox shows the socket; an operator may have had one shown that has it.
-    if shared.runs.is_program(caller.pid) {
+    if shared.runs.is_program(caller.pid, caller.uid) {
         let refused = Error::refused("a program in the home may not ask the daemon", "");
         return send(connection, &Answer::from(refused));
     }

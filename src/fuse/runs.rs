@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::sys::identity::{PidNamespace, Thread};
@@ -100,13 +101,18 @@ impl Runs {
         None
     }
 
-    /// Returns whether a process is a program of a run, one that was started in a namespace of its own, or has ended, so that this
-    /// cannot be told.
-    pub fn is_program(&self, process: u32) -> bool {
+    /// Returns whether a process of this user is a program of a run, one that was started in a namespace of its own, or whether that
+    /// cannot be told, because it has ended or lets nobody look.
+    pub fn is_program(&self, process: u32, uid: u32) -> bool {
         if self.table.read().namespaces.is_empty() {
             return false;
         }
-        PidNamespace::id_of(process).is_err() || self.by_namespace(process).is_some()
+        match PidNamespace::id_of(process) {
+            Ok(_) => self.by_namespace(process).is_some(),
+            // An ordinary user's daemon may not look at root's processes, and runs no programs as root.
+            Err(Errno::ACCESS | Errno::PERM) => uid != 0,
+            Err(_) => true,
+        }
     }
 
     fn origin_in(&self, id: NamespaceId) -> Option<Origin> {
@@ -275,6 +281,18 @@ mod tests {
         runs.add_thread(std::process::id(), own_tid(), other)
             .unwrap();
         assert_eq!(runs.of(own_tid()), other);
+    }
+
+    /// Root asks an ordinary user's daemon, too, which may not look at root's processes.
+    #[test]
+    fn who_is_no_program_of_a_run_may_ask() {
+        let runs = Runs::default();
+        let me = std::process::id();
+        assert!(!runs.is_program(me, 0) && !runs.is_program(u32::MAX, 1));
+        let entry = (PidNamespace::of(me).unwrap(), run());
+        runs.table.write().namespaces.insert((0, 0), entry);
+        assert!(!runs.is_program(me, 0) && !runs.is_program(1, 0));
+        assert!(runs.is_program(u32::MAX, 0), "it has ended");
     }
 
     #[test]
