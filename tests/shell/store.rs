@@ -445,6 +445,25 @@ fn a_store_that_is_read_is_not_being_served() {
     drop(reader);
 }
 
+/// Runs a line in bash and in an unmounted store, in equal directories, and returns these; the outputs must be equal.
+#[track_caller]
+fn as_in_bash(line: &str, prepare: fn(&Path)) -> [tempfile::TempDir; 2] {
+    let [native, store] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for dir in [&native, &store] {
+        prepare(dir.path());
+    }
+    let bash = Command::new("bash")
+        .args(["-c", line])
+        .current_dir(native.path())
+        .output()
+        .unwrap();
+    let root = store.path().to_str().unwrap();
+    let ours = trumanfs(&["exec", "--root", root, "--", line]);
+    let [wanted, got] = [&bash, &ours].map(|output| String::from_utf8_lossy(&output.stdout));
+    assert_eq!(got, wanted, "{line}: {}", describe(&ours));
+    [native, store]
+}
+
 /// What a line has open is emptied in place, as by any shell: what is written through the other descriptor goes into the file, and
 /// not into what is kept of it.
 #[test]
@@ -459,24 +478,11 @@ fn what_a_line_has_open_is_emptied_in_place() {
         "echo plain > q; cat q",
     ];
     for line in lines {
-        let [native, store] = [(); 2].map(|()| {
-            let dir = tempfile::tempdir().unwrap();
-            fs::write(dir.path().join("q"), "old\n").unwrap();
-            fs::write(dir.path().join("c"), "copied\n").unwrap();
-            dir
+        let [_, store] = as_in_bash(line, |dir| {
+            fs::write(dir.join("q"), "old\n").unwrap();
+            fs::write(dir.join("c"), "copied\n").unwrap();
         });
-        let bash = Command::new("bash")
-            .args(["-c", line])
-            .current_dir(native.path())
-            .output()
-            .unwrap();
         let root = store.path().to_str().unwrap();
-        let ours = trumanfs(&["exec", "--root", root, "--", line]);
-        assert_eq!(
-            String::from_utf8_lossy(&ours.stdout),
-            String::from_utf8_lossy(&bash.stdout),
-            "{line}"
-        );
         let checked = trumanfs(&["fsck", root]);
         assert!(checked.status.success(), "{line}: {}", describe(&checked));
         let undone = trumanfs(&["undo", root, "--session", "last"]);
@@ -501,20 +507,7 @@ fn a_here_document_ends_where_bash_ends_it() {
         "x=1; cat <<A\n$\\\nx ${x}\\\n.\nA\n",
     ];
     for line in lines {
-        let [native, store] = [(); 2].map(|()| {
-            let dir = tempfile::tempdir().unwrap();
-            fs::create_dir(dir.path().join("keep")).unwrap();
-            dir
-        });
-        let bash = Command::new("bash")
-            .args(["-c", line])
-            .current_dir(native.path())
-            .output()
-            .unwrap();
-        let root = store.path().to_str().unwrap();
-        let ours = trumanfs(&["exec", "--root", root, "--", line]);
-        let [wanted, got] = [&bash, &ours].map(|output| String::from_utf8_lossy(&output.stdout));
-        assert_eq!(got, wanted, "{line}: {}", describe(&ours));
+        let [native, store] = as_in_bash(line, |dir| fs::create_dir(dir.join("keep")).unwrap());
         for name in ["keep", "notes"] {
             let [wanted, got] = [&native, &store].map(|dir| {
                 let path = dir.path().join(name);
