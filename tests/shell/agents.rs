@@ -216,6 +216,59 @@ fn claude_code_does_what_the_hook_says() {
     assert!(has(&String::from_utf8_lossy(&log.stdout), "$ echo 'it'"));
 }
 
+/// The calls of an attack that worked: Claude Code trims the paths of its tools.
+#[test]
+fn claude_code_finds_nothing_outside_behind_blanks() {
+    need_mount!();
+    let claude = need_agent!("claude");
+    let home = Home::mount();
+    fs::write(home.path("there.txt"), "old\n").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("secret.txt"), "root:secret\n").unwrap();
+    let outside = elsewhere.path().to_str().unwrap();
+    let around = [
+        (" ", outside, ""),
+        ("\t", outside, "\n"),
+        ("\u{a0}", outside, ""),
+        ("\u{feff}", outside, ""),
+        ("", outside, "\u{2028}"),
+        (" ", "~", ""),
+        ("", "..", " "),
+    ];
+    let mut calls = Vec::new();
+    for (before, dir, after) in around {
+        let path = format!("{before}{dir}{after}");
+        let file = |name: &str| format!("{before}{dir}/{name}{after}");
+        calls.push(json!({"name": "Grep", "input": {"pattern": "root:", "path": path, "output_mode": "content"}}));
+        calls.push(json!({"name": "Glob", "input": {"pattern": "*.txt", "path": path}}));
+        calls.push(json!({"name": "Read", "input": {"file_path": file("secret.txt")}}));
+        calls.push(
+            json!({"name": "Write", "input": {"file_path": file("new.txt"), "content": "x"}}),
+        );
+    }
+    calls.push(json!({"name": "Grep", "input": {"pattern": "old", "path": " there.txt", "output_mode": "content"}}));
+    let model = Model::start(&json!(calls));
+    let settings = allowing(hook_at(&home, "claude-code --allow"));
+    let tools = ["--tools", "Read,Write,Glob,Grep"];
+    let output = model.claude(&claude, home.home(), &settings, &tools);
+    let results = model.results();
+    assert_eq!(
+        results.len(),
+        calls.len(),
+        "{results:#?} {}",
+        describe(&output)
+    );
+    for (call, result) in calls.iter().zip(&results[..around.len() * 4]) {
+        assert!(has(result, ": No such file or directory"), "{call}");
+        assert!(
+            !result.contains("secret\n") && !result.contains("root:secret"),
+            "{call}: {result}"
+        );
+    }
+    assert!(has(results.last().unwrap(), "old"));
+    assert_eq!(fs::read_dir(outside).unwrap().count(), 1);
+}
+
 /// Nobody is there who could be asked, so what has to be asked about is not done.
 #[test]
 fn claude_code_asks_a_person_about_a_rewritten_line() {

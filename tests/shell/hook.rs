@@ -336,6 +336,24 @@ fn what_is_no_call_of_ours_is_left_as_it_is_and_what_is_not_understood_is_denied
             "{input}"
         );
     }
+    // A call without a tool, or from nowhere, is none that is understood.
+    for incomplete in [
+        json!({"hook_event_name": "PreToolUse"}),
+        json!({"hook_event_name": "PreToolUse", "cwd": root, "tool_input": {"command": "ls"}}),
+        json!({"hook_event_name": "PreToolUse", "cwd": root, "tool_name": "", "tool_input": {}}),
+        json!({"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "x"}}),
+        json!({"hook_event_name": "PreToolUse", "cwd": "src", "tool_name": "Read", "tool_input": {"file_path": "x"}}),
+        json!({"hook_event_name": "PreToolUse", "cwd": root, "tool_name": "Bash"}),
+        json!({"hook_event_name": "", "cwd": root, "tool_name": "Bash", "tool_input": {"command": "ls"}}),
+        json!({"hook_event_name": "pretooluse", "cwd": root, "tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    ] {
+        for agent in ["claude-code", "codex"] {
+            denied(&answer(
+                &[agent, "--root", root.to_str().unwrap()],
+                &incomplete,
+            ));
+        }
+    }
     let huge = vec![b' '; 40 << 20];
     for nonsense in [&b""[..], b"null", b"[]", b"{", b"{}", b"\xff\xfe", &huge] {
         let output = asked(&["claude-code"], nonsense);
@@ -400,6 +418,167 @@ fn a_search_outside_the_home_finds_nothing() {
     }
     event["tool_input"] = json!({"pattern": 5});
     assert!(denied(&answer(&["claude-code"], &event)).contains("pattern is not a text"));
+}
+
+/// Claude Code trims paths as JavaScript does and takes `~` for the home directory; a path may lead outside in no reading.
+#[test]
+fn paths_are_read_as_the_agents_read_them() {
+    let (_dir, root) = store();
+    let with = ["claude-code", "--root", root.to_str().unwrap()];
+    let mut event = event("claude-code-grep.json", &root);
+    let tools = [
+        ("Read", "file_path"),
+        ("Write", "file_path"),
+        ("Edit", "file_path"),
+        ("MultiEdit", "file_path"),
+        ("NotebookEdit", "notebook_path"),
+        ("Glob", "path"),
+        ("Grep", "path"),
+        ("LS", "path"),
+        ("LSP", "filePath"),
+    ];
+    // (`reading.rs` has all that is trimmed.)
+    for (tool, argument) in tools {
+        event["tool_name"] = json!(tool);
+        let mut decision = |path: &str| {
+            event["tool_input"] = json!({ argument: path, "pattern": "*" });
+            answer(&with, &event)
+        };
+        for (around, path) in [
+            (" ", "/etc"),
+            ("\n", ".."),
+            ("\u{feff}", "~"),
+            ("\u{a0}", "~/x"),
+        ] {
+            for path in [
+                format!("{around}{path}"),
+                format!("{path}{around}"),
+                format!(" {around}{path}{around}\n"),
+            ] {
+                let why = denied(&decision(&path));
+                assert_eq!(why, format!("{path}: No such file or directory"), "{tool}");
+            }
+        }
+        for path in [
+            "/etc/.",
+            "./../",
+            "/etc/",
+            "sub//../..",
+            "/",
+            "//etc",
+            "/proc/self/cwd",
+        ] {
+            denied(&decision(path));
+        }
+        // Blanks around a path in the home are no reason to deny it, and neither are names that only look like others.
+        for path in [
+            " there.txt",
+            "there.txt\n",
+            "a b",
+            "file:///etc/passwd",
+            "%2e%2e/x",
+            "~root/x",
+            "..\\x",
+        ] {
+            let answer = decision(path);
+            let is_kept = matches!(tool, "Read" | "Glob" | "Grep" | "LS" | "LSP");
+            match is_kept {
+                true => assert_eq!(answer, json!({}), "{tool} {path:?}"),
+                false => assert!(
+                    denied(&answer).contains("is not mounted"),
+                    "{tool} {path:?}"
+                ),
+            }
+        }
+    }
+    // A pattern is read with and without its backslashes: `a\` may be a link.
+    std::os::unix::fs::symlink("/etc", root.join("a\\")).unwrap();
+    event["tool_name"] = json!("Glob");
+    for pattern in [
+        format!("{}/a\\/*", root.display()),
+        " /etc/*".to_owned(),
+        "\u{feff}/etc/*".to_owned(),
+    ] {
+        event["tool_input"] = json!({ "pattern": pattern });
+        denied(&answer(&with, &event));
+    }
+    event["tool_input"] = json!({ "pattern": "*.conf", "path": "\t/etc" });
+    denied(&answer(&with, &event));
+}
+
+/// Tools of Claude Code that send a file away, or run something besides a line of the shell.
+#[test]
+fn files_that_other_tools_send_are_those_of_the_home() {
+    let (_dir, root) = store();
+    let with = ["claude-code", "--root", root.to_str().unwrap()];
+    let mut event = event("claude-code-read.json", &root);
+    for (tool, inside, outside) in [
+        (
+            "Artifact",
+            json!({"file_path": "there.txt"}),
+            json!({"file_path": " /etc/passwd"}),
+        ),
+        (
+            "SendUserFile",
+            json!({"files": ["there.txt"]}),
+            json!({"files": ["there.txt", "/etc/passwd"]}),
+        ),
+        (
+            "SendUserFile",
+            json!({"files": "there.txt"}),
+            json!({"files": "~/x"}),
+        ),
+        (
+            "SendUserMessage",
+            json!({"message": "x", "attachments": ["there.txt", {"file_uuid": "1", "file_name": "/x"}]}),
+            json!({"message": "x", "attachments": ["/etc/passwd"]}),
+        ),
+        (
+            "SendUserMessage",
+            json!({"message": "/etc/passwd"}),
+            json!({"message": "x", "attachments": 5}),
+        ),
+        (
+            "Projects",
+            json!({"method": "project_info"}),
+            json!({"local_path": "../x"}),
+        ),
+        (
+            "DesignSync",
+            json!({"files": [{"path": "/a", "localPath": "there.txt"}, {"path": "b", "data": "x"}]}),
+            json!({"files": [{"path": "a", "localPath": "/etc/passwd"}]}),
+        ),
+        (
+            "DesignSync",
+            json!({"localDir": "."}),
+            json!({"localDir": "/etc"}),
+        ),
+        (
+            "Workflow",
+            json!({"script": "x"}),
+            json!({"scriptPath": "/etc/x.js"}),
+        ),
+        (
+            "EnterWorktree",
+            json!({"name": "x"}),
+            json!({"path": "/srv/x"}),
+        ),
+    ] {
+        event["tool_name"] = json!(tool);
+        event["tool_input"] = inside.clone();
+        assert_eq!(answer(&with, &event), json!({}), "{tool} {inside}");
+        event["tool_input"] = outside.clone();
+        denied(&answer(&with, &event));
+    }
+    for (tool, input) in [
+        ("PowerShell", json!({"command": "Get-Content /etc/passwd"})),
+        ("REPL", json!({"code": "process.exit()"})),
+    ] {
+        event["tool_name"] = json!(tool);
+        event["tool_input"] = input;
+        let why = denied(&answer(&with, &event));
+        assert!(why.starts_with(tool), "{why}");
+    }
 }
 
 /// Codex' `view_image` reads a file like any other.

@@ -22,6 +22,11 @@ pub fn answer(event: &[u8], format: Format, setting: &Setting) -> Value {
         Ok(event) => event,
         Err(error) => return refusal(&format!("trumanfs does not understand this event: {error}")),
     };
+    if let Some(defect) = event.defect() {
+        return refusal(&format!(
+            "trumanfs does not understand this event: {defect}"
+        ));
+    }
     if !event.is_before() {
         return nothing();
     }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::pattern;
+use super::reading::trimmed;
 
 /// The event before a call of a tool.
 const BEFORE: &str = "PreToolUse";
@@ -46,7 +47,7 @@ pub(super) enum Call {
     Writes(Vec<Named>),
     /// Something that has nothing to do with files.
     Other,
-    /// A tool of ours whose arguments are not as they should be.
+    /// A call that is denied for this reason: it is not understood, or runs something outside.
     Strange(String),
 }
 
@@ -74,9 +75,24 @@ impl Event {
         self.hook_event_name == BEFORE
     }
 
+    /// Returns why the event does not say enough to decide about it, if that is so.
+    pub(super) fn defect(&self) -> Option<&'static str> {
+        let is_misspelt = self.hook_event_name.eq_ignore_ascii_case(BEFORE) && !self.is_before();
+        match () {
+            () if self.hook_event_name.is_empty() || is_misspelt => Some("its name is unknown"),
+            () if !self.is_before() => None,
+            () if self.tool_name.is_empty() => Some("it names no tool"),
+            () if !self.cwd.starts_with('/') => Some("its cwd is not an absolute path"),
+            () => None,
+        }
+    }
+
     /// Returns what is about to be done.
     pub(super) fn call(&self, format: Format) -> Call {
         match (format, self.tool_name.as_str()) {
+            (Format::ClaudeCode, tool @ ("PowerShell" | "REPL")) => Call::Strange(format!(
+                "{tool}: what it runs is outside the home; use Bash, whose lines run in the home"
+            )),
             (Format::Codex, "apply_patch") => self.patch(),
             (Format::Codex, "view_image") => self.reads("path", true),
             (_, "Bash") | (Format::Codex, "shell" | "exec_command" | "local_shell") => self.line(),
@@ -90,6 +106,13 @@ impl Event {
             (_, "Glob") => self.glob(),
             (_, "Write" | "Edit" | "MultiEdit") => self.writes("file_path"),
             (_, "NotebookEdit") => self.writes("notebook_path"),
+            (Format::ClaudeCode, "Artifact") => self.reads("file_path", true),
+            (Format::ClaudeCode, "SendUserFile") => self.sends(&["files"]),
+            (Format::ClaudeCode, "SendUserMessage" | "Brief") => self.sends(&["attachments"]),
+            (Format::ClaudeCode, "Projects") => self.sends(&["local_path"]),
+            (Format::ClaudeCode, "DesignSync") => self.sends(&["localDir", "files"]),
+            (Format::ClaudeCode, "Workflow") => self.sends(&["scriptPath"]),
+            (Format::ClaudeCode, "EnterWorktree") => self.sends(&["path"]),
             _ => Call::Other,
         }
     }
@@ -120,6 +143,34 @@ impl Event {
         }
     }
 
+    /// Finds the files that a tool reads for itself, in arguments that may be missing: a path, a list of paths, or a list of
+    /// objects that have one as `localPath`.
+    fn sends(&self, names: &[&str]) -> Call {
+        let mut paths = Vec::new();
+        for name in names {
+            let parts = match self.tool_input.get(*name) {
+                None => continue,
+                Some(Value::Array(parts)) => parts.iter().collect(),
+                Some(one) => vec![one],
+            };
+            for part in parts {
+                match part {
+                    Value::String(path) => paths.push(Named::path(path.clone())),
+                    Value::Object(part) => match part.get("localPath") {
+                        None => {}
+                        Some(Value::String(path)) => paths.push(Named::path(path.clone())),
+                        Some(_) => return self.strange(name),
+                    },
+                    _ => return self.strange(name),
+                }
+            }
+        }
+        match paths.is_empty() {
+            true => Call::Other,
+            false => Call::Reads(paths),
+        }
+    }
+
     /// Finds where a search by a pattern looks: below a directory, or where the pattern itself begins.
     fn glob(&self) -> Call {
         let mut paths = match self.reads("path", false) {
@@ -129,8 +180,8 @@ impl Event {
         let Some(typed) = self.text("pattern") else {
             return self.strange("pattern");
         };
-        let below = |begin: String| match (self.text("path"), begin.starts_with(['/', '~'])) {
-            (Some(path), false) => format!("{path}/{begin}"),
+        let below = |begin: String| match self.text("path") {
+            Some(path) if !trimmed(&begin).starts_with(['/', '~']) => format!("{path}/{begin}"),
             _ => begin,
         };
         match pattern::beginnings(&typed) {

@@ -14,6 +14,7 @@ mod event;
 mod pattern;
 mod permission;
 mod place;
+mod reading;
 
 pub use decide::{answer, refusal};
 pub use event::Format;

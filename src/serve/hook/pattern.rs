@@ -12,10 +12,14 @@ pub(super) fn beginnings(pattern: &str) -> Option<Vec<String>> {
     if pattern.len() > LONGEST {
         return None;
     }
-    // A backslash takes a character's meaning away. Without the backslash the character counts as if it had one, which makes
-    // what is known of the pattern less, never more.
+    // A backslash takes a character's meaning away, or is part of a directory's name (Claude Code does not look at it where it
+    // takes a pattern's beginning off). Without it the character counts as if it had a meaning, which makes what is known of
+    // the pattern less, never more.
     let mut found = Vec::new();
     expand(&pattern.replace('\\', ""), &mut found)?;
+    if pattern.contains('\\') {
+        expand(pattern, &mut found)?;
+    }
     found.iter().map(|one| beginning(one)).collect()
 }
 
@@ -89,7 +93,9 @@ mod tests {
             ("/", Some(&["/"])),
             ("../*", Some(&[".."])),
             ("a/../../b*", Some(&["a/../.."])),
-            (r"\.\./*", Some(&[".."])),
+            (r"\.\./*", Some(&["..", r"\.\."])),
+            (r"/home/a\/*", Some(&["/home/a", r"/home/a\"])),
+            (r"\{a", None),
             ("{/etc,src/{a,b}}/*", Some(&["/etc", "src/a", "src/b"])),
             ("{..,x}/*", Some(&["..", "x"])),
             ("{{{..}}}/*", Some(&[".."])),

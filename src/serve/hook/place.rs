@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::reading::readings;
 use crate::client::{Site, site};
 use crate::error::{Error, Result};
 use crate::exec::pipeline::Executor;
@@ -110,11 +111,17 @@ impl Ground {
         Ok(foresight)
     }
 
-    /// Returns whether a path leads to something in the home, or to where something may be made.
+    /// Returns whether a path leads to something in the home, or to where something may be made, in all its readings.
     pub(super) fn has(&self, cwd: &Path, typed: &str) -> bool {
-        let Some(below) = absolute(cwd, typed).and_then(|path| self.below(&path)) else {
-            return false;
+        let is_here = |path: &PathBuf| {
+            self.below(path)
+                .is_some_and(|below| self.is_reachable(&below))
         };
+        readings(cwd, typed).is_some_and(|readings| readings.iter().all(is_here))
+    }
+
+    /// Returns whether something in the home lies at a path below its root, or nothing at all.
+    fn is_reachable(&self, below: &Path) -> bool {
         let mut path = WorldPath::root();
         for part in below.components() {
             let Ok(name) = crate::name::Name::new(part.as_os_str().as_bytes()) else {
@@ -158,17 +165,6 @@ impl Ground {
             .strip_prefix(&self.root)
             .ok()
             .map(Path::to_owned)
-    }
-}
-
-/// Returns a path as the file tools of agents do: `~` is the home directory of the user whom the agent runs for.
-fn absolute(cwd: &Path, typed: &str) -> Option<PathBuf> {
-    match typed.strip_prefix('~') {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-            let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-            Some(Path::new(&home).join(rest.trim_start_matches('/')))
-        }
-        _ => Some(cwd.join(typed)),
     }
 }
 
