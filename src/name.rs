@@ -157,6 +157,14 @@ impl WorldPath {
                 .strip_prefix(self.0.as_slice())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
+
+    /// Returns where this path leads after `from` has become `to`; `None` if it is not below `from`.
+    #[must_use]
+    pub fn moved(&self, from: &WorldPath, to: &WorldPath) -> Option<WorldPath> {
+        let rest = self.0.strip_prefix(from.0.as_slice())?;
+        let below = rest.starts_with(b"/");
+        below.then(|| WorldPath([&to.0, rest].concat()))
+    }
 }
 
 /// Many paths, each with what is below it: whether one has a path in it costs what that path is deep.

@@ -1,7 +1,8 @@
 //! Crash recovery: finding out which of the last records' acts were done.
 //!
 //! A record is written before its act, so when the daemon dies the last few (one per worker thread) may name acts that
-//! never happened. The state of the disk decides. A replacement interrupted between its two steps is finished.
+//! never happened. The state of the disk decides, seen through what later records did to the same names. A replacement
+//! interrupted between its two steps is finished.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
@@ -163,25 +164,26 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
 /// the operator.
 fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<Vec<String>> {
     let mut told = Vec::new();
-    let aborted: HashSet<u64> = window
+    let mut not_done: HashSet<u64> = window
         .iter()
         .filter_map(|record| match &record.op {
             Op::Abort { of, .. } => Some(*of),
             _ => None,
         })
         .collect();
-    let stands = |record: &&Record| !aborted.contains(&record.seq);
     for (index, record) in window.iter().enumerate().rev() {
-        if !stands(&record) {
+        if not_done.contains(&record.seq) {
             continue;
         }
-        let later = window.iter().skip(index + 1).filter(stands);
+        let later = window.iter().skip(index + 1);
+        let later = later.filter(|record| !not_done.contains(&record.seq));
         let later: Vec<&Op> = later.map(|record| &record.op).collect();
         match outcome(root, &record.op, &later)? {
             Fate::Done => {}
             Fate::Finished(what) => told.push(what),
             Fate::NotDone => {
                 let of = record.seq;
+                not_done.insert(of);
                 let error = "the daemon ended before it was done".to_owned();
                 journal.abort(of, error, record.origin)?;
                 told.push(format!(
@@ -237,52 +239,39 @@ enum Fate {
 
 fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
     let done = |done: bool| Ok(if done { Fate::Done } else { Fate::NotDone });
+    // An act on a name had ended when a later one on that name was recorded.
+    let Some(path) = op.path().and_then(|path| follow(path, later)) else {
+        return Ok(Fate::Done);
+    };
     match op {
-        Op::Create { path, .. }
-        | Op::Mkdir { path, .. }
-        | Op::Mknod { path, .. }
-        | Op::Symlink { path, .. } => {
-            done(stat(root, path)?.is_some() || later.iter().any(|op| leaves(op, path)))
+        Op::Create { .. } | Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } => {
+            done(stat(root, &path)?.is_some())
         }
-        Op::Link { path, ids, .. } => {
-            done(is(root, path, *ids)? || later.iter().any(|op| leaves(op, path)))
-        }
-        Op::Unlink { path, ids, .. } | Op::Rmdir { path, ids, .. } => {
-            done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
-        }
+        Op::Link { ids, .. } => done(is(root, &path, *ids)?),
+        Op::Unlink { ids, .. } | Op::Rmdir { ids, .. } => done(!is(root, &path, *ids)?),
         Op::Rename {
-            path,
-            to,
-            ids,
-            replaced,
+            to, ids, replaced, ..
         }
         | Op::Restore {
-            path,
-            to,
-            ids,
-            replaced,
+            to, ids, replaced, ..
         } => {
+            let Some(to) = follow(to, later) else {
+                return Ok(Fate::Done);
+            };
             if let Some(replaced) = replaced
-                && is(root, path, replaced.ids)?
-                && is(root, to, *ids)?
+                && is(root, &path, replaced.ids)?
+                && is(root, &to, *ids)?
             {
-                return finish(root, path, to, replaced);
+                return finish(root, &path, &to, replaced);
             }
-            done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
+            done(!is(root, &path, *ids)?)
         }
-        Op::Exchange { path, ids, .. } => {
-            done(!is(root, path, *ids)? || later.iter().any(|op| brings(op, path, *ids)))
+        Op::Exchange { to, ids, .. } => {
+            done(follow(to, later).is_none() || !is(root, &path, *ids)?)
         }
-        Op::Truncate {
-            path,
-            new: Some(new),
-            ..
+        Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
+            done(is(root, &path, *new)?)
         }
-        | Op::Content {
-            path,
-            new: Some(new),
-            ..
-        } => done(is(root, path, *new)? || later.iter().any(|op| replaces(op, path))),
         // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
         // of the last moment may be old or new.
         Op::Write { .. }
@@ -305,49 +294,41 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
     }
 }
 
-/// Returns whether an operation moves the node at a path elsewhere.
-fn leaves(op: &Op, path: &WorldPath) -> bool {
-    match op {
-        Op::Unlink { path: p, .. } | Op::Rmdir { path: p, .. } | Op::Rename { path: p, .. } => {
-            p.contains(path)
+/// Returns where a name is after later operations, which may have moved a directory above it; `None` where one of them
+/// was about this name, or removed or replaced a directory above it.
+fn follow(path: &WorldPath, later: &[&Op]) -> Option<WorldPath> {
+    let mut at = path.clone();
+    for op in later {
+        match op {
+            Op::Create { path, .. }
+            | Op::Mkdir { path, .. }
+            | Op::Mknod { path, .. }
+            | Op::Symlink { path, .. }
+            | Op::Link { path, .. }
+            | Op::Truncate {
+                path, new: Some(_), ..
+            }
+            | Op::Content {
+                path, new: Some(_), ..
+            } if *path == at => return None,
+            Op::Unlink { path, .. } | Op::Rmdir { path, .. } if path.contains(&at) => return None,
+            Op::Rename { path, to, .. } | Op::Restore { path, to, .. } => {
+                if *path == at || to.contains(&at) {
+                    return None;
+                }
+                at = at.moved(path, to).unwrap_or(at);
+            }
+            Op::Exchange { path, to, .. } => {
+                if *path == at || *to == at {
+                    return None;
+                }
+                let moved = at.moved(path, to).or_else(|| at.moved(to, path));
+                at = moved.unwrap_or(at);
+            }
+            _ => {}
         }
-        Op::Exchange { path: p, to, .. } => p.contains(path) || to.contains(path),
-        _ => false,
     }
-}
-
-/// Returns whether an operation puts another node at a path.
-fn replaces(op: &Op, path: &WorldPath) -> bool {
-    match op {
-        Op::Truncate {
-            path: p,
-            new: Some(_),
-            ..
-        }
-        | Op::Content {
-            path: p,
-            new: Some(_),
-            ..
-        } => p == path,
-        Op::Rename { to, .. } | Op::Restore { to, .. } => to.contains(path) || leaves(op, path),
-        op => leaves(op, path),
-    }
-}
-
-/// Returns whether an operation puts a node (back) at a path, so that its presence there says nothing about earlier
-/// records.
-fn brings(op: &Op, at: &WorldPath, thing: Ids) -> bool {
-    match op {
-        Op::Rename { to, ids, .. } | Op::Restore { to, ids, .. } => to == at && *ids == thing,
-        Op::Link { path, ids, .. } => path == at && *ids == thing,
-        Op::Exchange {
-            path,
-            to,
-            ids,
-            other,
-        } => (to == at && *ids == thing) || (path == at && *other == thing),
-        _ => false,
-    }
+    Some(at)
 }
 
 /// Does the second step of a replacement: the replaced node still has the old name.

@@ -517,6 +517,11 @@ fn path(text: &str) -> WorldPath {
 
 /// Writes the journal of a session that never ended, with one record more.
 fn unfinished_session(store: &Path, op: Op) {
+    unfinished_session_of(store, [op]);
+}
+
+/// Writes the journal of a session that never ended, with more records.
+fn unfinished_session_of<const N: usize>(store: &Path, ops: [Op; N]) {
     let session = store.join(".trumanfs/sessions/29990101T000000.000000Z-0000");
     fs::create_dir(&session).unwrap();
     let file = File::options()
@@ -538,7 +543,9 @@ fn unfinished_session(store: &Path, op: Op) {
         mounted: None,
     };
     journal.note(begin, None).unwrap();
-    journal.begin(op, &[], None).unwrap().done();
+    for op in ops {
+        journal.begin(op, &[], None).unwrap().done();
+    }
 }
 
 fn half_done_replacement(cut: Cut, dirs: bool) {
@@ -710,6 +717,79 @@ fn a_thing_that_came_back_was_moved() {
     ]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("\"path\":\"/g\""), "{listed}");
+}
+
+/// A name that something replaced, or that moved with its directory, was made: that it is not there says nothing.
+#[test]
+fn a_name_that_was_replaced_or_moved_along_was_made() {
+    need_mount!();
+    let mut home = Home::mount();
+    for name in ["x", "y", "z"] {
+        fs::write(home.path(name), name).unwrap();
+    }
+    for dir in ["d", "e", "from", "into"] {
+        fs::create_dir(home.path(dir)).unwrap();
+    }
+    link(home.path("x"), home.path("l")).unwrap();
+    rename(home.path("y"), home.path("l")).unwrap();
+    link(home.path("x"), home.path("m")).unwrap();
+    open(home.path("z"), O_WRONLY | O_TRUNC, 0).unwrap();
+    renameat2(home.path("z"), home.path("m"), RENAME_EXCHANGE).unwrap();
+    // What was removed seems to be there again: another name of it moved along.
+    fs::write(home.path("d/f"), "f").unwrap();
+    link(home.path("d/f"), home.path("e/f")).unwrap();
+    unlink(home.path("d/f")).unwrap();
+    renameat2(home.path("d"), home.path("e"), RENAME_EXCHANGE).unwrap();
+    link(home.path("x"), home.path("from/n")).unwrap();
+    rename(home.path("from"), home.path("into")).unwrap();
+    home.kill_daemon();
+    let output = home.mount_again();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("had not been done"), "{said}");
+    check_journals(&home);
+    home.umount();
+    let first = records(home.store()).remove(0).0;
+    let store = home.store().to_str().unwrap();
+    let output = trumanfs(&["undo", store, "--session", &first]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let left = fs::read_dir(home.store())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let left: BTreeSet<_> = left
+        .filter(|name| !name.as_encoded_bytes().starts_with(b".t"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A record of a moved directory's entry is compared with the place to which the entry moved along.
+#[test]
+fn an_unlink_that_was_not_done_is_taken_back_below_a_moved_directory() {
+    need_mount!();
+    let mut home = Home::mount();
+    fs::create_dir(home.path("e")).unwrap();
+    fs::write(home.path("e/f"), "f").unwrap();
+    home.umount();
+    let store = home.store().to_owned();
+    let unlinked = Op::Unlink {
+        path: path("d/f"),
+        ids: ids(&store.join("e/f")),
+        trash: Escaped(b"20260101T000000.000000Z_f".to_vec()),
+    };
+    let moved = Op::Rename {
+        path: path("d"),
+        to: path("e"),
+        ids: ids(&store.join("e")),
+        replaced: None,
+    };
+    unfinished_session_of(&store, [unlinked, moved]);
+    let output = home.mount_again();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("unlink (record 2) had not been done"),
+        "{said}"
+    );
+    assert_eq!(said.matches("had not been done").count(), 1, "{said}");
+    check_journals_lightly(&home);
 }
 
 /// As [`check_journals`], for a store whose trash is empty.
