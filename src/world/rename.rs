@@ -3,12 +3,15 @@
 //! Replacing is a removal: the two nodes change places in one step, then the replaced one moves from the old name into
 //! the trash. The new name is never vacant, and at every moment both nodes have a name.
 
+use std::os::fd::AsFd;
+
 use rustix::fs::RenameFlags;
 
+use super::attr::{SetAttrs, SetTime, set_times};
 use super::layout::TRASH;
 use super::meta::Id;
 use super::remove::Removed;
-use super::root::Dir;
+use super::root::{Dir, Node};
 use super::trash::move_to;
 use super::view::{Visible, in_trash};
 use super::{Caller, World};
@@ -306,7 +309,14 @@ fn move_op(found: &Visible<'_>, to: WorldPath, replaced: Option<Replaced>) -> Op
     }
 }
 
+/// Exchanges two names. Directories keep their times: xfs sets those of directories that get another parent so.
 fn swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<()> {
+    let across = one.dir.id() != other.dir.id();
+    let held = |of: &Visible<'_>| match across && of.meta.is_dir() {
+        true => of.dir.node(of.name).map(Some),
+        false => Ok(None),
+    };
+    let held = [held(one)?, held(other)?];
     rustix::fs::renameat_with(
         one.dir,
         one.name.bytes(),
@@ -320,5 +330,21 @@ fn swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<()> {
             quoted(one.name.bytes()),
             quoted(other.name.bytes())
         )
-    }))
+    }))?;
+    held.iter().flatten().for_each(keep_time);
+    Ok(())
+}
+
+/// Gives a directory that was just moved the time that it had when it was opened. Whoever does not own it cannot.
+fn keep_time(dir: &Node) {
+    let was = dir.meta().mtime;
+    if dir.stat().is_ok_and(|now| now.mtime != was) {
+        let change = SetAttrs {
+            mtime: SetTime::To(was),
+            ..SetAttrs::default()
+        };
+        if let Err(error) = set_times(dir.as_fd(), &change) {
+            log::warn!("the time of a moved directory is that of its move: {error}");
+        }
+    }
 }

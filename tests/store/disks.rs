@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::calls::{RENAME_EXCHANGE, renameat2};
 use crate::common::disk::{Disk, run, says};
 use crate::common::{describe, log_of, need_mount, run_limited, skip, trumanfs};
 
@@ -229,6 +230,29 @@ fn on_xfs_contents_are_cloned() {
         Ok(disk) => contents_are_cloned(&disk, || ()),
         Err(why) => skip!("xfs", "no xfs: {why} (package xfsprogs)"),
     }
+}
+
+/// xfs sets the time of a directory that an exchange gives another parent, and a replacement is an exchange.
+#[test]
+fn on_xfs_directories_that_change_places_keep_their_times() {
+    need_mount!();
+    let disk = match Disk::new(&["mkfs.xfs", "-q"], 512) {
+        Ok(disk) => disk,
+        Err(why) => skip!("xfs", "no disk of its own: {why}"),
+    };
+    let script =
+        "mkdir -p a/d a/x b/g b/y; touch -d @1000000001 a/d a/x b/g b/y; touch -d @1000000002 a b";
+    sh(&disk.store(), script);
+    let time = |name: &str| fs::metadata(disk.store().join(name)).unwrap().mtime();
+    disk.mount_home("--no-follow");
+    sh(&disk.at("home"), "mv -T a/d b/g");
+    renameat2(disk.home("a/x"), disk.home("b/y"), RENAME_EXCHANGE).unwrap();
+    disk.umount_home();
+    assert_eq!(["a/x", "b/g", "b/y"].map(time), [1_000_000_001; 3]);
+    let undone = disk.says(&["undo", "--session", "last"]);
+    assert!(undone.starts_with("undone"), "{undone}");
+    assert_eq!(["a/d", "a/x", "b/g", "b/y"].map(time), [1_000_000_001; 4]);
+    assert_eq!(["a", "b"].map(time), [1_000_000_002; 2]);
 }
 
 #[test]
