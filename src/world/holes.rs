@@ -7,7 +7,11 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::SeekFrom;
 
+use super::root::stat_fd;
 use crate::sys::extents::{Look, extents};
+
+/// The usual size of a block.
+const BLOCK: u64 = 4096;
 
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 16;
@@ -31,6 +35,22 @@ pub(super) fn has_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
         at = end;
     }
     seeks_hole(file, at, to)
+}
+
+/// Returns whether a file has space behind its end (`FALLOC_FL_KEEP_SIZE`).
+pub fn is_reserved_beyond_end(file: BorrowedFd<'_>) -> bool {
+    let Ok(meta) = stat_fd(file) else {
+        return false;
+    };
+    let end = meta.size.next_multiple_of(BLOCK);
+    match extents(file, (end, u64::MAX - end), Look::Now) {
+        // What xfs adds to a file that grows is not counted: it has no extent before it is written.
+        Ok(found) => found
+            .iter()
+            .any(|extent| extent.is_unwritten() && extent.end() > end),
+        // tmpfs reports no extents.
+        Err(_) => meta.blocks * 512 > end,
+    }
 }
 
 /// Returns the parts of a range for which a file has space but no data on disk. Data not yet written back may be among

@@ -35,6 +35,9 @@ pub(super) fn overwrite(file: &OwnedFd, ready: &OwnedFd, size: u64, was: u64) ->
         let now = length()?;
         carry_over(file, file, &mut from, &mut to, now)?;
         truncate(to)?;
+    } else if length()? == to {
+        // Space may be reserved behind the end.
+        truncate(to)?;
     }
     Ok(())
 }

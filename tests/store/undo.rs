@@ -677,3 +677,47 @@ fn a_path_is_understood_as_it_is_typed() {
         );
     }
 }
+
+/// Space that was reserved behind the end of a file is freed, whether or not its content changed.
+#[test]
+fn space_reserved_beyond_the_end_is_freed() {
+    need_mount!();
+    const KEEP_SIZE: i32 = 1;
+    const ZERO: i32 = 16;
+    let names = ["plain", "changed", "zeroed", "linked", "big"];
+    let home = Home::plan()
+        .prepare(|store| {
+            for name in names {
+                fs::write(store.join(name), "text").unwrap();
+            }
+            fs::write(store.join("big"), vec![b'b'; 2_000_000]).unwrap();
+            fs::hard_link(store.join("linked"), store.join("other")).unwrap();
+        })
+        .mount();
+    let blocks = |name| fs::metadata(home.store().join(name)).unwrap().blocks();
+    let before = names.map(blocks);
+    for name in names {
+        let file = open(home.path(name), O_RDWR, 0).unwrap();
+        let mode = if name == "zeroed" {
+            KEEP_SIZE | ZERO
+        } else {
+            KEEP_SIZE
+        };
+        fallocate(&file, mode, 4 << 20, 1 << 16).unwrap();
+        if name == "changed" || name == "linked" {
+            pwrite(&file, b"evil", 0).unwrap();
+        }
+    }
+    assert!(
+        names
+            .map(blocks)
+            .iter()
+            .zip(&before)
+            .all(|(now, then)| now > then)
+    );
+    let undone = trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert!(undone.status.success(), "{}", describe(&undone));
+    assert_eq!(names.map(blocks), before);
+    let again = trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+    assert_eq!(again.status.code(), Some(1), "{}", describe(&again));
+}

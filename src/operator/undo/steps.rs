@@ -25,6 +25,7 @@ use crate::operator::Store;
 use crate::operator::past::tree::layer::{Kind, Layer};
 use crate::operator::past::tree::past_tree::Difference;
 use crate::operator::past::{Content, NodeId, Tree};
+use crate::world::holes::is_reserved_beyond_end;
 use crate::world::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World};
@@ -135,8 +136,10 @@ impl Steps<'_, '_> {
         let now = located.node.meta().size;
         self.note_time(node, &located);
         let put = match layer.size().filter(|_| only_shorter) {
-            Some(size) if size == now => return Ok(false),
-            Some(size) if size < now => {
+            Some(size) if size == now && !self.is_reserved_beyond_end(&located) => {
+                return Ok(false);
+            }
+            Some(size) if size <= now => {
                 let change = SetAttrs {
                     size: Some(size),
                     ..SetAttrs::default()
@@ -151,6 +154,13 @@ impl Steps<'_, '_> {
         };
         self.renewed.insert(node, put.id);
         Ok(true)
+    }
+
+    /// Returns whether truncating to its own size would free space of a file.
+    fn is_reserved_beyond_end(&self, located: &Located) -> bool {
+        let root = self.applier.world().root();
+        let file = root.reopen(&located.node, OFlags::RDONLY);
+        file.is_ok_and(|file| is_reserved_beyond_end(file.as_fd()))
     }
 
     /// Notes a time before the undo's first change of it.

@@ -14,7 +14,7 @@ use crate::operator::Store;
 use crate::operator::past::tree::copy::{copy_bytes, digest_of, each_data, io_error};
 use crate::operator::past::tree::layer::{Layer, Opened, behind, of, version};
 use crate::operator::past::tree::missing::{Missing, WHY};
-use crate::world::holes::reserved;
+use crate::world::holes::{is_reserved_beyond_end, reserved};
 
 /// A content opened for reading.
 #[derive(Debug)]
@@ -367,7 +367,9 @@ impl Content {
             let file = part.file.and_then(|file| now.files.get(file));
             file.is_some_and(|file| !reserved(file.as_fd(), part.start, part.end).is_empty())
         };
-        Ok(!now.parts.iter().any(is_reserved) && self.data()? == now.data()?)
+        let beyond = |file: &File| is_reserved_beyond_end(file.as_fd());
+        let has_more_space = now.parts.iter().any(is_reserved) || now.files.iter().any(beyond);
+        Ok(!has_more_space && self.data()? == now.data()?)
     }
 
     /// Copies the content to an empty file. Blocks are shared where the file system supports it, and holes are kept.
