@@ -1,13 +1,19 @@
-//! `report`.
+//! `report`: a page that is written where the operator says, or as a new file in the temporary directory.
+//!
+//! The temporary directory belongs to everybody: a page there is a new file that this user alone may read. What another
+//! user has put under its name is neither followed, overwritten nor removed.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
 use super::exit::Exit;
 use super::output::{Printer, say};
 use super::progress::spinner;
-use crate::client::Client;
+use crate::client::{Client, ReportPage};
 use crate::error::{Error, Result};
 
 /// What `trumanfs report` takes.
@@ -15,9 +21,9 @@ use crate::error::{Error, Result};
 pub(super) struct ReportArgs {
     /// A store or a home
     target: PathBuf,
-    /// Where to write the page; `-` is standard output
+    /// Where to write the page; `-` is standard output; trumanfs-report-ID.html in the temporary directory if absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    html: PathBuf,
+    html: Option<PathBuf>,
     /// Which session: its id, a beginning of it, or `last`; the newest mount if absent
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
@@ -33,19 +39,111 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
     let step = &mut |what| bar.set_message(what);
     let written = client.report(args.session.as_deref(), args.run.as_deref(), step);
     bar.finish_and_clear();
-    let (about, page) = written?;
-    if args.html.as_os_str() == "-" {
-        let mut printer = Printer::new();
-        printer.bytes(page.trim_end().as_bytes());
-        printer.bytes(b"\n");
-        return Ok(Exit::Ok);
+    let report = written?;
+    let page = report.page.as_bytes();
+    let mut printer = Printer::new();
+    match &args.html {
+        Some(file) if file.as_os_str() == "-" => {
+            printer.bytes(page.trim_ascii_end());
+            printer.bytes(b"\n");
+        }
+        Some(file) => {
+            std::fs::write(file, page).map_err(|error| not_written(file, &error))?;
+            say(format_args!("{}: {}", file.display(), report.about()));
+        }
+        None => {
+            let file = write_temporary(&std::env::temp_dir(), &report)?;
+            say(format_args!("{}", file.display()));
+        }
     }
-    std::fs::write(&args.html, page).map_err(|error| {
-        Error::refused(
-            format!("{}: {}", args.html.display(), Error::io("write", &error)),
-            "Nothing was written. Give a file in a directory that you may write to.",
-        )
-    })?;
-    say(format_args!("{}: {about}", args.html.display()));
     Ok(Exit::Ok)
+}
+
+/// How many names are tried for a page in the temporary directory.
+const MOST_NAMES: u32 = 100;
+
+/// Writes a page into a new file of a directory that others may write to, and returns its path. An earlier page of the
+/// same name and user is replaced; another user's file keeps its name, and the page gets a number.
+fn write_temporary(dir: &Path, report: &ReportPage) -> Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let file = dir.join(match number {
+            1 => format!("trumanfs-report-{}.html", report.id),
+            _ => format!("trumanfs-report-{}-{number}.html", report.id),
+        });
+        remove_own(&file);
+        let mut options = OpenOptions::new();
+        // With O_EXCL a link is not followed, wherever it leads.
+        let made = options.write(true).create_new(true).mode(0o600).open(&file);
+        match made {
+            Ok(mut opened) => {
+                return match opened.write_all(report.page.as_bytes()) {
+                    Ok(()) => Ok(file),
+                    Err(error) => {
+                        let _ = std::fs::remove_file(&file);
+                        Err(not_written(&file, &error))
+                    }
+                };
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MOST_NAMES => {
+                number += 1;
+            }
+            Err(error) => return Err(not_written(&file, &error)),
+        }
+    }
+}
+
+/// Removes an earlier page: a file of this user with no other name.
+fn remove_own(file: &Path) {
+    let user = rustix::process::geteuid().as_raw();
+    let meta = std::fs::symlink_metadata(file);
+    if meta.is_ok_and(|meta| meta.is_file() && meta.uid() == user && meta.nlink() == 1) {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+fn not_written(file: &Path, error: &std::io::Error) -> Error {
+    Error::refused(
+        format!("{}: {}", file.display(), Error::io("write", error)),
+        "Nothing was written. Give a file in a directory that you may write to, with --html FILE.",
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn temporary_page_is_private_and_follows_no_planted_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let report = |text: &str| ReportPage {
+            kind: "run",
+            id: "abc".to_owned(),
+            page: text.to_owned(),
+        };
+        fs::write(at("victim"), "mine").unwrap();
+        symlink("victim", at("trumanfs-report-abc.html")).unwrap();
+        symlink("nowhere", at("trumanfs-report-abc-2.html")).unwrap();
+        fs::hard_link(at("victim"), at("trumanfs-report-abc-3.html")).unwrap();
+        fs::create_dir(at("trumanfs-report-abc-4.html")).unwrap();
+        let file = write_temporary(dir.path(), &report("one")).unwrap();
+        assert_eq!(file, at("trumanfs-report-abc-5.html"));
+        assert_eq!(fs::read(&file).unwrap(), b"one");
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read(at("victim")).unwrap(), b"mine");
+        assert!(!at("nowhere").exists());
+        // The same page again takes the place of the first.
+        assert_eq!(write_temporary(dir.path(), &report("two")).unwrap(), file);
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        let error = write_temporary(&at("missing"), &report("one")).unwrap_err();
+        assert!(error.to_string().contains("missing"), "{error}");
+    }
 }

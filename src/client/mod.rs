@@ -52,6 +52,7 @@ pub use agents::{AgentPlace, Unsettled};
 pub use fork::Forked;
 pub use hold::{Hold, hold, unmounted};
 pub use purge::Freed;
+pub use read::ReportPage;
 pub use run::{LiveRun, Member, Runs};
 pub use status::{Mount, mounts, state_dirs};
 pub use target::{Client, Site, site, store_behind};

@@ -16,6 +16,24 @@ use crate::operator::versions::Versions;
 use crate::operator::{diff, report, run, session, show, versions};
 use crate::world::RunId;
 
+/// A session or a run as a page of HTML.
+#[derive(Debug)]
+pub struct ReportPage {
+    /// `session` or `run`.
+    pub kind: &'static str,
+    /// The id of the session or run.
+    pub id: String,
+    /// The page.
+    pub page: String,
+}
+
+impl ReportPage {
+    /// Names what the page is about.
+    pub fn about(&self) -> String {
+        format!("{} {}", self.kind, self.id)
+    }
+}
+
 impl Client {
     /// Opens the log at the first record that a filter can want.
     ///
@@ -111,7 +129,6 @@ impl Client {
     }
 
     /// Writes a session, or a run of it, down as a page of HTML. Both are as they were typed; the newest mount where both are absent.
-    /// Returns what the page is about, and the page.
     ///
     /// # Errors
     /// As [`report::page`].
@@ -120,7 +137,7 @@ impl Client {
         session: Option<&str>,
         run: Option<&str>,
         step: &mut dyn FnMut(&'static str),
-    ) -> Result<(String, String)> {
+    ) -> Result<ReportPage> {
         use std::os::unix::ffi::OsStrExt;
         self.seal();
         let run = run.map(|run| self.run(run)).transpose()?;
@@ -128,10 +145,6 @@ impl Client {
             (Some(run), _) => run.first.session.clone(),
             (None, Some(session)) => self.session(session)?,
             (None, None) => report::newest(&self.store)?,
-        };
-        let about = match &run {
-            Some(run) => format!("run {}", run.id),
-            None => format!("session {id}"),
         };
         // The commands in the page work wherever they are typed.
         let whole = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
@@ -142,6 +155,10 @@ impl Client {
             whole.as_os_str().as_bytes(),
             step,
         )?;
-        Ok((about, page))
+        let (kind, id) = match run {
+            Some(run) => ("run", run.id.to_string()),
+            None => ("session", id.to_string()),
+        };
+        Ok(ReportPage { kind, id, page })
     }
 }

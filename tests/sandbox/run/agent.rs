@@ -61,18 +61,32 @@ fn what_it_changes_is_listed_and_stays() {
     }
     store.is_left_alone();
     // The commands that it names work as they stand.
-    for verb in ["log", "diff", "undo"] {
-        let line = said
-            .lines()
-            .find(|line| line.contains(&format!("trumanfs {verb} ")));
-        let words = line.unwrap().split_whitespace();
-        let words: Vec<&str> = words.skip_while(|word| *word != verb).collect();
-        let output = trumanfs(&words);
-        assert!(
-            matches!(output.status.code(), Some(0 | 1)),
-            "{}",
-            describe(&output)
-        );
+    let commands: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.find("trumanfs ").map(|start| &line[start..]))
+        .collect();
+    assert_eq!(commands.len(), 4, "{said}");
+    for command in commands {
+        let words = command.replacen("trumanfs", binary(), 1);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &words]).env("TMPDIR", &store.base);
+        let output = run_limited(shell, LIMIT);
+        let code = i32::from(command.contains(" diff "));
+        assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
+        if command.contains(" report ") {
+            let page = String::from_utf8_lossy(&output.stdout).into_owned();
+            let page = Path::new(page.trim_end());
+            assert_eq!(
+                page.parent(),
+                Some(store.base.as_path()),
+                "{}",
+                describe(&output)
+            );
+            assert!(
+                fs::read_to_string(page).unwrap().contains("run.sh"),
+                "{page:?}"
+            );
+        }
     }
     assert_eq!(
         fs::read_to_string(store.store.join("a")).unwrap(),
