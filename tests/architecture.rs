@@ -65,7 +65,7 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "exec",
-        &["client", "world", "sys", "error", "name"],
+        &["client", "mounts", "world", "sys", "error", "name"],
         "exec works in a mounted home like any program, or on the world in process: it knows none of fuse, daemon, cli, operator; client, which finds the home, does not know it",
     ),
     (

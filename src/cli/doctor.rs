@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::installed::{Installed, look};
 use super::output::{Printer, Style};
+use crate::client::trial;
 use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
 
@@ -18,64 +19,149 @@ pub(super) struct DoctorArgs {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct DoctorReport {
+    /// Whether homes can be mounted.
+    mount: bool,
     /// Whether programs can be run in a sandbox.
     sandbox: bool,
     /// What makes the sandbox, where nobody asks for another backend.
     backend: Option<&'static str>,
+    /// What was tried for homes.
+    mounting: Vec<Capability>,
+    /// What was tried for sandboxes.
     capabilities: Vec<Capability>,
     /// What is installed beside the program.
     installed: Vec<Installed>,
 }
 
-/// Says what this machine can do for sandboxes, by trying it, and what is installed. Ends with 1 where there can be no sandbox.
+/// Tries what this machine can do for homes and for sandboxes, and looks for what is installed. Ends with 1 where no home
+/// can be mounted or no sandbox made.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
+    let mounting = try_mounting();
     let found = probe(&Launcher::of_this_program());
-    let sandbox = found.backend.is_some();
-    let report = Report {
-        sandbox,
+    let report = DoctorReport {
+        mount: mounting.iter().all(|one| one.works == Some(true)),
+        sandbox: found.backend.is_some(),
         backend: found.backend.map(Backend::name),
+        mounting,
         capabilities: found.capabilities,
         installed: look(),
     };
     let mut out = Printer::new();
-    match args.json {
-        true => out.json(&report)?,
-        false => print(&report, &mut out),
+    if args.json {
+        out.json(&report)?;
+    } else {
+        print(&report, &mut out);
     }
-    Ok(if sandbox { Exit::Ok } else { Exit::Nothing })
+    Ok(if report.mount && report.sandbox {
+        Exit::Ok
+    } else {
+        Exit::Nothing
+    })
 }
 
-fn print(report: &Report, out: &mut Printer) {
-    for one in &report.capabilities {
+/// Tries what a home needs, one after the other: the kernel, the device, and a home itself.
+fn try_mounting() -> Vec<Capability> {
+    let kernel = trial::try_kernel().map(|release| {
+        format!("Linux {release}; homes need 5.6, sandboxes 5.12, data at the disk's speed 6.9")
+    });
+    let mut all = vec![capability("kernel", kernel)];
+    let device = trial::try_device().map(|()| "/dev/fuse can be opened".to_owned());
+    all.push(capability("device", device));
+    if all.iter().any(|one| one.works == Some(false)) {
+        all.push(Capability {
+            works: None,
+            ..capability(
+                "mount",
+                Ok("not tried, because something before it failed".to_owned()),
+            )
+        });
+        return all;
+    }
+    let mount = trial::try_mount().map(|home| {
+        let data = if home.passthrough {
+            "data moves at the disk's speed (passthrough)"
+        } else {
+            "data goes through the daemon (passthrough takes root and Linux 6.9)"
+        };
+        format!("a home was mounted, used and unmounted; {data}")
+    });
+    all.push(capability("mount", mount));
+    all
+}
+
+/// Describes what came of an attempt.
+fn capability(name: &'static str, tried: Result<String>) -> Capability {
+    let works = Some(tried.is_ok());
+    let (found, remedy) = match tried {
+        Ok(found) => (found, None),
+        Err(error) => {
+            let (what, remedy) = error.into_words();
+            (what, Some(remedy))
+        }
+    };
+    Capability {
+        name,
+        works,
+        needed: true,
+        found,
+        remedy,
+    }
+}
+
+fn print(report: &DoctorReport, out: &mut Printer) {
+    for one in report.mounting.iter().chain(&report.capabilities) {
         let (sign, style) = match one.works {
             Some(true) => ("ok", Style::Added),
             Some(false) if one.needed => ("FAILED", Style::Removed),
             Some(false) => ("without", Style::Changed),
             None => ("-", Style::Faint),
         };
-        let sign = out.style(style, &format!("{sign:8}"));
-        out.line(format_args!("{sign}{:16}{}", one.name, one.found));
-        if let Some(remedy) = &one.remedy {
-            out.line(format_args!("{:24}{remedy}", ""));
-        }
+        print_entry(
+            out,
+            (sign, style),
+            one.name,
+            &one.found,
+            one.remedy.as_deref(),
+        );
     }
     for one in &report.installed {
-        let (sign, style) = match one.remedy {
-            None => ("ok", Style::Added),
-            Some(_) => ("without", Style::Changed),
+        let sign = if one.remedy.is_none() {
+            ("ok", Style::Added)
+        } else {
+            ("without", Style::Changed)
         };
-        let sign = out.style(style, &format!("{sign:8}"));
         let found = one.found.as_deref().unwrap_or("not found");
-        out.line(format_args!("{sign}{:16}{found}", one.name));
-        if let Some(remedy) = &one.remedy {
-            out.line(format_args!("{:24}{remedy}", ""));
-        }
+        print_entry(out, sign, one.name, found, one.remedy.as_deref());
     }
-    let end = match report.backend {
+    let homes = if report.mount {
+        "Homes can be mounted."
+    } else {
+        "No home can be mounted."
+    };
+    let bwrap = report.capabilities.iter();
+    let mut bwrap = bwrap.filter(|one| one.name == Backend::Bwrap.name());
+    let programs = match report.backend {
         Some(name) if name == Backend::Namespaces.name() => "Programs can be run in a sandbox.",
         Some(_) => "Programs can be run in a sandbox that bwrap makes.",
+        None if bwrap.any(|one| one.works == Some(true)) => {
+            "In homes that are root's no program can be run: bwrap makes sandboxes only in homes of others (--owner USER)."
+        }
         None => "No program can be run: there is no sandbox, and nothing runs without one.",
     };
-    out.line(format_args!("{end}"));
+    out.line(format_args!("{homes} {programs}"));
+}
+
+fn print_entry(
+    out: &mut Printer,
+    (sign, style): (&str, Style),
+    name: &str,
+    found: &str,
+    remedy: Option<&str>,
+) {
+    let sign = out.style(style, &format!("{sign:8}"));
+    out.line(format_args!("{sign}{name:16}{found}"));
+    if let Some(remedy) = remedy {
+        out.line(format_args!("{:24}{remedy}", ""));
+    }
 }

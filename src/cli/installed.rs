@@ -45,11 +45,6 @@ pub(super) fn look() -> Vec<Installed> {
     let mut all = vec![
         in_path(exe.as_deref()),
         one(
-            "device",
-            paths(&["/dev/fuse"]),
-            "mounting needs it: `modprobe fuse`; in a container, --device /dev/fuse",
-        ),
-        one(
             "fusermount3",
             in_each("fusermount3"),
             "ordinary users mount with it: the package fuse3 brings it",

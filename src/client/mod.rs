@@ -40,6 +40,7 @@ mod run;
 mod status;
 mod target;
 mod trash;
+pub mod trial;
 mod umount;
 mod undo;
 mod workshop;

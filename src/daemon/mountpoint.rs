@@ -8,10 +8,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::atime::{Access, AccessTimes};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
+use crate::mounts::diagnosis::{self, FailedStep, find_obstacle};
+use crate::mounts::obstacle::MountObstacle;
 use crate::mounts::table::TYPE;
 
 /// How a home is mounted.
@@ -30,7 +33,7 @@ pub struct MountFlagsWanted {
 /// Mounts a home for a user, with the access times that the store has, and returns the descriptor on which its requests come.
 ///
 /// # Errors
-/// [`Error::Refused`] with what `mount(2)` or `fusermount3` says.
+/// [`Error::Refused`] with what `mount(2)` or `fusermount3` says, and the remedy for its cause.
 pub(super) fn mount(
     home: &Path,
     wanted: &MountFlagsWanted,
@@ -51,9 +54,7 @@ fn mount_as_root(
     access: Access,
     (uid, gid): (u32, u32),
 ) -> Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags};
-    let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    let device = device.map_err(|errno| no_device(&Error::os("open")(errno)))?;
+    let device = diagnosis::open_device().map_err(diagnosis::device_error)?;
     let mut data = format!(
         "fd={},rootmode=40000,user_id={uid},group_id={gid}",
         device.as_raw_fd()
@@ -72,41 +73,31 @@ fn mount_as_root(
     }
     let data = std::ffi::CString::new(data).map_err(|_| Error::Invalid)?;
     rustix::mount::mount("trumanfs", home, TYPE, flags, data.as_c_str()).map_err(|errno| {
-        Error::refused(
-            format!("cannot mount {}: {}", home.display(), Error::os("mount")(errno)),
-            "Mounting needs CAP_SYS_ADMIN; in a container, start it with `--cap-add SYS_ADMIN --device /dev/fuse`.",
-        )
+        find_obstacle(FailedStep::Mount(errno)).error(format!(
+            "cannot mount {}: {}",
+            home.display(),
+            Error::os("mount")(errno)
+        ))
     })?;
     Ok(device)
-}
-
-/// Says why there is no /dev/fuse.
-pub(super) fn no_device(error: &Error) -> Error {
-    Error::refused(
-        format!("/dev/fuse cannot be opened: {error}"),
-        "Load the module with `modprobe fuse`; in a container, start it with `--device /dev/fuse`.",
-    )
 }
 
 /// fusermount3 mounts and sends the descriptor over a socket whose number is in `_FUSE_COMMFD` (libfuse's protocol).
 fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
-    let failed = |what: String| {
-        Error::refused(
-            format!("cannot mount {}: {what}", home.display()),
-            "Mounting without being root needs fusermount3: install the package fuse3.",
-        )
+    let failed = |obstacle: MountObstacle, what: &str| {
+        obstacle.error(format!("cannot mount {}: {what}", home.display()))
     };
+    let no_socket = |errno: Errno| failed(MountObstacle::Unknown, &errno.to_string());
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::STREAM,
         SocketFlags::CLOEXEC,
         None,
     )
-    .map_err(|errno| failed(errno.to_string()))?;
+    .map_err(no_socket)?;
     // The only descriptor that the child inherits.
-    rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())
-        .map_err(|errno| failed(errno.to_string()))?;
+    rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(no_socket)?;
     let mut options = String::from("fsname=trumanfs,subtype=trumanfs,nosuid,nodev");
     for (wanted, word) in [
         (wanted.read_only, ",ro"),
@@ -126,7 +117,11 @@ fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| failed(format!("fusermount3: {error}")))?;
+        .map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            let obstacle = find_obstacle(FailedStep::HelperStart(errno));
+            failed(obstacle, &format!("fusermount3: {}", reason(&error)))
+        })?;
     drop(theirs);
     let received = receive_descriptor(&ours);
     let mut said = String::new();
@@ -134,7 +129,10 @@ fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -
         let _ = stderr.read_to_string(&mut said);
     }
     let _ = child.wait();
-    received.ok_or_else(|| failed(said.trim().to_owned()))
+    received.ok_or_else(|| {
+        let obstacle = find_obstacle(FailedStep::Helper(&said));
+        failed(obstacle, said.trim())
+    })
 }
 
 fn receive_descriptor(socket: &OwnedFd) -> Option<OwnedFd> {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Wanted;
 use super::atime::Access;
-use super::{Wanted, mountpoint};
 use crate::error::{Error, Kind, Result};
-use crate::mounts::{nesting, table};
+use crate::mounts::{diagnosis, nesting, table};
 use crate::sys::users::{self, User};
 use crate::world::layout::STATE;
 
@@ -69,11 +69,8 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
             "The mounted home would cover its own store. Use a directory elsewhere.",
         ));
     }
-    if let Err(error) = std::fs::metadata("/dev/fuse") {
-        return Err(mountpoint::no_device(&Error::os("stat")(
-            rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::NOENT),
-        )));
-    }
+    diagnosis::check_kernel()?;
+    diagnosis::open_device().map_err(diagnosis::device_error)?;
     let access = Access::of_store(&store)?;
     wanted.mount.access.check(access, &store)?;
     Ok(Checked {

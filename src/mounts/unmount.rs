@@ -1,12 +1,14 @@
 //! Unmounting a home: by `umount2(2)` as root, else by `fusermount3`.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use super::diagnosis::{FailedStep, find_obstacle};
 use super::table::{find, not_mounted};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 
 /// How long a home may be in use that is to be unmounted: whoever looks at a program that has just ended, through /proc, holds
 /// what the program had open for that moment, be it `ps` or the daemon itself.
@@ -49,8 +51,8 @@ fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
         };
         return match rustix::mount::unmount(home, flags) {
             Ok(()) => Ok(Unmounted::Yes),
-            Err(rustix::io::Errno::BUSY) => Ok(Unmounted::InUse),
-            Err(rustix::io::Errno::INVAL) => Err(not_mounted(home)),
+            Err(Errno::BUSY) => Ok(Unmounted::InUse),
+            Err(Errno::INVAL) => Err(not_mounted(home)),
             Err(errno) => Err(Error::refused(
                 format!(
                     "cannot unmount {}: {}",
@@ -61,20 +63,31 @@ fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
             )),
         };
     }
-    let flag = if lazy { "-uzq" } else { "-uq" };
-    match Command::new("fusermount3")
+    let flag = if lazy { "-uz" } else { "-u" };
+    let output = Command::new("fusermount3")
         .arg(flag)
         .arg("--")
         .arg(home)
-        .status()
-    {
-        Ok(status) if status.success() => Ok(Unmounted::Yes),
-        // It says no more than that it could not.
+        .stdin(Stdio::null())
+        .output();
+    let failed = |step: FailedStep<'_>, what: &str| {
+        let what = format!("cannot unmount {}: {what}", home.display());
+        Err(find_obstacle(step).error(what))
+    };
+    match output {
+        Ok(output) if output.status.success() => Ok(Unmounted::Yes),
         Ok(_) if find(home).is_none() => Err(not_mounted(home)),
-        Ok(_) => Ok(Unmounted::InUse),
-        Err(error) => Err(Error::refused(
-            format!("cannot unmount {}: fusermount3: {error}", home.display()),
-            "Install the package fuse3.",
-        )),
+        Ok(output) => {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            match complaint.contains("busy") {
+                true => Ok(Unmounted::InUse),
+                false => failed(FailedStep::HelperUnmount(&complaint), complaint.trim()),
+            }
+        }
+        Err(error) => {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            let what = format!("fusermount3: {}", reason(&error));
+            failed(FailedStep::HelperStart(errno), &what)
+        }
     }
 }

@@ -1040,7 +1040,8 @@ fn a_machine_without_the_device_is_told_what_to_do() {
     }
     assert_eq!(code(&output), 6, "{}", describe(&output));
     assert!(
-        err(&output).contains("/dev/fuse") && err(&output).contains("modprobe fuse"),
+        err(&output).contains("/dev/fuse cannot be opened")
+            && err(&output).contains("mknod -m 666 /dev/fuse"),
         "{}",
         describe(&output)
     );

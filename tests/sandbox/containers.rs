@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use trumanfs::mounts::obstacle::CONTAINER_OPTIONS;
+
 use crate::common::{binary, describe, need_root, need_tools, run_limited};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,10 +23,30 @@ struct Options {
     unfiltered: bool,
     /// `--security-opt systempaths=unconfined`.
     uncovered: bool,
-    /// `--cap-add SYS_ADMIN`, which lifts the filter, too.
+    /// `--cap-add SYS_ADMIN`, which lifts the filter, but for pivot_root(2).
     admin: bool,
     /// `--device /dev/fuse`.
     fuse: bool,
+}
+
+impl Options {
+    /// Reads options as they are typed behind `docker run`.
+    fn parse(line: &str) -> Options {
+        let mut options = Options::default();
+        let mut words = line.split_whitespace();
+        while let (Some(option), Some(value)) = (words.next(), words.next()) {
+            match (option, value) {
+                ("--device", "/dev/fuse") => options.fuse = true,
+                ("--cap-add", "SYS_ADMIN") => options.admin = true,
+                ("--security-opt", "seccomp=unconfined") => options.unfiltered = true,
+                ("--security-opt", "systempaths=unconfined") => options.uncovered = true,
+                // These containers have no profile of AppArmor's.
+                ("--security-opt", "apparmor=unconfined") => {}
+                other => panic!("{other:?} is no option of these containers"),
+            }
+        }
+        options
+    }
 }
 
 /// The capabilities of a container of Docker's.
@@ -139,7 +161,12 @@ fn fill(config: &mut Value, options: Options, script: &str) {
         config["linux"]["maskedPaths"] = json!([]);
         config["linux"]["readonlyPaths"] = json!([]);
     }
-    if !options.unfiltered && !options.admin {
+    if !options.unfiltered && options.admin {
+        config["linux"]["seccomp"] = json!({
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "syscalls": [{"names": ["pivot_root"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}],
+        });
+    } else if !options.unfiltered {
         config["linux"]["seccomp"] = json!({
             "defaultAction": "SCMP_ACT_ALLOW",
             "syscalls": [
@@ -233,10 +260,56 @@ fn a_program_runs_in_a_container_or_what_is_missing_is_named() {
         ..fuse
     };
     refused(admin, "--security-opt systempaths=unconfined");
-    let output = run(Options {
+    let uncovered = Options {
         uncovered: true,
         ..admin
-    });
-    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
-    assert_eq!(output.stdout, b"hello\n");
+    };
+    refused(uncovered, "--security-opt seccomp=unconfined");
+}
+
+/// The line of options that every remedy has, and the documents: with it all works, for root and for an ordinary user.
+#[test]
+fn documented_line_of_options_is_enough() {
+    need_containers!();
+    need_tools!("setpriv", "fusermount3");
+    let documents = fs::read_to_string(crate::common::repository().join("docs/OPERATORS.md"));
+    assert!(documents.unwrap().contains(CONTAINER_OPTIONS));
+    let options = Options::parse(CONTAINER_OPTIONS);
+    let script =
+        "cp /opt/trumanfs /tmp/trumanfs; chmod 755 /tmp/trumanfs; chmod 1777 /tmp; cd /tmp; BECOME
+        set -e; /tmp/trumanfs doctor >/tmp/doctor || { cat /tmp/doctor; exit 1; }
+        mkdir store; echo hello >store/file; echo 'cat: {arguments: path}' >policy.yaml
+        exec /tmp/trumanfs run --root store --policy policy.yaml -- cat file";
+    for become_user in [
+        "",
+        "mkdir user; chown 65534 user; cd user; exec setpriv --reuid=65534 --regid=65534 --clear-groups sh -c '",
+    ] {
+        // The user of the second runs the rest of the script.
+        let mut script = script.replace("'cat: {arguments: path}'", "\"cat: {arguments: path}\"");
+        script = script
+            .replace("/tmp/doctor", "doctor")
+            .replace("BECOME", become_user);
+        if !become_user.is_empty() {
+            script.push('\'');
+        }
+        let output = Container::new(options, &script).run();
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        assert_eq!(output.stdout, b"hello\n", "{}", describe(&output));
+    }
+}
+
+/// A device file that is made in the container is not on its list of devices.
+#[test]
+fn device_that_the_container_may_not_use_is_named() {
+    need_containers!();
+    let script = "mknod -m 666 /dev/fuse c 10 229; exec /opt/trumanfs doctor --json";
+    let output = Container::new(Options::default(), script).run();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let mounting = report["mounting"].as_array().unwrap();
+    let device = mounting.iter().find(|one| one["name"] == "device").unwrap();
+    let found = device["found"].as_str().unwrap();
+    assert!(found.contains("list of permitted devices"), "{report}");
+    let remedy = device["remedy"].as_str().unwrap();
+    assert!(remedy.contains(CONTAINER_OPTIONS), "{report}");
 }

@@ -1,6 +1,7 @@
-"""Runs a program for which some system calls are refused with EPERM, as in a container with a strict profile.
+"""Runs a program for which some system calls are refused: with EPERM, as in a container with a strict profile, or with
+another errno, as by a kernel that does not know them (38).
 
-filtered.py NUMBER,… PROGRAM ARGUMENTS…
+filtered.py NUMBER[=ERRNO],… PROGRAM ARGUMENTS…
 """
 
 import ctypes
@@ -9,12 +10,12 @@ import struct
 import sys
 
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
-ALLOW, REFUSE = 0x7FFF0000, 0x00050001
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 
-numbers = [int(number) for number in sys.argv[1].split(",")]
 instructions = [(LOAD, 0, 0, 0)]
-for number in numbers:
-    instructions += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
+for word in sys.argv[1].split(","):
+    number, _, errno = word.partition("=")
+    instructions += [(EQUAL, 0, 1, int(number)), (RETURN, 0, 0, REFUSE | int(errno or 1))]
 instructions.append((RETURN, 0, 0, ALLOW))
 code = b"".join(struct.pack("HBBI", *one) for one in instructions)
 buffer = ctypes.create_string_buffer(code)

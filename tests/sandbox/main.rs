@@ -28,6 +28,7 @@ mod limits;
 mod loads;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod mount_obstacles;
 mod nested;
 mod network;
 mod ordinary_user;

@@ -186,9 +186,8 @@ impl<'p> Execution<'p> {
                 outcome.map_err(|error| {
                     let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
                     LaunchError {
-                        step: Step::Terminal,
-                        about: String::new(),
                         errno: Some(errno),
+                        ..LaunchError::refused(Step::Terminal, "")
                     }
                 })?
             }

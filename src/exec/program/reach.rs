@@ -33,9 +33,8 @@ pub(super) fn reach(
         }
     };
     let failed = |error: std::io::Error| LaunchError {
-        step: Step::Network,
-        about: "answering for it".to_owned(),
         errno: Errno::from_io_error(&error),
+        ..LaunchError::refused(Step::Network, "answering for it")
     };
     Gateway::start(sockets, opened, Box::new(observer))
         .map(Some)

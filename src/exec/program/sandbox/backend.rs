@@ -35,7 +35,8 @@ impl Choice {
 }
 
 /// Whether an error of a launch means that this machine refuses the namespaces themselves, or rights over them, so that
-/// bubblewrap may fare better. AppArmor may let the namespace be made and take the capabilities, so that any step that
+/// bubblewrap may fare better, or that the kernel is older than the calls by which mounts are made here (Linux 5.12), which
+/// bubblewrap does without. AppArmor may let the namespace be made and take the capabilities, so that any step that
 /// needs one can be the first to fail.
 pub(super) fn is_refused_here(error: &LaunchError) -> bool {
     let needs_rights = matches!(
@@ -53,7 +54,7 @@ pub(super) fn is_refused_here(error: &LaunchError) -> bool {
     );
     let refused = matches!(
         error.errno,
-        Some(Errno::PERM | Errno::ACCESS | Errno::NOSPC)
+        Some(Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS)
     );
     needs_rights && refused
 }
@@ -83,6 +84,9 @@ mod tests {
             (Step::Namespaces, Errno::NOSPC, true),
             (Step::UserMap, Errno::PERM, true),
             (Step::Source, Errno::PERM, true),
+            (Step::Source, Errno::NOSYS, true),
+            (Step::Mount, Errno::NOSYS, true),
+            (Step::Filter, Errno::NOSYS, false),
             (Step::Source, Errno::NOENT, false),
             (Step::Mount, Errno::LOOP, false),
             (Step::Program, Errno::ACCESS, false),

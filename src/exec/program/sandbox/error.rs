@@ -7,6 +7,8 @@ use rustix::io::Errno;
 use trumanfs_init::error::Failed;
 pub use trumanfs_init::error::Step;
 
+use crate::error::reason;
+use crate::mounts::obstacle::CONTAINER_OPTIONS;
 use crate::name::escape;
 
 /// Why a program was not started. Nothing of it runs.
@@ -18,6 +20,8 @@ pub struct LaunchError {
     pub about: String,
     /// What the kernel said, if it was asked.
     pub errno: Option<Errno>,
+    /// How the other backend failed that was tried after that.
+    pub fallback: Option<Box<LaunchError>>,
 }
 
 impl LaunchError {
@@ -40,30 +44,39 @@ impl LaunchError {
         }
         if let Some(errno) = self.errno {
             text.push_str(": ");
-            text.push_str(&std::io::Error::from(errno).to_string());
+            text.push_str(&reason(&errno.into()));
+        }
+        if let Some(fallback) = &self.fallback {
+            text.push_str("; nor with bwrap: ");
+            text.push_str(&fallback.what());
         }
         text
     }
 
     /// What to do about it, where something is known to help.
     #[must_use]
-    pub fn remedy(&self) -> Option<&'static str> {
+    pub fn remedy(&self) -> Option<String> {
         remedy_for(self.step, self.errno)
     }
 
     /// The remedy, or where to look for one. The reason of a network that cannot be prepared says itself what to do.
     #[must_use]
-    pub fn advice(&self) -> Option<&'static str> {
+    pub fn advice(&self) -> Option<String> {
         let search = "`trumanfs doctor` tries each mechanism and says what is missing";
         self.remedy()
-            .or((self.step != Step::Network).then_some(search))
+            .or((self.step != Step::Network).then(|| search.to_owned()))
     }
 }
 
 impl From<Failed> for LaunchError {
     fn from(failed: Failed) -> Self {
         let Failed { step, about, errno } = failed;
-        Self { step, about, errno }
+        Self {
+            step,
+            about,
+            errno,
+            fallback: None,
+        }
     }
 }
 
@@ -112,8 +125,8 @@ fn in_words(step: Step) -> &'static str {
 }
 
 /// What to do about it, where there is something that helps in general.
-fn remedy_for(step: Step, errno: Option<Errno>) -> Option<&'static str> {
-    Some(match (step, errno) {
+fn remedy_for(step: Step, errno: Option<Errno>) -> Option<String> {
+    let remedy = match (step, errno) {
         (Step::Identity, Some(Errno::PERM)) => {
             "run trumanfs as the home's owner; root needs CAP_SETUID and CAP_SETGID to become another user, and a user namespace that has this user"
         }
@@ -124,16 +137,27 @@ fn remedy_for(step: Step, errno: Option<Errno>) -> Option<&'static str> {
             "root needs CAP_SETFCAP to enter itself into a user namespace: add it to the capabilities of the container or service, or run as an ordinary user"
         }
         (
-            Step::Namespaces | Step::UserMap | Step::Root | Step::Loopback,
+            Step::Namespaces | Step::UserMap | Step::Root | Step::Pivot | Step::Loopback,
             Some(Errno::PERM | Errno::ACCESS),
-        ) => {
-            "user namespaces are restricted here; `trumanfs doctor` says by what. AppArmor: load the profile that the package brings. A container: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --cap-add SYS_ADMIN. A sysctl: kernel.unprivileged_userns_clone=1. In a sandbox of trumanfs none can be made"
+        )
+        | (Step::Source | Step::Mount, Some(Errno::PERM)) => {
+            return Some(format!(
+                "user namespaces are restricted here; `trumanfs doctor` says by what. AppArmor: load the profile that the package brings. A sysctl: kernel.unprivileged_userns_clone=1. In a container, start it with {CONTAINER_OPTIONS}. In a sandbox of trumanfs none can be made"
+            ));
         }
         (Step::Namespaces, Some(Errno::INVAL)) => {
             "this kernel lacks a kind of namespace; user, mount, PID, network, IPC, UTS and cgroup namespaces are needed"
         }
         (Step::Proc, Some(Errno::PERM)) => {
-            "something covers parts of this process's /proc, as in containers: start the container with --security-opt systempaths=unconfined"
+            return Some(format!(
+                "something covers parts of this process's /proc, as in containers: start the container with {CONTAINER_OPTIONS}"
+            ));
+        }
+        (
+            Step::Source | Step::Root | Step::Mount | Step::Proc | Step::Pivot,
+            Some(Errno::NOSYS),
+        ) => {
+            "this takes Linux 5.12 or newer (open_tree, move_mount, mount_setattr); on an older kernel install bubblewrap, which does without"
         }
         (Step::Directory, Some(Errno::NOENT)) => "the working directory must exist in the home",
         (Step::Directory, Some(Errno::NOTCONN)) => {
@@ -150,7 +174,8 @@ fn remedy_for(step: Step, errno: Option<Errno>) -> Option<&'static str> {
         }
         (Step::Program, Some(Errno::ACCESS)) => "the file must be executable",
         _ => return None,
-    })
+    };
+    Some(remedy.to_owned())
 }
 
 #[cfg(test)]
@@ -179,7 +204,19 @@ mod tests {
         // What `doctor` prints.
         let unknown = LaunchError::new(Step::Source, "/dev/null", Errno::MFILE);
         assert_eq!(unknown.remedy(), None);
+        assert!(!unknown.what().contains("os error"), "{unknown}");
         assert!(unknown.to_string().contains("doctor"), "{unknown}");
+    }
+
+    #[test]
+    fn fallback_that_failed_follows_the_first_reason() {
+        let bwrap = LaunchError::refused(Step::Backend, "bwrap: no");
+        let error = LaunchError {
+            fallback: Some(Box::new(bwrap)),
+            ..LaunchError::new(Step::Namespaces, "", Errno::PERM)
+        };
+        let what = "cannot make namespaces: Operation not permitted; nor with bwrap: cannot have the sandbox made: bwrap: no";
+        assert_eq!(error.what(), what);
     }
 
     #[test]

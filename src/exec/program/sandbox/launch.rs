@@ -148,7 +148,7 @@ pub(super) fn launch_service(
                 return Err(refused);
             }
             let running = by(Backend::Bwrap).map_err(|second| LaunchError {
-                about: format!("{} (then tried bwrap: {})", refused.about, second.what()),
+                fallback: Some(Box::new(second)),
                 ..refused
             })?;
             // The machine will say the same of the next one.

@@ -5,6 +5,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use super::end::End;
@@ -15,6 +16,8 @@ use super::plan::{Limits, Network, Plan};
 use super::running::Until;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::limit::Limit;
+
+use crate::mounts::obstacle::CONTAINER_OPTIONS;
 
 /// Something that a sandbox needs or uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -271,22 +274,55 @@ fn part_of(
     }
 }
 
-/// What to do: by the setting that is in the way, if one can be named.
+/// Returns whether a filter of system calls is in force for this process.
+fn is_filtered() -> bool {
+    let status = read_setting("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line == "Seccomp:\t2")
+}
+
+/// Reads a file of `/proc`.
+fn read_setting(file: &str) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(CWD, file, flags, Mode::empty()).ok()?;
+    let mut text = vec![0; 4096];
+    let len = rustix::io::read(file, &mut text).ok()?;
+    text.truncate(len);
+    String::from_utf8(text).ok()
+}
+
+/// Says what to do about a failed step: by what is in the way, if that can be named.
 fn remedy(error: &LaunchError) -> Option<String> {
-    let set = SETTINGS.iter().find(|(file, value, _)| {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let mut text = [0; 16];
-        let read = rustix::fs::openat(CWD, *file, flags, Mode::empty())
-            .and_then(|file| rustix::io::read(file, &mut text));
-        read.is_ok_and(|len| {
-            text.get(..len)
-                .is_some_and(|text| text.trim_ascii() == value.as_bytes())
-        })
-    });
-    let about_namespaces = [Step::Namespaces, Step::UserMap, Step::Root, Step::Loopback];
-    match set.filter(|_| about_namespaces.contains(&error.step)) {
+    let about_namespaces = [
+        Step::Namespaces,
+        Step::UserMap,
+        Step::Source,
+        Step::Root,
+        Step::Mount,
+        Step::Pivot,
+        Step::Loopback,
+    ];
+    let is_refused = matches!(
+        error.errno,
+        Some(Errno::PERM | Errno::ACCESS | Errno::NOSPC)
+    );
+    if !is_refused || !about_namespaces.contains(&error.step) {
+        return error.remedy();
+    }
+    let set = SETTINGS
+        .iter()
+        .find(|(file, value, _)| read_setting(file).is_some_and(|text| text.trim() == *value));
+    match set {
         Some((file, value, remedy)) => Some(format!("{file} is {value}: {remedy}")),
-        None => error.remedy().map(str::to_owned),
+        // A filter answers with EPERM what the kernel would not.
+        None if error.errno == Some(Errno::PERM)
+            && error.step != Step::UserMap
+            && is_filtered() =>
+        {
+            Some(format!(
+                "a filter of system calls refuses it. In a container, start it with {CONTAINER_OPTIONS}. In a service, leave RestrictNamespaces= and SystemCallFilter= out. In a sandbox of trumanfs none can be made"
+            ))
+        }
+        None => error.remedy(),
     }
 }
 
@@ -324,8 +360,6 @@ fn limit(limit: Limit, in_force: &[InForce], what: &str) -> Capability {
 #[cfg(test)]
 #[allow(clippy::indexing_slicing)]
 mod tests {
-    use rustix::io::Errno;
-
     use super::*;
 
     fn of(error: &LaunchError) -> Vec<Option<bool>> {
