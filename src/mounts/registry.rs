@@ -7,7 +7,8 @@
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use super::diagnosis::in_user_namespace;
+use crate::error::{Error, Result, reason};
 use crate::name::{escape, unescape};
 
 /// What is known of one mount.
@@ -59,42 +60,76 @@ fn path(text: &str) -> PathBuf {
     ))
 }
 
-/// Where root's and where a user's entries are. The first is this process's own.
-fn places() -> Vec<PathBuf> {
-    let root = PathBuf::from("/run/trumanfs");
+/// Where root's entries are.
+const OF_ROOT: &str = "/run/trumanfs";
+
+/// Returns where this process's entries may be, the best place first: what holds them may be absent or read-only.
+fn own_places() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid();
-    if uid.is_root() {
-        return vec![root];
-    }
-    let own = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("trumanfs"),
-        _ => std::env::temp_dir().join(format!("trumanfs-{}", uid.as_raw())),
+    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    let session = session.map(|dir| PathBuf::from(dir).join("trumanfs"));
+    let temporary = std::env::temp_dir().join(format!("trumanfs-{}", uid.as_raw()));
+    let of_root = uid.is_root().then(|| PathBuf::from(OF_ROOT));
+    // The root of a user namespace is a user of the machine, whose runtime directory is theirs alone.
+    let places = if in_user_namespace() {
+        [session, of_root]
+    } else {
+        [of_root, session]
     };
-    vec![own, root]
+    places.into_iter().flatten().chain([temporary]).collect()
 }
 
-/// Makes and checks the directory of this process's entries.
+/// Returns the directories whose entries this process believes: its own, and root's.
+fn trusted_places() -> impl Iterator<Item = PathBuf> {
+    let mut places = own_places();
+    if !places.iter().any(|place| place == OF_ROOT) {
+        places.push(PathBuf::from(OF_ROOT));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    places.into_iter().filter(move |place| {
+        let meta = std::fs::symlink_metadata(place);
+        meta.is_ok_and(|meta| is_safe(&meta, &[own, 0]))
+    })
+}
+
+/// Returns whether only these users can put something into a directory.
+fn is_safe(meta: &std::fs::Metadata, users: &[u32]) -> bool {
+    meta.is_dir() && users.contains(&meta.uid()) && meta.mode() & 0o022 == 0
+}
+
+/// Makes and checks the directory of this process's entries: the first that can be had.
 fn own_place() -> Result<PathBuf> {
-    let dir = places().into_iter().next().unwrap_or_default();
-    let refused = |what: String| not_safe(&dir, &what);
-    match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+    let mut first = None;
+    for dir in own_places() {
+        match make_place(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) => {
+                first.get_or_insert(error);
+            }
+        }
+    }
+    Err(first.unwrap_or(Error::NotFound))
+}
+
+fn make_place(dir: &Path) -> Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(error) => {
             return Err(Error::refused(
-                format!("cannot make {}: {error}", dir.display()),
-                "trumanfs notes there which store is behind a home: let the directory above it exist and be yours to write to.",
+                format!("cannot make {}: {}", dir.display(), reason(&error)),
+                "trumanfs notes there which store is behind a home: let the directory above it exist and be yours to write to, \
+                 or set XDG_RUNTIME_DIR or TMPDIR to one that is.",
             ));
         }
     }
-    let meta = std::fs::symlink_metadata(&dir).map_err(|error| refused(error.to_string()))?;
-    if !meta.is_dir()
-        || meta.uid() != rustix::process::geteuid().as_raw()
-        || meta.mode() & 0o022 != 0
-    {
-        return Err(refused("is not safe to use".to_owned()));
+    let meta = std::fs::symlink_metadata(dir).map_err(|error| not_safe(dir, &error.to_string()))?;
+    if !is_safe(&meta, &[rustix::process::geteuid().as_raw()]) {
+        return Err(not_safe(dir, "is not safe to use"));
     }
-    Ok(dir)
+    // What was made before may lie on a file system that is read-only by now.
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)
+        .map_err(|errno| not_safe(dir, &reason(&errno.into())))
 }
 
 fn not_safe(dir: &Path, what: &str) -> Error {
@@ -160,9 +195,8 @@ pub fn temporary_home() -> Result<PathBuf> {
 
 /// Returns whether a home was mounted for a request.
 pub fn is_temporary(home: &Path) -> bool {
-    places()
-        .iter()
-        .any(|place| home.parent() == Some(&place.join(TEMPORARY)))
+    let mut places = own_places().into_iter().chain([OF_ROOT.into()]);
+    places.any(|place| home.parent() == Some(&place.join(TEMPORARY)))
 }
 
 /// Takes the entry of a mount of this process away. The number of its device may be another mount's by now, and so the entry.
@@ -188,7 +222,7 @@ fn read(file: &Path) -> Option<MountInfo> {
 
 /// Finds the entry of a mount by its device number, `major:minor`.
 pub fn find(device: &str) -> Option<MountInfo> {
-    places().into_iter().find_map(|dir| read(&dir.join(device)))
+    trusted_places().find_map(|dir| read(&dir.join(device)))
 }
 
 /// Returns the entries of all mounts that this user may know of and whose daemon lives.
@@ -204,7 +238,8 @@ pub fn temporary_homes_of(store: &Path) -> Vec<PathBuf> {
 }
 
 fn entries() -> impl Iterator<Item = MountInfo> {
-    let dirs = places().into_iter();
-    let files = dirs.filter_map(|dir| std::fs::read_dir(dir).ok()).flatten();
+    let files = trusted_places()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flatten();
     files.flatten().filter_map(|file| read(&file.path()))
 }

@@ -275,3 +275,58 @@ fn unmount_that_fails_is_explained_once() {
     );
     assert!(!complaint.contains("in use"), "{complaint}");
 }
+
+/// Where the usual directory of the notes about homes cannot be had, the next one is taken.
+#[test]
+fn home_is_found_where_the_usual_directory_of_notes_cannot_be_written() {
+    need_root!("to make a device");
+    need_tools!("unshare", "setpriv", "fusermount3", "python3");
+    let script = r#"sh -ec '"$0" mount store home; "$0" checkpoint create home c; test -d "$1"; "$0" umount home'"#;
+    let read_only =
+        "mkdir run; chown $user run; mount --bind run run; mount -o remount,bind,ro run";
+    for (user, prepare, place) in [
+        (0, "mount --bind run /run", "tmp/trumanfs-0"),
+        (
+            0,
+            "mount --bind run /run; mkdir mine; export XDG_RUNTIME_DIR=$PWD/mine",
+            "mine/trumanfs",
+        ),
+        (
+            USER,
+            "export XDG_RUNTIME_DIR=$PWD/run",
+            "tmp/trumanfs-65534",
+        ),
+        (
+            USER,
+            "export XDG_RUNTIME_DIR=$PWD/missing",
+            "tmp/trumanfs-65534",
+        ),
+    ] {
+        let output = run(user, &format!("{read_only}; {prepare}"), script, &[place]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{prepare}: {}",
+            describe(&output)
+        );
+    }
+}
+
+/// What another user has put where notes are looked for would lead an operator to another store.
+#[test]
+fn note_of_another_user_is_not_believed() {
+    need_root!("to make a device");
+    need_tools!("unshare", "setpriv", "fusermount3");
+    // The real note is moved away, and a copy of it belongs to somebody else.
+    let script = r#"sh -c '"$0" mount store home; cd tmp; mv trumanfs-0 mine; cp -r mine trumanfs-0; chown -R 65534 trumanfs-0; cd ..
+        "$0" checkpoint create home c; code=$?; mv tmp/trumanfs-0 other; mv tmp/mine tmp/trumanfs-0; "$0" umount home; exit $code'"#;
+    let read_only =
+        "mkdir run; mount --bind run run; mount -o remount,bind,ro run; mount --bind run /run";
+    let output = run(0, read_only, script, &[]);
+    assert_eq!(output.status.code(), Some(6), "{}", describe(&output));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        complaint.contains("its store is known only to"),
+        "{complaint}"
+    );
+}
