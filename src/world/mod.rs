@@ -66,6 +66,7 @@ pub mod root;
 mod scratch;
 mod sessions;
 pub mod settle;
+mod settle_names;
 mod settled;
 mod shared_blocks;
 mod space;

@@ -7,6 +7,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::BufReader;
+use std::iter::repeat;
 use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
@@ -17,6 +18,7 @@ use super::meta::Id;
 use super::root::Root;
 use super::sessions::{newest, open_session_file};
 pub use super::sessions::{open_journal, sessions};
+use super::settle_names::Around;
 use super::settled::Settled;
 use super::state::StateDir;
 use super::trash::move_to;
@@ -175,10 +177,13 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
         if not_done.contains(&record.seq) {
             continue;
         }
-        let later = window.iter().skip(index + 1);
-        let later = later.filter(|record| !not_done.contains(&record.seq));
-        let later: Vec<&Op> = later.map(|record| &record.op).collect();
-        match outcome(root, &record.op, &later)? {
+        let stands = |record: &&Record| !not_done.contains(&record.seq);
+        let (before, later) = window.split_at(index);
+        let around = Around {
+            before: before.iter().filter(stands).collect(),
+            later: later.iter().skip(1).filter(stands).collect(),
+        };
+        match outcome(root, record, &around)? {
             Fate::Done => {}
             Fate::Finished(what) => told.push(what),
             Fate::NotDone => {
@@ -237,40 +242,39 @@ enum Fate {
     Finished(String),
 }
 
-fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
+fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
     let done = |done: bool| Ok(if done { Fate::Done } else { Fate::NotDone });
-    // An act on a name had ended when a later one on that name was recorded.
-    let Some(path) = op.path().and_then(|path| follow(path, later)) else {
+    let mut places = Vec::new();
+    let dirs = record.at.iter().map(|at| Some(at.2)).chain(repeat(None));
+    for (path, dir) in record.op.paths().zip(dirs) {
+        match around.find(root, path, dir)? {
+            Some(place) => places.push(place),
+            None => return Ok(Fate::Done),
+        }
+    }
+    let mut places = places.iter();
+    let Some(path) = places.next() else {
         return Ok(Fate::Done);
     };
-    match op {
+    match &record.op {
         Op::Create { .. } | Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } => {
-            done(stat(root, &path)?.is_some())
+            done(stat(root, path)?.is_some())
         }
-        Op::Link { ids, .. } => done(is(root, &path, *ids)?),
-        Op::Unlink { ids, .. } | Op::Rmdir { ids, .. } => done(!is(root, &path, *ids)?),
-        Op::Rename {
-            to, ids, replaced, ..
+        Op::Link { ids, .. } => done(is(root, path, *ids)?),
+        Op::Unlink { ids, .. } | Op::Rmdir { ids, .. } | Op::Exchange { ids, .. } => {
+            done(!is(root, path, *ids)?)
         }
-        | Op::Restore {
-            to, ids, replaced, ..
-        } => {
-            let Some(to) = follow(to, later) else {
-                return Ok(Fate::Done);
-            };
-            if let Some(replaced) = replaced
-                && is(root, &path, replaced.ids)?
-                && is(root, &to, *ids)?
+        Op::Rename { ids, replaced, .. } | Op::Restore { ids, replaced, .. } => {
+            if let (Some(replaced), Some(to)) = (replaced, places.next())
+                && is(root, path, replaced.ids)?
+                && is(root, to, *ids)?
             {
-                return finish(root, &path, &to, replaced);
+                return finish(root, path, to, replaced);
             }
-            done(!is(root, &path, *ids)?)
-        }
-        Op::Exchange { to, ids, .. } => {
-            done(follow(to, later).is_none() || !is(root, &path, *ids)?)
+            done(!is(root, path, *ids)?)
         }
         Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
-            done(is(root, &path, *new)?)
+            done(is(root, path, *new)?)
         }
         // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
         // of the last moment may be old or new.
@@ -292,43 +296,6 @@ fn outcome(root: &Root, op: &Op, later: &[&Op]) -> Result<Fate> {
         | Op::Purge { .. }
         | Op::Evict { .. } => done(true),
     }
-}
-
-/// Returns where a name is after later operations, which may have moved a directory above it; `None` where one of them
-/// was about this name, or removed or replaced a directory above it.
-fn follow(path: &WorldPath, later: &[&Op]) -> Option<WorldPath> {
-    let mut at = path.clone();
-    for op in later {
-        match op {
-            Op::Create { path, .. }
-            | Op::Mkdir { path, .. }
-            | Op::Mknod { path, .. }
-            | Op::Symlink { path, .. }
-            | Op::Link { path, .. }
-            | Op::Truncate {
-                path, new: Some(_), ..
-            }
-            | Op::Content {
-                path, new: Some(_), ..
-            } if *path == at => return None,
-            Op::Unlink { path, .. } | Op::Rmdir { path, .. } if path.contains(&at) => return None,
-            Op::Rename { path, to, .. } | Op::Restore { path, to, .. } => {
-                if *path == at || to.contains(&at) {
-                    return None;
-                }
-                at = at.moved(path, to).unwrap_or(at);
-            }
-            Op::Exchange { path, to, .. } => {
-                if *path == at || *to == at {
-                    return None;
-                }
-                let moved = at.moved(path, to).or_else(|| at.moved(to, path));
-                at = moved.unwrap_or(at);
-            }
-            _ => {}
-        }
-    }
-    Some(at)
 }
 
 /// Does the second step of a replacement: the replaced node still has the old name.

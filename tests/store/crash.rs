@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::calls::*;
 use crate::common::random::Random;
 use crate::common::{Home, child, describe, need_mount, trumanfs, watch};
-use trumanfs::journal::{Journal, Op, Reader, Record, Replaced};
+use trumanfs::journal::{At, Journal, Op, Reader, Record, Replaced};
 use trumanfs::name::{Escaped, WorldPath};
 use trumanfs::world::layout::JOURNAL;
 
@@ -517,11 +517,11 @@ fn path(text: &str) -> WorldPath {
 
 /// Writes the journal of a session that never ended, with one record more.
 fn unfinished_session(store: &Path, op: Op) {
-    unfinished_session_of(store, [op]);
+    unfinished_session_of(store, [(op, &[])]);
 }
 
 /// Writes the journal of a session that never ended, with more records.
-fn unfinished_session_of<const N: usize>(store: &Path, ops: [Op; N]) {
+fn unfinished_session_of<const N: usize>(store: &Path, ops: [(Op, &[At]); N]) {
     let session = store.join(".trumanfs/sessions/29990101T000000.000000Z-0000");
     fs::create_dir(&session).unwrap();
     let file = File::options()
@@ -543,8 +543,8 @@ fn unfinished_session_of<const N: usize>(store: &Path, ops: [Op; N]) {
         mounted: None,
     };
     journal.note(begin, None).unwrap();
-    for op in ops {
-        journal.begin(op, &[], None).unwrap().done();
+    for (op, dirs) in ops {
+        journal.begin(op, dirs, None).unwrap().done();
     }
 }
 
@@ -781,7 +781,7 @@ fn an_unlink_that_was_not_done_is_taken_back_below_a_moved_directory() {
         ids: ids(&store.join("e")),
         replaced: None,
     };
-    unfinished_session_of(&store, [unlinked, moved]);
+    unfinished_session_of(&store, [(unlinked, &[]), (moved, &[])]);
     let output = home.mount_again();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
@@ -790,6 +790,42 @@ fn an_unlink_that_was_not_done_is_taken_back_below_a_moved_directory() {
     );
     assert_eq!(said.matches("had not been done").count(), 1, "{said}");
     check_journals_lightly(&home);
+}
+
+/// A directory above may move while something is made in it. The record then has the path of a moment before; the number of
+/// the directory says where it was made.
+#[test]
+fn a_name_made_while_its_directory_moved_was_made() {
+    need_mount!();
+    let mut home = Home::mount();
+    fs::create_dir_all(home.path("e/in/n")).unwrap();
+    fs::create_dir(home.path("d")).unwrap();
+    home.umount();
+    let store = home.store().to_owned();
+    let moved = Op::Rename {
+        path: path("old"),
+        to: path("e"),
+        ids: ids(&store.join("e")),
+        replaced: None,
+    };
+    let made = |path| Op::Mkdir { path, mode: 0o755 };
+    let dir = [(0, 0, ids(&store.join("e/in"))[1])];
+    let other = [(0, 0, ids(&store.join("d"))[1])];
+    unfinished_session_of(
+        &store,
+        [
+            (moved, &[]),
+            (made(path("old/in/n")), &dir),
+            (made(path("d/n")), &other),
+        ],
+    );
+    let output = home.mount_again();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("mkdir (record 4) had not been done"),
+        "{said}"
+    );
+    assert_eq!(said.matches("had not been done").count(), 1, "{said}");
 }
 
 /// As [`check_journals`], for a store whose trash is empty.
