@@ -255,6 +255,35 @@ fn on_xfs_directories_that_change_places_keep_their_times() {
     assert_eq!(["a", "b"].map(time), [1_000_000_002; 2]);
 }
 
+/// xfs reserves space behind the end of a file that grows. Where the next data of a content that is put back lay beyond
+/// a hole, that space filled the hole.
+#[test]
+fn on_xfs_holes_of_a_content_that_is_put_back_stay() {
+    need_mount!();
+    let disk = match Disk::new(&["mkfs.xfs", "-q"], 512) {
+        Ok(disk) => disk,
+        Err(why) => skip!("xfs", "no disk of its own: {why}"),
+    };
+    sh(&disk.store(), "yes | head -c 18000 >f; ln f g");
+    let space = || {
+        disk.detach();
+        disk.attach().unwrap();
+        fs::metadata(disk.store().join("f")).unwrap().blocks()
+    };
+    disk.mount_home("--no-follow");
+    sh(
+        &disk.at("home"),
+        "printf evil | dd of=f bs=1 seek=65536 conv=notrunc status=none",
+    );
+    disk.umount_home();
+    let left = space();
+    let undone = disk.says(&["undo", "--session", "last"]);
+    assert!(undone.starts_with("undone"), "{undone}");
+    let redone = disk.says(&["redo"]);
+    assert!(redone.starts_with("redone"), "{redone}");
+    assert_eq!(space(), left);
+}
+
 #[test]
 fn on_btrfs_contents_are_cloned_and_a_snapshot_is_a_store() {
     need_mount!();

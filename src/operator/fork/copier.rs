@@ -201,8 +201,9 @@ impl<'t> Copier<'t> {
             }
         }
         self.counts.copied += 1;
-        copy_range(from.as_fd(), to.as_fd(), 0, size)?;
-        rustix::fs::ftruncate(to, size).map_err(Error::os("ftruncate"))
+        // First the size: xfs reserves space behind the end of what grows, and would fill the next hole with it.
+        rustix::fs::ftruncate(to, size).map_err(Error::os("ftruncate"))?;
+        copy_range(from.as_fd(), to.as_fd(), 0, size)
     }
 
     /// Gives a thing without content its attributes.

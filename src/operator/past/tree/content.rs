@@ -386,11 +386,13 @@ impl Content {
         {
             return Ok(());
         }
+        // First the size: xfs reserves space behind the end of what grows, and would fill the next hole with it.
+        rustix::fs::ftruncate(to, self.size).map_err(Error::os("ftruncate"))?;
         for (part, file) in self.known() {
             each_data(file, part.start, part.end, |start, end| {
                 copy_bytes(file, to, start, end)
             })?;
         }
-        rustix::fs::ftruncate(to, self.size).map_err(Error::os("ftruncate"))
+        Ok(())
     }
 }
