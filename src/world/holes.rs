@@ -48,9 +48,27 @@ pub fn is_reserved_beyond_end(file: BorrowedFd<'_>) -> bool {
         Ok(found) => found
             .iter()
             .any(|extent| extent.is_unwritten() && extent.end() > end),
-        // tmpfs reports no extents.
-        Err(_) => meta.blocks * 512 > end,
+        // tmpfs reports no extents. What is reserved within its files counts as well: it is no data either.
+        Err(_) => is_tmpfs(file) && meta.blocks * 512 > data(file, meta.size),
     }
+}
+
+fn is_tmpfs(file: BorrowedFd<'_>) -> bool {
+    const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|of| of.f_type == TMPFS_MAGIC)
+}
+
+/// Returns the size of a file's blocks that have data.
+fn data(file: BorrowedFd<'_>, size: u64) -> u64 {
+    let (mut at, mut sum) = (0, 0);
+    while at < size
+        && let Ok(start) = rustix::fs::seek(file, SeekFrom::Data(at))
+        && let Ok(end) = rustix::fs::seek(file, SeekFrom::Hole(start))
+    {
+        sum += end.next_multiple_of(BLOCK) - start;
+        at = end;
+    }
+    sum
 }
 
 /// Returns the parts of a range for which a file has space but no data on disk. Data not yet written back may be among
