@@ -107,14 +107,34 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
     carry_out(&client, &request, &args.how, &next, None)
 }
 
-/// Takes the last undo or restore back.
+/// Takes the last undo or restore back; where nothing of it is left to take back, the one before.
 pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
     let client = Client::open(&args.target)?;
-    let (request, last) = client.redo_request(args.run.as_deref(), args.how.resolved())?;
     let target = quote(args.target.as_os_str().as_bytes());
-    let again = again(&target, &request.wanted, &args.how);
-    let next = format!("`{again}` goes on, mounted or not.");
-    carry_out(&client, &request, &args.how, &next, Some(&last.what))
+    let mut skipped = Vec::new();
+    let mut found = client.redo_request(args.run.as_deref(), &skipped, args.how.resolved())?;
+    loop {
+        let (request, last) = found;
+        let again = again(&target, &request.wanted, &args.how);
+        let next = format!("`{again}` goes on, mounted or not.");
+        let report = client.undo(&request).map_err(|error| go_on(error, &next))?;
+        if args.run.is_none() && is_empty(&report) {
+            skipped.push(last.operation);
+            if let Ok(before) = client.redo_request(None, &skipped, args.how.resolved()) {
+                found = before;
+                continue;
+            }
+        }
+        return tell(&report, &args.how, &next, Some(&last.what));
+    }
+}
+
+/// Returns whether there was nothing to do.
+fn is_empty(report: &UndoReport) -> bool {
+    let extent = report.extent;
+    let planned = extent.names + extent.contents + extent.attributes;
+    let said = report.stopped || report.failed.is_some() || !report.notes.is_empty();
+    report.record.is_none() && planned == 0 && !said
 }
 
 /// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may

@@ -141,15 +141,20 @@ impl Client {
     }
 
     /// Finds out what `redo` takes back: the last undo or restore, or the one that was this run. Which one that is, is settled here,
-    /// so that a redo that stopped half-way can be named when it is asked for again.
+    /// so that a redo that stopped half-way can be named when it is asked for again. `skipped`: those of which nothing is left.
     ///
     /// # Errors
     /// As [`last_done`] and [`find`]; [`Error::Refused`] for a run that is no undo.
-    pub fn redo_request(&self, run: Option<&str>, how: UndoHow) -> Result<(UndoRequest, LastDone)> {
+    pub fn redo_request(
+        &self,
+        run: Option<&str>,
+        skipped: &[Operation],
+        how: UndoHow,
+    ) -> Result<(UndoRequest, LastDone)> {
         let (operations, last) = match run.filter(|text| *text != "last") {
             Some(text) => self.undo_of_run(text)?,
             None => {
-                let last = last_done(&self.store)?;
+                let last = last_done(&self.store, skipped)?;
                 (vec![last.operation.clone()], last)
             }
         };

@@ -682,15 +682,24 @@ fn a_path_is_understood_as_it_is_typed() {
 #[test]
 fn space_reserved_beyond_the_end_is_freed() {
     need_mount!();
+    reserved_beyond_the_end(&std::env::temp_dir());
+    // Its extents cannot be asked for.
+    reserved_beyond_the_end(Path::new("/dev/shm"));
+}
+
+fn reserved_beyond_the_end(base: &Path) {
     const KEEP_SIZE: i32 = 1;
     const ZERO: i32 = 16;
-    let names = ["plain", "changed", "zeroed", "linked", "big"];
+    let names = ["plain", "changed", "zeroed", "linked", "sparse", "big"];
     let home = Home::plan()
+        .on(base)
         .prepare(|store| {
             for name in names {
                 fs::write(store.join(name), "text").unwrap();
             }
             fs::write(store.join("big"), vec![b'b'; 2_000_000]).unwrap();
+            let sparse = fs::File::options().write(true).open(store.join("sparse"));
+            sparse.unwrap().set_len(1 << 20).unwrap();
             fs::hard_link(store.join("linked"), store.join("other")).unwrap();
         })
         .mount();
@@ -703,7 +712,11 @@ fn space_reserved_beyond_the_end_is_freed() {
         } else {
             KEEP_SIZE
         };
-        fallocate(&file, mode, 4 << 20, 1 << 16).unwrap();
+        let zeroed = fallocate(&file, mode, 4 << 20, 1 << 16);
+        // tmpfs does not zero.
+        zeroed
+            .or_else(|_| fallocate(&file, KEEP_SIZE, 4 << 20, 1 << 16))
+            .unwrap();
         if name == "changed" || name == "linked" {
             pwrite(&file, b"evil", 0).unwrap();
         }
@@ -720,4 +733,29 @@ fn space_reserved_beyond_the_end_is_freed() {
     assert_eq!(names.map(blocks), before);
     let again = trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
     assert_eq!(again.status.code(), Some(1), "{}", describe(&again));
+}
+
+/// An undo of which nothing is left to take back does not keep `redo` from the one before.
+#[test]
+fn redo_passes_over_an_undo_that_was_taken_back_by_hand() {
+    need_mount!();
+    let home = Home::plan()
+        .prepare(|store| {
+            fs::write(store.join("f"), "old").unwrap();
+            fs::write(store.join("g"), "g").unwrap();
+            chmod(store.join("g"), 0o644).unwrap();
+        })
+        .mount();
+    let run = |words: &[&str]| {
+        let output = trumanfs(&[&[words[0], home.store().to_str().unwrap()], &words[1..]].concat());
+        assert!(output.status.success(), "{words:?}: {}", describe(&output));
+    };
+    fs::write(home.path("f"), "new").unwrap();
+    run(&["undo", "--session", "last"]);
+    chmod(home.path("g"), 0o600).unwrap();
+    let number = home.journal().last().unwrap()["seq"].to_string();
+    run(&["undo", &number]);
+    chmod(home.path("g"), 0o600).unwrap();
+    run(&["redo"]);
+    assert_eq!(fs::read_to_string(home.store().join("f")).unwrap(), "new");
 }

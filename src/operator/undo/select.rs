@@ -228,10 +228,11 @@ fn by_number(store: &Store, operations: &[Operation], selection: &mut Selection)
 }
 
 /// Finds what `redo` takes back: the newest undo or restore that changed something and has not been redone since.
+/// `skipped` are those of which nothing is left to take back.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
-pub fn last_done(store: &Store) -> Result<LastDone> {
+pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastDone> {
     let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
     let mut acted: HashSet<(Arc<str>, UndoId)> = HashSet::new();
     let mut records = ReverseRecords::trusting(store)?;
@@ -256,6 +257,9 @@ pub fn last_done(store: &Store) -> Result<LastDone> {
                 session: session.to_string(),
                 seq,
             };
+            if skipped.contains(&operation) {
+                continue;
+            }
             return Ok(LastDone { operation, what });
         }
         taken_back.extend(of);

@@ -304,7 +304,7 @@ impl Lab {
     }
 
     fn redo(&self) -> Applied {
-        let last = last_done(&Store::of(&self.world).unwrap()).unwrap();
+        let last = last_done(&Store::of(&self.world).unwrap(), &[]).unwrap();
         self.undo(&Wanted::Operations(vec![last.operation]))
     }
 
@@ -1037,7 +1037,10 @@ fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     assert_same(&lab.look(), &end, "stopped before its first change");
-                    assert!(last_done(&store).is_err(), "there is nothing to take back");
+                    assert!(
+                        last_done(&store, &[]).is_err(),
+                        "there is nothing to take back"
+                    );
                     continue;
                 }
             };

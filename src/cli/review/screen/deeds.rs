@@ -124,7 +124,10 @@ impl<'c> Place<'_, 'c> {
     /// As [`Client::undo`].
     pub(super) fn undo(&self, what: &Undoable) -> Result<Outcome> {
         let request = match what {
-            Undoable::Undone(run) => self.client.redo_request(Some(&run.to_string()), HOW)?.0,
+            Undoable::Undone(run) => {
+                let run = run.to_string();
+                self.client.redo_request(Some(&run), &[], HOW)?.0
+            }
             Undoable::Restored(record) => {
                 let what = UndoWhat {
                     operations: vec![record.to_string()],
