@@ -2,6 +2,7 @@
 //! syncing and seeking arrive here.
 
 use std::ffi::OsStr;
+use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use fuser::{
     ReplyEmpty, Request, WriteFlags,
 };
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::counters::counted;
 use super::handle::{Asked, Handle};
@@ -209,7 +210,9 @@ impl FileSystem {
             started: kept.started,
             appends_from: kept.appends_from,
             cached: kept.look.is_some_and(|look| known.is_read_again(look)),
+            uncached: kept.uncached || flags.contains(OFlags::DIRECT),
         };
+        let uncached = asked.uncached;
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
@@ -220,9 +223,7 @@ impl FileSystem {
         let served = match way {
             Way::Passthrough(_) => FopenFlags::empty(),
             Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
-            Way::Served if kept.uncached || flags.contains(OFlags::DIRECT) => {
-                FopenFlags::FOPEN_DIRECT_IO
-            }
+            Way::Served if uncached => FopenFlags::FOPEN_DIRECT_IO,
             Way::Served if true_pages => FopenFlags::FOPEN_KEEP_CACHE,
             // The page cache may be older than what was written past it.
             Way::Served if passthrough => FopenFlags::empty(),
@@ -316,26 +317,36 @@ impl FileSystem {
         Ok(data)
     }
 
-    /// Writes to an open file.
+    /// Writes to an open file. `open_flags` are those that the program's descriptor has now.
     pub(super) fn write_at(
         &self,
         number: u64,
-        fh: FileHandle,
-        offset: u64,
+        (fh, offset): (FileHandle, u64),
         data: &[u8],
-        flags: WriteFlags,
+        (flags, open_flags): (WriteFlags, OFlags),
         caller: Caller,
     ) -> Result<u32> {
         let handle = self.handle(fh)?;
-        self.before_overwriting(&handle, (offset, data.len() as u64), caller)?;
+        // The kernel's size of a file can be late. What passes the page cache is appended at the file's true end.
+        let appends = handle.uncached && open_flags.contains(OFlags::APPEND);
+        let how = if appends {
+            ReadWriteFlags::APPEND
+        } else {
+            self.before_overwriting(&handle, (offset, data.len() as u64), caller)?;
+            ReadWriteFlags::empty()
+        };
         let mut written = 0;
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
-            match rustix::io::pwrite(handle.as_fd(), rest, offset + written as u64) {
+            let at = offset + written as u64;
+            match rustix::io::pwritev2(handle.as_fd(), &[IoSlice::new(rest)], at, how) {
                 Ok(n) => written += n,
                 Err(Errno::INTR) => {}
                 Err(_) if written > 0 => break,
-                Err(errno) => return Err(Error::os("pwrite")(errno)),
+                Err(errno) => return Err(Error::os("pwritev2")(errno)),
             }
+        }
+        if appends && stat_fd(handle.as_fd())?.size != offset + written as u64 {
+            self.attributes_changed(number);
         }
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             let caller = caller.for_run(self.run_of(&handle, caller));

@@ -29,6 +29,8 @@ pub struct Handle {
     pub appends_from: u64,
     /// Whether it was opened to be read through the page cache as a small file: a read is one request, which its caller waits for.
     pub cached: bool,
+    /// Whether its reads and writes come to the daemon past the page cache.
+    pub uncached: bool,
 }
 
 impl Handle {
@@ -69,6 +71,8 @@ pub struct Asked {
     pub appends_from: Option<u64>,
     /// Whether it goes through the page cache if it can.
     pub cached: bool,
+    /// Whether its reads and writes come to the daemon past the page cache, unless the kernel does them itself.
+    pub uncached: bool,
 }
 
 impl AsFd for Handle {

@@ -32,7 +32,7 @@ const TURNS: usize = 256;
 pub enum Way {
     /// The kernel accesses the backing file itself.
     Passthrough(Arc<BackingId>),
-    /// Reads by mmap go to the backing file, writes to the daemon.
+    /// Maps go to the backing file, reads and writes to the daemon.
     Direct(Arc<BackingId>),
     /// Data goes through the page cache and the daemon.
     Served,
@@ -179,6 +179,9 @@ impl Handles {
         let mut open = self.open.lock();
         let by_blocks = matches!(&asked.started, Some(started) if started.blocks.is_some());
         let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
+        // A program may clear these flags (fcntl(2)), but the kernel's own open of the backing file keeps them.
+        let clearable = OFlags::APPEND | OFlags::DIRECT;
+        let is_seen = by_blocks || asked.flags.intersects(clearable);
         let entry = open.by_node.entry(node).or_insert_with(|| {
             let backing = if asked.cached || by_blocks && !only_writes {
                 None
@@ -193,11 +196,15 @@ impl Handles {
                 started: StartedVersion::default(),
             }
         });
-        let way = match (&entry.way, by_blocks) {
+        let way = match (&entry.way, is_seen) {
             (Way::Passthrough(id), true) => Way::Direct(id.clone()),
             (way, _) => way.clone(),
         };
-        let past = asked.writes && matches!(way, Way::Passthrough(_));
+        let past = match way {
+            Way::Passthrough(_) => asked.writes,
+            Way::Direct(_) => asked.writes && !only_writes,
+            Way::Served => false,
+        };
         let hidden = past.then_some(asked.by);
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
@@ -206,11 +213,10 @@ impl Handles {
             entry.started = started;
         }
         // The kernel names the offset of each read and write, and its buffers lack the alignment that O_DIRECT requires.
-        let unwanted = OFlags::APPEND | OFlags::DIRECT;
-        if !matches!(way, Way::Passthrough(_)) && asked.flags.intersects(unwanted) {
+        if asked.flags.intersects(clearable) {
             let flags = rustix::fs::fcntl_getfl(&file).unwrap_or(OFlags::empty());
-            if flags.intersects(unwanted) {
-                let _ = rustix::fs::fcntl_setfl(&file, flags - unwanted);
+            if flags.intersects(clearable) {
+                let _ = rustix::fs::fcntl_setfl(&file, flags - clearable);
             }
         }
         if let Some(by) = hidden {
@@ -231,6 +237,7 @@ impl Handles {
                 covered: AtomicBool::new(asked.appends_from.is_none()),
                 appends_from: asked.appends_from.unwrap_or(0),
                 cached: asked.cached,
+                uncached: asked.uncached || matches!(way, Way::Direct(_)),
             }),
         );
         (number, way)

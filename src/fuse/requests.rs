@@ -11,6 +11,7 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use rustix::fs::OFlags;
 
 use super::FileSystem;
 use super::attr::{from_system_time, set_attrs};
@@ -199,12 +200,14 @@ impl Filesystem for FileSystem {
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _flags: OpenFlags,
+        open_flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let info = self.seen_long(req, ino, counted!(write));
-        let written = self.write_at(ino.0, fh, offset, data, write_flags, self.sender(req));
+        let open_flags = OFlags::from_bits_retain(open_flags.0.cast_unsigned());
+        let flags = (write_flags, open_flags);
+        let written = self.write_at(ino.0, (fh, offset), data, flags, self.sender(req));
         self.answer(info, reply, written);
     }
 

@@ -17,6 +17,7 @@ mod door;
 mod need;
 
 mod actors;
+mod append;
 mod coherence;
 mod command;
 mod copies;
