@@ -73,9 +73,22 @@ impl FileSystem {
             let meta = self.world().drop_privileges(&located, writing, caller)?;
             return Ok(self.attributes_of(&located, &meta, number));
         }
-        let meta = self
+        let meta = match self
             .world()
-            .set_attr(&located, change, file, &opens, caller)?;
+            .set_attr(&located, change, file, &opens, caller)
+        {
+            // The kernel flushes the times of what was written to a file of somebody else, whose times only the store's
+            // kernel may set; and it has.
+            Err(error)
+                if error.errno() == Errno::PERM
+                    && only_mtime(change)
+                    && ctime.is_some()
+                    && self.shared.handles.is_open(number).1 =>
+            {
+                located.node.stat()?
+            }
+            set => set?,
+        };
         if meta.is_dir() {
             // Perhaps it may not be searched any more.
             self.inodes().dir_changed();
@@ -139,15 +152,19 @@ const SOON: Duration = Duration::from_millis(100);
 /// file's names (fuse_update_ctime_in_cache, fuse_flush_times), and the store's file has changed with that already. A program
 /// that sets only the mtime so soon after another change of the file is taken for the kernel.
 fn sent_unasked(change: SetAttrs, ctime: Option<Time>, meta: &Meta) -> bool {
-    let only_time = SetAttrs {
-        mtime: change.mtime,
-        ..SetAttrs::default()
-    };
     let since_1970 = |time: Time| {
         let sec = u64::try_from(time.sec).unwrap_or(0);
         Duration::new(sec, time.nsec)
     };
-    change == only_time
-        && matches!(change.mtime, SetTime::To(_))
+    only_mtime(change)
         && ctime.is_some_and(|ctime| since_1970(ctime) <= since_1970(meta.ctime) + SOON)
+}
+
+/// Returns whether a change sets nothing but the mtime.
+fn only_mtime(change: SetAttrs) -> bool {
+    let only_time = SetAttrs {
+        mtime: change.mtime,
+        ..SetAttrs::default()
+    };
+    change == only_time && matches!(change.mtime, SetTime::To(_))
 }

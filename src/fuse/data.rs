@@ -48,10 +48,12 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Returns the value for a newly created file, of which nothing is kept.
-    pub(super) fn of_new(uncached: bool) -> Kept {
+    /// Returns the value for a newly created file, of which nothing is kept, or for one that was there after all and is
+    /// opened only for appending.
+    pub(super) fn of_new(uncached: bool, appends_from: Option<u64>) -> Kept {
         Kept {
             uncached,
+            appends_from,
             ..Kept::default()
         }
     }
@@ -100,12 +102,9 @@ impl FileSystem {
             }
             file => file?,
         };
-        let only = OFlags::RWMODE | OFlags::APPEND | OFlags::TRUNC;
-        // The page cache writes back whole pages, including old bytes: there an append is like any other open.
-        let appends = !mechanisms.writeback && asked & only == OFlags::WRONLY | OFlags::APPEND;
         let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
         let kept = Kept {
-            appends_from: appends.then_some(meta.size),
+            appends_from: opens.appends_from(),
             started: opens.started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
             empties: emptying.map(Emptying::goes_on).is_some(),
@@ -126,16 +125,17 @@ impl FileSystem {
         let mechanisms = *self.shared.mechanisms.lock();
         let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
         let wanted = handle_flags(flags, mechanisms) | exclusive;
+        let unseen = Unseen::default();
         let mut file = None;
         let (ttl, attr) = self.make(parent, name, |dir, name| {
             let created = self
                 .world()
-                .create(dir, name, wanted, mode, &Unseen, caller)?;
+                .create(dir, name, wanted, mode, &unseen, caller)?;
             file = Some(created.file);
             Ok(created.meta)
         })?;
         let file = file.ok_or(Error::NotFound)?;
-        let kept = Kept::of_new(self.writes_through(mechanisms));
+        let kept = Kept::of_new(self.writes_through(mechanisms), unseen.appends_from());
         let opened = self.add_handle(attr.ino, caller, file, flags, kept, register);
         Ok((ttl, attr, opened))
     }

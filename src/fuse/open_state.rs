@@ -6,7 +6,7 @@
 //! Content whose writes cannot be seen is copied whole. The user of an `Opens` holds the file's inode lock
 //! ([`super::handles::Handles::inode_lock`]).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ pub(super) struct Opens<'a> {
     cuts: bool,
     /// The version started for the open in progress.
     started: RefCell<Option<StartedVersion>>,
+    /// The length kept for the open in progress, if it only appends.
+    length: Cell<Option<u64>>,
 }
 
 impl<'a> Opens<'a> {
@@ -53,6 +55,7 @@ impl<'a> Opens<'a> {
             was_open: fs.shared.handles.is_open(number).0,
             cuts: false,
             started: RefCell::default(),
+            length: Cell::new(None),
         }
     }
 
@@ -72,6 +75,7 @@ impl<'a> Opens<'a> {
             was_open: fs.shared.handles.is_open(number).0,
             cuts: false,
             started: RefCell::default(),
+            length: Cell::new(None),
         }
     }
 
@@ -79,6 +83,11 @@ impl<'a> Opens<'a> {
     pub(super) fn cutting(mut self) -> Opens<'a> {
         self.cuts = true;
         self
+    }
+
+    /// Returns the length that was kept, if nothing else was.
+    pub(super) fn appends_from(&self) -> Option<u64> {
+        self.length.get()
     }
 
     /// Returns the version that was started.
@@ -129,6 +138,10 @@ impl OpenState for Opens<'_> {
             .handles
             .set_started(self.number, started.clone());
         self.started.replace(Some(started));
+    }
+
+    fn note_length_kept(&self, length: u64) {
+        self.length.set(Some(length));
     }
 
     fn hands_over(&self) -> bool {
@@ -196,11 +209,24 @@ impl Writers for HomeWriters {
 }
 
 /// The state of a file that already existed when it was to be created: its opens are not known, so nothing is assumed.
-#[derive(Debug)]
-pub(super) struct Unseen;
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    length: Cell<Option<u64>>,
+}
+
+impl Unseen {
+    /// Returns the length that was kept, if nothing else was.
+    pub(super) fn appends_from(&self) -> Option<u64> {
+        self.length.get()
+    }
+}
 
 impl OpenState for Unseen {
     fn is_open(&self) -> bool {
         true
+    }
+
+    fn note_length_kept(&self, length: u64) {
+        self.length.set(Some(length));
     }
 }

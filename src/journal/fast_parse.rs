@@ -107,6 +107,7 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
             uid: text.optional(",\"uid\":", Text::number)?,
             gid: text.optional(",\"gid\":", Text::number)?,
             times: text.optional(",\"times\":true", |_| Some(()))?.is_some(),
+            lent: false,
         },
         _ => return None,
     };
@@ -406,6 +407,7 @@ pub(super) mod tests {
                 uid,
                 gid,
                 times,
+                lent: false,
             });
         }
         ops

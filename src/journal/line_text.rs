@@ -206,6 +206,7 @@ impl Text<'_> {
                 uid,
                 gid,
                 times,
+                lent: false,
             } => {
                 self.path("path", path)?.pair("ids", ids).was(was);
                 self.some(",\"mode\":", *mode).some(",\"uid\":", *uid);

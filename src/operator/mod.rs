@@ -36,11 +36,13 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
+use crate::name::WorldPath;
 use crate::world::holder::Holder;
+use crate::world::lent_bits::BitLender;
 use crate::world::lock;
 use crate::world::origin::{self, Copied};
 use crate::world::state;
-use crate::world::{Root, World};
+use crate::world::{Node, Root, World};
 
 /// A store opened for reading.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub struct Store {
     root: Root,
     state: OwnedFd,
     copied: OnceLock<Option<Copied>>,
+    /// What opens files that their own owner may not; `None` where nothing may be changed.
+    lender: Option<BitLender>,
 }
 
 impl Store {
@@ -68,6 +72,7 @@ impl Store {
             root,
             state,
             copied: OnceLock::new(),
+            lender: None,
         })
     }
 
@@ -82,6 +87,7 @@ impl Store {
             root: world.root().again()?,
             state,
             copied: OnceLock::new(),
+            lender: Some(world.lender()),
         })
     }
 
@@ -146,6 +152,17 @@ impl Store {
                 "Nothing was changed. Do it in the original. Here there are `trumanfs log`, `show`, `trash list` and `trash restore`; what was done in the copy itself can be taken back.",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Opens a file for reading. The store of a world opens it even if its mode forbids that to its owner.
+    ///
+    /// # Errors
+    /// Any error from `open(2)`.
+    pub fn open_file(&self, path: &WorldPath, node: &Node) -> Result<OwnedFd> {
+        match &self.lender {
+            Some(lender) => lender.open_to_read(&self.root, path, node),
+            None => self.root.reopen_quietly(node),
         }
     }
 

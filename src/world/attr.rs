@@ -10,6 +10,7 @@ use super::open_state::OpenState;
 use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Rights, Was};
+use crate::name::WorldPath;
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
@@ -92,13 +93,17 @@ impl World {
                 ..SetAttrs::default()
             };
             if change.size.is_some() && change == only_time {
-                self.apply(located, change, caller)?;
+                match self.apply(located, change, caller) {
+                    // The file belongs to somebody else: the store's kernel has set the time.
+                    Err(error) if error.errno() == Errno::PERM => {}
+                    applied => applied?,
+                }
                 return located.node.stat();
             }
             if change.uid.is_some() || change.gid.is_some() {
                 self.note_capability(located, caller)?;
             }
-            let op = attr_op(located, &change);
+            let op = attr_op(&located.path, located.node.meta(), &change, false);
             let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
             pending.settle(self.apply(located, change, caller))?;
         }
@@ -168,7 +173,7 @@ impl World {
         let pending = match meta.mode & SET_IDS {
             0 => None,
             _ => Some(self.journal.begin(
-                attr_op(located, &change),
+                attr_op(&located.path, &meta, &change, false),
                 &[],
                 Some(&self.author(caller)),
             )?),
@@ -256,10 +261,18 @@ fn timespec(time: SetTime) -> Timespec {
     }
 }
 
-fn attr_op(located: &Located, change: &SetAttrs) -> Op {
-    let meta = located.node.meta();
+/// Returns the record of permission bits that a file gets for a moment.
+pub(super) fn lent_op(path: &WorldPath, meta: &Meta, mode: u32) -> Op {
+    let change = SetAttrs {
+        mode: Some(mode),
+        ..SetAttrs::default()
+    };
+    attr_op(path, meta, &change, true)
+}
+
+fn attr_op(path: &WorldPath, meta: &Meta, change: &SetAttrs, lent: bool) -> Op {
     Op::Attr {
-        path: located.path.clone(),
+        path: path.clone(),
         ids: World::ids(meta.id),
         was: Was {
             mode: meta.permissions(),
@@ -272,5 +285,6 @@ fn attr_op(located: &Located, change: &SetAttrs) -> Op {
         uid: change.uid,
         gid: change.gid,
         times: change.sets_times(),
+        lent,
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, OFlags};
 
 use super::attr::SET_IDS;
-use super::keep::{Destroys, readable};
+use super::keep::Destroys;
 use super::open_state::OpenState;
 use super::root::{Dir, Node};
 use super::{Caller, Located, World, holes};
@@ -58,6 +58,9 @@ impl World {
             let op = written(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
             keeping.stands(open_state);
+            if appends {
+                open_state.note_length_kept(located.node.meta().size);
+            }
             return Ok(file);
         }
         // O_TRUNC needs write permission even with O_RDONLY, but a read-only descriptor cannot empty the file. Nor can
@@ -154,9 +157,11 @@ impl World {
             .0
             .saturating_add(range.1)
             .min(located.node.meta().size);
+        // Without a look at the file only its holes are lost, and no byte of it.
         if destroys == Destroys::Nothing
             && range.0 < to
-            && holes::has_hole(readable(&self.root, &located.node)?.as_fd(), range.0, to)
+            && let Ok(source) = self.open_to_read(located)
+            && holes::has_hole(source.as_fd(), range.0, to)
         {
             destroys = Destroys::Range(range.0, to);
         }

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::World;
 use super::blocks::{Blocks, SMALL, copy_range};
@@ -15,7 +14,7 @@ use super::layout::map_name;
 use super::located::Located;
 use super::meta::Id;
 use super::open_state::OpenState;
-use super::root::{Node, Root, stat_fd};
+use super::root::stat_fd;
 use super::versions::{KeptContent, VersionGuard, Versions};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
@@ -61,7 +60,7 @@ impl World {
             let how = How::Length;
             return Ok(KeptContent::already(Kept { how, n: 0 }));
         }
-        let source = readable(&self.root, &located.node)?;
+        let source = self.open_to_read(located)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
         // both.
         if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())
@@ -181,31 +180,4 @@ fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
     } else {
         Ok(())
     }
-}
-
-/// Opens a file for reading even if its mode forbids it: its content is about to be destroyed.
-pub(super) fn readable(root: &Root, node: &Node) -> Result<OwnedFd> {
-    // Mode 000 must not block keeping the content. Only the owner may use O_NOATIME.
-    match root.reopen(node, OFlags::RDONLY | OFlags::NOATIME) {
-        Err(error) if error.errno() == Errno::PERM => root.reopen(node, OFlags::RDONLY),
-        Err(error) if error.errno() == Errno::ACCESS => allowed(root, node, OFlags::RDONLY, 0o400),
-        opened => opened,
-    }
-}
-
-/// Opens a file for an operator to write to, even if its mode forbids it: its owner may change that.
-pub(super) fn writable(root: &Root, node: &Node) -> Result<OwnedFd> {
-    match root.reopen(node, OFlags::RDWR) {
-        Err(error) if error.errno() == Errno::ACCESS => allowed(root, node, OFlags::RDWR, 0o600),
-        opened => opened,
-    }
-}
-
-/// Opens a file while its mode has some bits more.
-fn allowed(root: &Root, node: &Node, flags: OFlags, bits: u32) -> Result<OwnedFd> {
-    let mode = node.meta().permissions();
-    root.chmod(node, mode | bits)?;
-    let opened = root.reopen(node, flags);
-    root.chmod(node, mode)?;
-    opened
 }

@@ -38,6 +38,7 @@ pub mod holes;
 pub mod inode_lists;
 mod keep;
 pub mod layout;
+pub mod lent_bits;
 mod likeness;
 mod list;
 mod located;

@@ -39,6 +39,9 @@ pub trait OpenState {
     }
     /// Reports that a version of the whole content has been started.
     fn kept(&self, _begun: StartedVersion) {}
+    /// Reports that the open in progress only appends, and that nothing but this length has been kept: whatever destroys
+    /// a byte before it has to keep it first.
+    fn note_length_kept(&self, _length: u64) {}
     /// Returns whether another inode may take the file's place while it is open: all openers get the new inode, and no
     /// pending write can reach the old one.
     fn hands_over(&self) -> bool {

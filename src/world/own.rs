@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
 
 use super::layout::{GIT_IGNORE, STATE, TRASH};
 use super::meta::Meta;
@@ -120,7 +121,16 @@ pub fn open(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<File> {
         ));
     }
     let fixed = fixed | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = open_beneath(from, path, flags | fixed, Mode::empty())?;
+    let open = || open_beneath(from, path, flags | fixed, Mode::empty());
+    let file = match open() {
+        // An inode that became a version when the daemon ended, before it had the mode of one.
+        Err(error) if error.errno() == Errno::ACCESS => {
+            let mode = Mode::from_raw_mode(meta.permissions() | 0o600);
+            rustix::fs::chmodat(from, path, mode, AtFlags::empty()).map_err(|_| error)?;
+            open()?
+        }
+        file => file?,
+    };
     match stat_fd(file.as_fd())?.id == meta.id {
         true => Ok(File::from(file)),
         false => Err(Error::NotFound),

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::attr::{SetAttrs, SetTime, set_times, without_setid};
-use super::keep::{Destroys, readable, writable};
+use super::attr::{SET_IDS, SetAttrs, SetTime, set_times, without_setid};
+use super::keep::Destroys;
 use super::likeness::make_alike;
 use super::meta::Meta;
 use super::open_state::OpenState;
@@ -24,6 +24,9 @@ use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
 use crate::name::Name;
 use crate::name::quoted;
+
+/// What the store's own user needs of a version.
+const OWN_MODE: u32 = 0o600;
 
 /// A new inode that is ready to take a file's place.
 #[derive(Debug)]
@@ -204,6 +207,11 @@ impl World {
             swap().inspect_err(|_| making.stands())?;
             Err(Error::NotFound)
         })?;
+        // The old inode is a file of the store's own now, whatever its mode was.
+        let mode = located.node.meta().permissions();
+        if mode & OWN_MODE != OWN_MODE {
+            let _ = self.root.chmod(&located.node, mode | OWN_MODE);
+        }
         // The directory's entries look unchanged, so its mtime stays unchanged too.
         let omit = Timespec {
             tv_sec: 0,
@@ -251,7 +259,7 @@ impl World {
             new,
         };
         let author = self.author(caller);
-        let old = readable(&self.root, &located.node)?;
+        let old = self.open_to_read(located)?;
         self.note_capability(located, caller)?;
         let mode = meta.permissions();
         if let Some(mut fresh) = self.fresh(located, old.as_fd(), OFlags::RDWR, mode, open_state)? {
@@ -261,6 +269,7 @@ impl World {
                 let mut to = content.size();
                 carry_over(&old, &fresh.file, &mut was, &mut to, meta.size)?;
             }
+            put_set_ids(&fresh.file, &meta)?;
             self.versions.sync(&fresh.file)?;
             let new = Some(World::ids(fresh.meta.id));
             let pending = self
@@ -277,14 +286,15 @@ impl World {
         }
         // The new content is complete before the old one is touched, so the file is never left half written.
         let ready = self.aside(content)?;
-        let file = writable(&self.root, &located.node)?;
+        let file = self.open_to_replace(located)?;
         let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
         content.check(old.as_fd())?;
         let pending = self
             .journal
             .begin(op(keeping.kept, None), &[], Some(&author))?;
         let was = content.made_of().unwrap_or(meta.size);
-        let written = overwrite(&file, &ready, content.size(), was);
+        let written =
+            overwrite(&file, &ready, content.size(), was).and_then(|()| put_set_ids(&file, &meta));
         // Stopped half-way, by a full disk say, the file is neither: what it was must stay kept.
         pending.done();
         keeping.stands(open_state);
@@ -343,6 +353,16 @@ impl World {
             }
         }
     }
+}
+
+/// Gives a file the set-user-id and set-group-id bits that another one had: a write by an operator who is not root clears
+/// them.
+fn put_set_ids(file: &OwnedFd, of: &Meta) -> Result<()> {
+    if of.mode & SET_IDS == 0 {
+        return Ok(());
+    }
+    let mode = Mode::from_raw_mode(of.permissions());
+    rustix::fs::fchmod(file, mode).map_err(Error::os("fchmod"))
 }
 
 /// Describes a file whose content could not be written to its end.

@@ -293,7 +293,12 @@ fn all_contents(top: &Path, found: &mut HashMap<Ids, PathBuf>) {
     }
 }
 
-fn destroy(home: &Home, file: &str, script: &str, user: Option<u32>) -> std::process::Output {
+pub(crate) fn destroy(
+    home: &Home,
+    file: &str,
+    script: &str,
+    user: Option<u32>,
+) -> std::process::Output {
     let mut words: Vec<String> = match user {
         Some(user) => ["setpriv", "--reuid", "U", "--regid", "U", "--clear-groups"]
             .map(|word| match word {

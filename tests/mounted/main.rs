@@ -37,3 +37,4 @@ mod posix;
 mod programs;
 mod semantics_doc;
 mod storms;
+mod unreadable;

@@ -1,5 +1,5 @@
-//! Opens, for the time of an undo, what the operator has no permission for: directories and files whose modes exclude
-//! their own owner.
+//! Opens, for the time of an undo, the directories that the operator has no permission for: whose modes exclude their
+//! own owner. (A file is opened by itself when its content is needed: `world/lent_bits.rs`.)
 //!
 //! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
 //! inside would keep that user from planning an undo or from moving files. Only the owner can have set the mode, and
@@ -8,8 +8,6 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
-
-use rustix::fs::FileType;
 
 use crate::error::Result;
 use crate::journal::Ids;
@@ -57,12 +55,9 @@ impl<'w> Opened<'w> {
                 continue; // `.` and `..`
             };
             let Ok(node) = dir.node(name) else { continue };
-            let is_dir = node.meta().is_dir();
-            if path.is_root() && name.bytes() == STATE {
-                continue;
-            }
-            self.open(node);
-            if is_dir {
+            let is_state = path.is_root() && name.bytes() == STATE;
+            if node.meta().is_dir() && !is_state {
+                self.open(node);
                 pending.push(path.join(name));
             }
         }
@@ -70,11 +65,7 @@ impl<'w> Opened<'w> {
     }
 
     fn open(&mut self, node: Node) {
-        let wanted = match node.meta().kind {
-            FileType::Directory => 0o700,
-            FileType::RegularFile => 0o400,
-            _ => return,
-        };
+        let wanted = 0o700;
         let mode = node.meta().permissions();
         if mode & wanted != wanted
             && self.closed.len() < MOST

@@ -199,8 +199,7 @@ impl Steps<'_, '_> {
     }
 
     fn content(&self, located: &Located, layer: Option<&Arc<Layer>>) -> Result<Content> {
-        let root = self.applier.world().root();
-        let open = || Ok(root.reopen(&located.node, OFlags::RDONLY)?.into());
+        let open = || Ok(self.applier.world().open_to_read(located)?.into());
         Content::open(&self.store, layer, open)
     }
 

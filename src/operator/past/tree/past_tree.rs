@@ -239,8 +239,8 @@ impl<'a> Tree<'a> {
         if there.meta().is_dir() {
             return Err(Error::IsDirectory);
         }
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW;
-        Ok(self.disk.store().root().reopen(&there, flags)?.into())
+        let path = self.disk.path(node).unwrap_or_default();
+        Ok(self.disk.store().open_file(&path, &there)?.into())
     }
 
     fn gone(&self, node: NodeId) -> Error {
