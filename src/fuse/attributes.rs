@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fuser::{AccessFlags, FileAttr, FileHandle};
 use rustix::io::Errno;
 
 use super::FileSystem;
-use super::attr::attributes;
+use super::attr::{attributes, from_system_time};
 use super::open_state::Opens;
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
@@ -46,13 +46,14 @@ impl FileSystem {
     pub(super) fn set_attributes(
         &self,
         number: u64,
-        (change, ctime): (SetAttrs, Option<Time>),
+        (change, ctime): (SetAttrs, Option<SystemTime>),
         fh: Option<FileHandle>,
         may_wait: bool,
         caller: Caller,
     ) -> Result<(Duration, fuser::FileAttr)> {
         // Needed for every attribute: a new inode with the old attributes may be about to take the file's place.
         let _turn = self.shared.handles.inode_lock(number, may_wait)?;
+        let ctime = ctime.map(from_system_time);
         let handle = fh
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);

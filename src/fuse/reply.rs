@@ -15,7 +15,7 @@ use super::attr::errno;
 use super::counters::{Counted, count};
 use super::handles::Way;
 use crate::error::{Error, Result};
-use crate::world::{Caller, Origin};
+use crate::world::{Caller, Origin, OriginKind};
 
 /// Numbers are not reused while the kernel knows them, so one generation is enough.
 const ONLY: Generation = Generation(0);
@@ -78,6 +78,17 @@ impl FileSystem {
     /// Returns who makes a request, and which run it belongs to, for what is recorded.
     pub(super) fn caller(&self, req: &Request) -> Caller {
         self.sender(req).for_run(self.shared.runs.of(req.pid()))
+    }
+
+    /// Returns who makes a request that sets permission bits. A process that cannot be looked at counts as a program of a
+    /// run while there is any, if it asks for what such a program does not get: set-user-id, set-group-id.
+    pub(super) fn caller_for_mode(&self, req: &Request, mode: u32) -> Caller {
+        let caller = self.caller(req);
+        let asks = mode & 0o6000 != 0 && caller.origin.is_plain();
+        match asks && self.shared.runs.is_program(caller.pid, caller.uid) {
+            true => caller.for_run(OriginKind::Program.into()),
+            false => caller,
+        }
     }
 
     /// Returns who makes a request, where its run is looked up later or not at all.

@@ -14,7 +14,7 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use super::FileSystem;
-use super::attr::{from_system_time, set_attrs};
+use super::attr::set_attrs;
 use super::counters::{count, counted};
 
 impl Filesystem for FileSystem {
@@ -57,7 +57,7 @@ impl Filesystem for FileSystem {
     ) {
         let info = self.seen(req, ino, counted!(setattr));
         let change = set_attrs((mode, uid, gid), size, (atime, mtime));
-        let (ctime, caller) = (ctime.map(from_system_time), self.caller(req));
+        let caller = self.caller_for_mode(req, mode.unwrap_or(0));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
             fs.set_attributes(ino.0, (change, ctime), fh, may_wait, caller)
         });
@@ -79,7 +79,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEntry,
     ) {
         let info = self.seen(req, parent, counted!(mknod));
-        let made = self.make_node(parent, name, mode, self.caller(req));
+        let made = self.make_node(parent, name, mode, self.caller_for_mode(req, mode));
         self.answer(info, reply, made);
     }
 
@@ -174,7 +174,8 @@ impl Filesystem for FileSystem {
     ) {
         let info = self.seen(req, parent, counted!(create));
         let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-        let made = self.create_handle(parent, name, (flags, mode), self.caller(req), register);
+        let caller = self.caller_for_mode(req, mode);
+        let made = self.create_handle(parent, name, (flags, mode), caller, register);
         self.answer(info, reply, made);
     }
 

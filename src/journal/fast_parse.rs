@@ -57,10 +57,7 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
     let seq = text.field(",\"seq\":", Text::number)?;
     let time = keep(text.field(",\"time\":", Text::string)?);
     let op = match text.field(",\"op\":", Text::string)? {
-        "create" => Op::Create {
-            path: text.path()?,
-            mode: text.mode()?,
-        },
+        "create" => text.create()?,
         "mkdir" => Op::Mkdir {
             path: text.path()?,
             mode: text.mode()?,
@@ -193,6 +190,15 @@ impl<'a> Text<'a> {
                 .map(|n| -n),
             None => self.number(),
         }
+    }
+
+    /// Reads a creation. A line with `dropped` is left to serde, as all that is rare.
+    fn create(&mut self) -> Option<Op> {
+        Some(Op::Create {
+            path: self.path()?,
+            mode: self.mode()?,
+            dropped: None,
+        })
     }
 
     fn pair(&mut self) -> Option<Ids> {
@@ -329,6 +335,7 @@ pub(super) mod tests {
             Op::Create {
                 path: path(),
                 mode: 0,
+                dropped: None,
             },
             Op::Mkdir {
                 path: WorldPath::root(),
@@ -486,6 +493,7 @@ pub(super) mod tests {
         written.op = Op::Create {
             path: WorldPath::parse(b"a\\\xff\n").unwrap(),
             mode: 1,
+            dropped: None,
         };
         let line = serde_json::to_vec(&written).unwrap();
         assert_eq!(record(&line, true), None);

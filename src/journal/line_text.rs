@@ -145,7 +145,12 @@ impl Text<'_> {
     fn common(&mut self, op: &Op) -> Option<()> {
         self.word(",\"op\":\"").word(op.word()).word("\"");
         match op {
-            Op::Create { path, mode } | Op::Mkdir { path, mode } => {
+            Op::Create {
+                path,
+                mode,
+                dropped: None,
+            }
+            | Op::Mkdir { path, mode } => {
                 self.path("path", path)?.word(",\"mode\":").number(*mode);
             }
             Op::Unlink { path, ids, trash } | Op::Rmdir { path, ids, trash } => {

@@ -55,8 +55,11 @@ pub enum Op {
     Create {
         /// Its path.
         path: WorldPath,
-        /// Permission bits asked for.
+        /// Permission bits asked for, without those in `dropped`.
         mode: u32,
+        /// Set-user-id and set-group-id bits that were asked for and not given, because an executor asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropped: Option<u32>,
     },
     /// A directory was created.
     Mkdir {
@@ -69,8 +72,11 @@ pub enum Op {
     Mknod {
         /// Its path.
         path: WorldPath,
-        /// Type and permission bits asked for.
+        /// Type and permission bits asked for, without those in `dropped`.
         mode: u32,
+        /// As of [`Op::Create`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropped: Option<u32>,
     },
     /// A symlink was created.
     Symlink {

@@ -178,6 +178,11 @@ impl Origin {
         self.kind == OriginKind::Undo
     }
 
+    /// Returns whether an executor acts for an agent: a line, a program in a sandbox, a tool, a task.
+    pub fn is_for_agent(&self) -> bool {
+        !matches!(self.kind, OriginKind::Process | OriginKind::Undo)
+    }
+
     /// Returns whether it is a process without a run, which records leave out.
     pub fn is_plain(&self) -> bool {
         *self == Origin::default()

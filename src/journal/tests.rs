@@ -276,6 +276,7 @@ fn operations() -> Vec<Op> {
         Op::Create {
             path: there.clone(),
             mode: 1,
+            dropped: None,
         },
         Op::Mkdir {
             path: there.clone(),
@@ -350,7 +351,20 @@ fn a_line_is_parsed_as_serde_does() {
     let at = dir.path().join("j");
     let journal = Journal::new(open(&at), None, false, 9);
     sample(&journal, 3);
-    for op in operations() {
+    let there = path("/f");
+    let dropped = [
+        Op::Create {
+            path: there.clone(),
+            mode: 0o755,
+            dropped: Some(0o6000),
+        },
+        Op::Mknod {
+            path: there,
+            mode: 0o100_755,
+            dropped: Some(0o4000),
+        },
+    ];
+    for op in operations().into_iter().chain(dropped) {
         journal
             .begin(op, &[(1, 2, 5), (3, 4, 6)], None)
             .unwrap()

@@ -59,7 +59,8 @@ impl World {
     /// permissions no longer allow opening it.
     ///
     /// # Errors
-    /// `EROFS`; any error from chmod(2), chown(2), truncate(2) or utimensat(2).
+    /// `EROFS`; `EPERM` where a caller who works for an agent would add set-user-id or set-group-id to a file; any error
+    /// from chmod(2), chown(2), truncate(2) or utimensat(2).
     pub fn set_attr(
         &self,
         located: &Located,
@@ -69,6 +70,11 @@ impl World {
         caller: Caller,
     ) -> Result<Meta> {
         self.changeable(located, caller)?;
+        let meta = located.node.meta();
+        let added = change.mode.unwrap_or(0) & SET_IDS & !meta.mode;
+        if added != 0 && !meta.is_dir() && caller.origin.is_for_agent() {
+            return Err(Error::os("chmod")(Errno::PERM));
+        }
         let moved;
         let mut located = located;
         if let Some(size) = change.size
@@ -134,12 +140,27 @@ impl World {
     /// Clears set-user-id and set-group-id of a file whose content an unprivileged caller changed. The store's kernel
     /// does so itself if this thread is the caller; a daemon running as root must do it instead.
     pub fn drop_setid(&self, located: &Located, caller: Caller) -> Result<()> {
-        if self.identity != Identity::Caller {
+        if self.identity != Identity::Caller && !caller.origin.is_for_agent() {
             return Ok(());
         }
         match without_setid(located.node.meta(), caller) {
             Some(mode) => self.root.chmod(&located.node, mode),
             None => Ok(()),
+        }
+    }
+
+    /// Clears these bits of a file that a caller who works for an agent has opened for writing: a shared map changes the
+    /// content without a request. The record of the open has the mode before.
+    pub(super) fn drop_setid_at_open(&self, located: &Located, caller: Caller) -> Result<()> {
+        if !caller.origin.is_for_agent() {
+            return Ok(());
+        }
+        match self.drop_setid(located, caller) {
+            // It is another user's. This process's writes and maps are that user's then, as anywhere.
+            Err(Error::Os {
+                errno: Errno::PERM, ..
+            }) => Ok(()),
+            dropped => dropped,
         }
     }
 
@@ -216,10 +237,23 @@ impl World {
     }
 }
 
+/// Splits the permission bits asked for a new file into those that it gets, and set-user-id and set-group-id where a
+/// caller who works for an agent does not get them.
+pub(super) fn without_new_set_ids(mode: u32, caller: Caller) -> (u32, Option<u32>) {
+    let dropped = match caller.origin.is_for_agent() {
+        true => mode & SET_IDS,
+        false => 0,
+    };
+    (mode & !dropped, Some(dropped).filter(|bits| *bits != 0))
+}
+
 /// Returns the permission bits left after a caller changes the content; `None` if all stay.
 pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
     if meta.mode & SET_IDS == 0 {
         return None;
+    }
+    if caller.origin.is_for_agent() {
+        return Some(meta.permissions() & !SET_IDS);
     }
     let rights = Rights::of(caller);
     left(meta, &rights).filter(|_| !rights.keeps())

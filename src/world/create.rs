@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::attr::without_new_set_ids;
 use super::meta::Meta;
 use super::open_state::OpenState;
 use super::root::{Dir, open_beneath, stat_fd};
@@ -27,7 +28,8 @@ pub struct Created {
 }
 
 impl World {
-    /// Creates and opens a regular file. Without `O_EXCL`, an existing one is opened.
+    /// Creates and opens a regular file. Without `O_EXCL`, an existing one is opened. Who works for an agent gets it
+    /// without set-user-id and set-group-id.
     ///
     /// # Errors
     /// `EEXIST` with `O_EXCL`; `ENOENT` at a hidden name; `EROFS`; any error from `open(2)`.
@@ -41,7 +43,12 @@ impl World {
         caller: Caller,
     ) -> Result<Created> {
         let path = self.view.vacant_for(dir, name, false, caller)?;
-        let op = Op::Create { path, mode };
+        let (mode, dropped) = without_new_set_ids(mode, caller);
+        let op = Op::Create {
+            path,
+            mode,
+            dropped,
+        };
         let pending = self
             .journal
             .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;
@@ -104,7 +111,13 @@ impl World {
             return Err(Error::NotOffered);
         }
         let path = self.view.vacant_for(dir, name, false, caller)?;
-        self.make(dir, name, Op::Mknod { path, mode }, caller, |dir| {
+        let (mode, dropped) = without_new_set_ids(mode, caller);
+        let op = Op::Mknod {
+            path,
+            mode,
+            dropped,
+        };
+        self.make(dir, name, op, caller, |dir| {
             rustix::fs::mknodat(
                 dir,
                 name.bytes(),

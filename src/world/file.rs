@@ -61,6 +61,7 @@ impl World {
             if appends {
                 open_state.note_length_kept(located.node.meta().size);
             }
+            self.drop_setid_at_open(located, caller)?;
             return Ok(file);
         }
         // O_TRUNC needs write permission even with O_RDONLY, but a read-only descriptor cannot empty the file. Nor can

@@ -657,6 +657,7 @@ fn a_record_without_its_act_is_taken_back() {
         ("create", |_, _| Op::Create {
             path: path("new"),
             mode: 0o644,
+            dropped: None,
         }),
         ("mkdir", |_, _| Op::Mkdir {
             path: path("new"),

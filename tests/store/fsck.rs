@@ -451,6 +451,7 @@ fn a_long_journal_is_checked_in_seconds() {
         let op = trumanfs::journal::Op::Create {
             path: path(n),
             mode: 0o644,
+            dropped: None,
         };
         journal.note(op, None).unwrap();
     }

@@ -1,5 +1,6 @@
 //! `diff`: what differs between two points.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -196,7 +197,7 @@ fn details(change: &Difference) -> String {
         if before.kind != after.kind {
             details.push(format!("{} → {}", before.kind, after.kind));
         }
-        details.extend(before.rights_until(after));
+        details.extend(change.rights());
         if change.content && before.size == after.size {
             details.push(format!("{}, other content", bytes(after.size)));
         } else if change.content {
@@ -208,6 +209,7 @@ fn details(change: &Difference) -> String {
             "file" => details.push(bytes(side.size)),
             kind => details.push(kind.to_owned()),
         }
+        details.extend(change.rights());
     }
     if change.xattrs {
         details.push("extended attributes".to_owned());
@@ -231,6 +233,8 @@ fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<
 enum Row {
     /// It is of a directory.
     Nothing,
+    /// The permission bits or the owner of a directory differ: the number of the words.
+    Directory(u32),
     /// The lines that were added and removed.
     Counts(u32, u32),
     /// What is said instead: the number of some words.
@@ -252,11 +256,15 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
         None => path.to_string(),
     };
     let (mut rows, mut width) = (Vec::with_capacity(diff.len()), 0);
-    let mut words = Vec::new();
+    let (mut words, mut rights) = (Vec::new(), BTreeMap::new());
     for change in diff.changes() {
         let change = change?;
         unknown.note(&change);
-        rows.push(row(diff, &change, &mut words)?);
+        let row = row(diff, &change, &mut words)?;
+        if matches!(row, Row::Counts(..)) && !change.rights().is_empty() {
+            rights.insert(rows.len(), change.rights().join(", "));
+        }
+        rows.push(row);
         if !matches!(rows.last(), Some(Row::Nothing)) {
             width = path(&change.from, &change.path).chars().count().max(width);
         }
@@ -276,7 +284,7 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
     };
     let bar = |sign: &str, lines: u64| sign.repeat(usize::try_from(scale(lines)).unwrap_or(0));
     let mut total = (0, 0);
-    for (row, (from, to)) in rows.iter().zip(diff.paths()) {
+    for (at, (row, (from, to))) in rows.iter().zip(diff.paths()).enumerate() {
         let (added, removed) = counts(row);
         let what = match row {
             Row::Nothing => continue,
@@ -284,13 +292,19 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
                 total = (total.0 + added, total.1 + removed);
                 let plus = printer.style(Style::Added, &bar("+", added));
                 let minus = printer.style(Style::Removed, &bar("-", removed));
-                format!("{:>5} {plus}{minus}", added + removed)
+                let rights = rights.get(&at).map(|words| format!("  {words}"));
+                let rights = rights.unwrap_or_default();
+                format!("{:>5} {plus}{minus}{rights}", added + removed)
             }
-            Row::Words(number) => words.get(*number as usize).cloned().unwrap_or_default(),
+            Row::Words(number) | Row::Directory(number) => {
+                words.get(*number as usize).cloned().unwrap_or_default()
+            }
         };
         printer.line(format_args!(" {:<width$} | {what}", path(&from, &to)));
     }
-    let told = rows.iter().filter(|row| !matches!(row, Row::Nothing));
+    let told = rows
+        .iter()
+        .filter(|row| !matches!(row, Row::Nothing | Row::Directory(_)));
     let files = told.count() as u64;
     if files > 0 {
         printer.line(format_args!(
@@ -305,8 +319,15 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
 
 fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Row> {
     let either = change.after.or(change.before);
+    let mut put = |words: String| {
+        all.push(words);
+        u32::try_from(all.len() - 1).unwrap_or(u32::MAX)
+    };
     if either.is_some_and(|side| side.is_dir()) {
-        return Ok(Row::Nothing);
+        return Ok(match change.rights() {
+            none if none.is_empty() => Row::Nothing,
+            rights => Row::Directory(put(rights.join(", "))),
+        });
     }
     let differs = change.content || change.before.is_none() || change.after.is_none();
     let words = match differs.then(|| diff.texts(change)) {
@@ -319,15 +340,16 @@ fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Ro
         }
         Some(Ok(Texts::Binary)) => {
             let size = |side: Option<Side>| side.map_or(0, |side| side.size);
-            format!(
+            let mut words = vec![format!(
                 "binary, {} → {}",
                 bytes(size(change.before)),
                 bytes(size(change.after))
-            )
+            )];
+            words.extend(change.rights());
+            words.join(", ")
         }
         Some(Err(Error::Missing { .. } | Error::Damaged(_))) => "not known".to_owned(),
         Some(Err(error)) => return Err(error),
     };
-    all.push(words);
-    Ok(Row::Words(u32::try_from(all.len() - 1).unwrap_or(u32::MAX)))
+    Ok(Row::Words(put(words)))
 }

@@ -16,9 +16,15 @@ pub(super) fn describe(op: &Op) -> String {
             let more = if length.is_some() { "…" } else { "" };
             format!("$ {}{more}", shown(&command.0))
         }
-        Op::Create { path, .. } | Op::Mkdir { path, .. } | Op::Mknod { path, .. } => {
-            format!("{word} {path}")
+        Op::Create { path, dropped, .. } | Op::Mknod { path, dropped, .. } => {
+            let without = dropped.map_or("", |bits| match bits {
+                0o4000 => " without set-user-id",
+                0o2000 => " without set-group-id",
+                _ => " without set-user-id and set-group-id",
+            });
+            format!("{word} {path}{without}")
         }
+        Op::Mkdir { path, .. } => format!("{word} {path}"),
         Op::Write { path, .. } | Op::Allocate { path, .. } | Op::Content { path, .. } => {
             format!("{word} {path}")
         }

@@ -81,16 +81,19 @@ fn list(args: &ReviewArgs, client: &Client, scope: Scope) -> Result<Exit> {
     })
 }
 
-/// `M  /src/main.rs  2026-01-16 10:15:30 by vim, sed (run 4k2m9x0c7d1f)`
+/// `M  /src/main.rs  mode 644 → 755, 2026-01-16 10:15:30 by vim, sed (run 4k2m9x0c7d1f)`
 fn line(printer: &mut Printer, change: &Change) {
     let (letter, style) = letter(change.difference.status);
     let letter = printer.style(style, &letter.to_string());
     let who: Vec<String> = change.by.iter().map(|by| named(&by.who)).collect();
     let time = change.time.as_deref().map(time).unwrap_or_default();
     let accepted = if change.accepted { ", accepted" } else { "" };
+    let rights = change.difference.rights();
+    let rights = rights.iter().map(|words| format!("{words}, "));
+    let rights: String = rights.collect();
     let told = printer.style(
         Style::Faint,
-        &format!("{time} by {}{accepted}", who.join(", ")),
+        &format!("{rights}{time} by {}{accepted}", who.join(", ")),
     );
     printer.line(format_args!(
         "{letter}  {}  {told}",

@@ -62,7 +62,7 @@ pub struct Side {
 
 impl Side {
     /// Returns in words how the permission bits and the owner differ on another side.
-    pub fn rights_until(&self, after: &Side) -> Vec<String> {
+    fn rights_until(&self, after: &Side) -> Vec<String> {
         let mut words = Vec::new();
         if self.mode != after.mode {
             words.push(format!("mode {:o} → {:o}", self.mode, after.mode));
@@ -101,6 +101,22 @@ pub struct Difference {
     /// Why the comparison is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+}
+
+/// Set-user-id and set-group-id: they lend the rights of a file's owner or group to who runs it.
+const SET_IDS: u32 = 0o6000;
+
+impl Difference {
+    /// Returns in words how the permission bits and the owner differ; of a new file, a mode that lends rights.
+    pub fn rights(&self) -> Vec<String> {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => before.rights_until(after),
+            (None, Some(after)) if !after.is_dir() && after.mode & SET_IDS != 0 => {
+                vec![format!("mode {:o}", after.mode)]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The bytes of a file or a symlink.

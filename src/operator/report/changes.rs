@@ -328,10 +328,10 @@ fn describe(change: &Difference) -> String {
             } else if change.content {
                 words.push(size(after.size));
             }
-            words.extend(before.rights_until(&after));
         }
         _ => {}
     }
+    words.extend(change.rights());
     if change.xattrs {
         words.push("extended attributes".to_owned());
     }

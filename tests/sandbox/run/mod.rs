@@ -16,6 +16,7 @@ mod metrics;
 mod output;
 mod owners;
 mod scratch;
+mod set_ids;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -104,9 +104,7 @@ fn head(change: &Change) -> Vec<String> {
             command.unwrap_or_default()
         ));
     }
-    if let (Some(before), Some(after)) = (difference.before, difference.after) {
-        head.extend(before.rights_until(&after));
-    }
+    head.extend(difference.rights());
     if difference.xattrs {
         head.push("extended attributes differ".to_owned());
     }
